@@ -1,0 +1,55 @@
+"""Entry point: finds the subcommand, runs it, turns failures into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from lfdm_ros import __version__
+from lfdm_ros.errors import InputError
+
+# name -> one-line help. The module lfdm_ros.cli.<name> is imported only when its command runs, so `lfdm --help` stays fast.
+COMMANDS = {
+    "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
+    "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
+    "models": "list models with states, inputs, parameters and units",
+    "simulate": "run a vehicle model on a file of driver inputs",
+    "bag": "record, inspect and import rosbag2 recordings",
+    "calibrate": "infer vehicle parameters from recordings",
+    "predict": "compare a posterior or a vehicle with a recording",
+    "up": "run a stack of nodes in one process",
+    "bench": "measure what the README claims",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `lfdm`; returns the exit status (0 success, 2 bad usage or input, 130 on Ctrl-C)."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="lfdm", description="Simulate vehicles, calibrate them from recordings, run them on ROS 2.",
+        epilog="example: lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --out run.csv")
+    parser.add_argument("--version", action="version", version=f"lfdm_ros {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        if argv[:1] == [name]:
+            module = importlib.import_module(f"lfdm_ros.cli.{name}")
+            sub = subparsers.add_parser(name, help=summary, description=f"{module.__doc__}", epilog=module.EPILOG,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+        else:
+            subparsers.add_parser(name, help=summary, add_help=False)
+    try:
+        args = parser.parse_args(argv)
+        return int(args.run(args) or 0)
+    except InputError as error:
+        print(f"lfdm {args.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"lfdm {argv[0]}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `lfdm models | head`
+        sys.stderr.close()
+        return 0
