@@ -115,10 +115,14 @@ def build(m: Any) -> Any:
 
     @fn
     def to_body(px, py, cos_d, sin_d, fx, fy, kx, ky):
-        # Force, yaw moment and (block-diagonal) slopes of one wheel in the body frame.
+        # Force and yaw moment of one wheel on the body, and its slopes against (u, v, r): B' R diag(kx, ky) R' B with
+        # the contact patch's velocity B (u, v, r) = (u - r py, v + r px).
         gx, gy = fx * cos_d - fy * sin_d, fx * sin_d + fy * cos_d
-        kuu, kvv = kx * cos_d * cos_d + ky * sin_d * sin_d, kx * sin_d * sin_d + ky * cos_d * cos_d
-        return gx, gy, px * gy - py * gx, kuu, kvv, kvv * px, kvv * px * px + kuu * py * py
+        kuu = kx * cos_d * cos_d + ky * sin_d * sin_d
+        kvv = kx * sin_d * sin_d + ky * cos_d * cos_d
+        kuv = (kx - ky) * cos_d * sin_d
+        kur, kvr = kuv * px - kuu * py, kvv * px - kuv * py
+        return gx, gy, px * gy - py * gx, kuu, kuv, kur, kvv, kvr, kvr * px - kur * py
 
     @fn
     def settle(px, py, cos_d, sin_d, vx_dot, vy_dot, yaw_acc, fx, fy, kx, ky, h):
@@ -147,38 +151,41 @@ def build(m: Any) -> Any:
         fx2, fy2, kx2, ky2, wd2, fo2 = wheel(vx, vy, yaw_rate, a, -tf, c, s, w2, fz2, drive, bf, cxf, cyf, ktf, p, h)
         fx3, fy3, kx3, ky3, wd3, fo3 = wheel(vx, vy, yaw_rate, -b, tr, 1.0, 0.0, w3, fz3, drive, br, cxr, cyr, ktr, p, h)
         fx4, fy4, kx4, ky4, wd4, fo4 = wheel(vx, vy, yaw_rate, -b, -tr, 1.0, 0.0, w4, fz4, drive, br, cxr, cyr, ktr, p, h)
-        gx1, gy1, gz1, ku1, kv1, kr1, ks1 = to_body(a, tf, c, s, fx1, fy1, kx1, ky1)
-        gx2, gy2, gz2, ku2, kv2, kr2, ks2 = to_body(a, -tf, c, s, fx2, fy2, kx2, ky2)
-        gx3, gy3, gz3, ku3, kv3, kr3, ks3 = to_body(-b, tr, 1.0, 0.0, fx3, fy3, kx3, ky3)
-        gx4, gy4, gz4, ku4, kv4, kr4, ks4 = to_body(-b, -tr, 1.0, 0.0, fx4, fy4, kx4, ky4)
+        gx1, gy1, gz1, uu1, uv1, ur1, vv1, vr1, rr1 = to_body(a, tf, c, s, fx1, fy1, kx1, ky1)
+        gx2, gy2, gz2, uu2, uv2, ur2, vv2, vr2, rr2 = to_body(a, -tf, c, s, fx2, fy2, kx2, ky2)
+        gx3, gy3, gz3, uu3, uv3, ur3, vv3, vr3, rr3 = to_body(-b, tr, 1.0, 0.0, fx3, fy3, kx3, ky3)
+        gx4, gy4, gz4, uu4, uv4, ur4, vv4, vr4, rr4 = to_body(-b, -tr, 1.0, 0.0, fx4, fy4, kx4, ky4)
+        kuu, kuv, kur = h * (uu1 + uu2 + uu3 + uu4), h * (uv1 + uv2 + uv3 + uv4), h * (ur1 + ur2 + ur3 + ur4)
+        kvv, kvr, krr = h * (vv1 + vv2 + vv3 + vv4), h * (vr1 + vr2 + vr3 + vr4), h * (rr1 + rr2 + rr3 + rr4)
 
-        # Chassis (eqs 4-7) in the unknowns ax = du/dt - r v, ay = dv/dt + r u, roll and yaw acceleration.
+        # Chassis (eqs 4-7) in the unknowns ax = du/dt - r v, ay = dv/dt + r u, roll and yaw acceleration. The slopes act on
+        # du/dt and dv/dt, hence the terms with r v and r u on the right.
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         drop = (p.roll_centre_drop_front * b + p.roll_centre_drop_rear * a) / (a + b)
         first = p.unsprung_mass_rear * b - p.unsprung_mass_front * a
         lever = drop * p.sprung_mass
-        kuu = h * (ku1 + ku2 + ku3 + ku4)
-        kvv = h * (kv1 + kv2 + kv3 + kv4)
-        kvr = h * (kr1 + kr2 + kr3 + kr4)
-        krr = h * (ks1 + ks2 + ks3 + ks4)
-        ax = (gx1 + gx2 + gx3 + gx4 - first * yaw_rate * yaw_rate - 2.0 * lever * yaw_rate * roll_rate
-              - kuu * yaw_rate * vy) / (mass + kuu)
-        turn = yaw_rate * vx
-        e1 = gy1 + gy2 + gy3 + gy4 + kvv * turn
-        e2 = (p.sprung_mass * gravity * drop - p.roll_stiffness_front - p.roll_stiffness_rear) * roll \
+        rv, ru = yaw_rate * vy, yaw_rate * vx
+        e1 = gx1 + gx2 + gx3 + gx4 - first * yaw_rate * yaw_rate - 2.0 * lever * yaw_rate * roll_rate - kuu * rv + kuv * ru
+        e2 = gy1 + gy2 + gy3 + gy4 - kuv * rv + kvv * ru
+        e3 = gz1 + gz2 + gz3 + gz4 - kur * rv + kvr * ru
+        e4 = (lever * gravity - p.roll_stiffness_front - p.roll_stiffness_rear) * roll \
             - (p.roll_damping_front + p.roll_damping_rear) * roll_rate
-        e3 = gz1 + gz2 + gz3 + gz4 + kvr * turn
-        # Symmetric 3 x 3 system, by cofactors.
-        m11, m12, m13 = mass + kvv, -lever, kvr - first
-        m22, m23, m33 = p.roll_inertia + p.sprung_mass * drop * drop, p.roll_yaw_inertia, p.yaw_inertia + krr
+        # Symmetric 4 x 4 system: roll eliminated, the other three by cofactors.
+        roll_inertia = p.roll_inertia + lever * drop
+        cross = p.roll_yaw_inertia
+        m11, m12, m13 = mass + kuu, kuv, kur
+        m22, m23 = mass + kvv - lever * lever / roll_inertia, kvr - first + lever * cross / roll_inertia
+        m33 = p.yaw_inertia + krr - cross * cross / roll_inertia
+        e2, e3 = e2 + lever * e4 / roll_inertia, e3 - cross * e4 / roll_inertia
         c11, c12, c13 = m22 * m33 - m23 * m23, m13 * m23 - m12 * m33, m12 * m23 - m13 * m22
         c22, c23, c33 = m11 * m33 - m13 * m13, m12 * m13 - m11 * m23, m11 * m22 - m12 * m12
         det = m11 * c11 + m12 * c12 + m13 * c13
-        ay = (c11 * e1 + c12 * e2 + c13 * e3) / det
-        roll_acc = (c12 * e1 + c22 * e2 + c23 * e3) / det
+        ax = (c11 * e1 + c12 * e2 + c13 * e3) / det
+        ay = (c12 * e1 + c22 * e2 + c23 * e3) / det
         yaw_acc = (c13 * e1 + c23 * e2 + c33 * e3) / det
+        roll_acc = (e4 + lever * ay - cross * yaw_acc) / roll_inertia
 
-        ud, vd = ax + yaw_rate * vy, ay - turn
+        ud, vd = ax + rv, ay - ru
         fx1, fy1, at1 = settle(a, tf, c, s, ud, vd, yaw_acc, fx1, fy1, kx1, ky1, h)
         fx2, fy2, at2 = settle(a, -tf, c, s, ud, vd, yaw_acc, fx2, fy2, kx2, ky2, h)
         fx3, fy3, at3 = settle(-b, tr, 1.0, 0.0, ud, vd, yaw_acc, fx3, fy3, kx3, ky3, h)

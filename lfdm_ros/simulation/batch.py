@@ -42,7 +42,7 @@ class BatchRollout:
         steps = np.diff(self.times)
         if len(self.times) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
             raise InputError("sample times must rise evenly; resample the recording")
-        self._inputs = np.ascontiguousarray(inputs, float)
+        self._inputs = np.array(inputs, float, order="C")
         if self._inputs.shape != (len(self.times), len(self.model.inputs)) or not np.isfinite(self._inputs).all():
             raise InputError(f"inputs must be finite, of shape ({len(self.times)}, {len(self.model.inputs)})")
         interval = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
@@ -62,7 +62,7 @@ class BatchRollout:
 
         A run that diverged has +inf.
         """
-        sums = self._run(theta, x0, np.ascontiguousarray(observed, float), keep=False)[0]
+        sums = self._run(theta, x0, np.array(observed, float, order="C"), keep=False)[0]
         return np.where(np.isfinite(sums), sums, np.inf)
 
     @staticmethod
@@ -77,7 +77,7 @@ class BatchRollout:
             raise ValueError(f"observed has shape {observed.shape}, expected {(len(self.times), c)}")
         parameters = np.repeat(self._base[:, None], n, axis=1)
         parameters[self._columns] = theta.T
-        start = np.ascontiguousarray(np.broadcast_to(np.atleast_2d(np.asarray(x0, float)), (n, len(self.model.states))).T)
+        start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
         sums = np.empty((n, c))
         kept = np.empty((n, len(self.times), c) if keep else (0, 0, 0))
         self._kernels.batch(parameters, start, self._inputs, self._substeps, self._h, self._rows, observed, sums, kept, keep)

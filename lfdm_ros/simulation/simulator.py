@@ -67,7 +67,7 @@ class Simulator:
         self._p = vehicle.vector(self.model)
         self.output_names = tuple(f.name for f in self.model.outputs)
         self.output_index = {name: i for i, name in enumerate(self.output_names)}
-        self._u = np.zeros(len(self.model.inputs))
+        self._u_from, self._u = np.zeros((2, len(self.model.inputs)))
         self._y = np.zeros(len(self.output_names))
         self.reset()
 
@@ -88,8 +88,8 @@ class Simulator:
         Raises:
             SimulationDiverged: a state is not finite.
         """
-        self._u[:] = u1
-        self._kernels.advance(self.state, self._p, np.ascontiguousarray(u0, float), self._u, n, self.dt)
+        self._u_from[:], self._u[:] = u0, u1
+        self._kernels.advance(self.state, self._p, self._u_from, self._u, n, self.dt)
         self._steps += n
         if not np.isfinite(self.state).all():
             raise SimulationDiverged(self.time, self.state.copy())
