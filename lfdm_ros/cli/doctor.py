@@ -1,0 +1,76 @@
+"""Checks the environment: Python, compiler, libraries, middleware, messages, shared memory, caches.
+
+Exit status 0 when everything works (warnings included), 2 when something does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from lfdm_ros import environment
+from lfdm_ros.environment import Check
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import share_directory
+
+EPILOG = "example: lfdm doctor --json"
+
+
+def check_kernel_cache() -> Check:
+    """The folder that keeps compiled models from one process to the next."""
+    try:
+        from lfdm_ros.backends.numba_backend import cache_directory
+    except ImportError as error:
+        return Check("kernel cache", "fail", str(error), "make clean install")
+    folder = cache_directory()
+    if folder.is_relative_to(tempfile.gettempdir()) and not os.environ.get("LFDM_CACHE_DIR"):
+        return Check("kernel cache", "warn", f"only the temporary {folder} is writable, models compile anew after a reboot",
+                     "export LFDM_CACHE_DIR=... to a folder that you can write to")
+    return Check("kernel cache", "ok", str(folder))
+
+
+def check_reference_data() -> Check:
+    """The recorded vehicles; tests that need them skip without, so this is never a failure."""
+    chosen = os.environ.get("LFDM_REFERENCE_DATA")
+    folder = Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+    if folder.is_dir():
+        return Check("reference data", "ok", str(folder.resolve()))
+    return Check("reference data", "ok", "none; only their tests and examples need them (README, LFDM_REFERENCE_DATA)")
+
+
+def checks() -> list[Check]:
+    """All checks that apply here; on a ROS 2 installation those of the wheels do not."""
+    from_wheels = environment.ros_from_wheels()
+    found = [environment.check_prefix()]
+    if from_wheels:
+        found += [check() for check in environment.BEFORE_INSTALL]
+        try:
+            found.append(environment.check_lock(share_directory() / "requirements.txt"))
+        except (InputError, OSError) as error:
+            found.append(Check("locked versions", "fail", str(error), "make clean install"))
+    else:
+        found += [environment.check_python(), environment.check_compiler(), environment.check_rmw()]
+    found += [environment.check_imports(), environment.check_messages(), environment.check_discovery(),
+              environment.check_shared_memory(), check_kernel_cache(), check_reference_data()]
+    return found
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `lfdm doctor`."""
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the table; returns 2 when a check fails."""
+    found = checks()
+    if args.json:
+        print(json.dumps({"ok": all(c.status != "fail" for c in found), "checks": [c._asdict() for c in found]}, indent=2))
+    else:
+        for check in found:
+            print(f"{check.status:<5} {check.name:<16} {check.detail}")
+            if check.fix:
+                print(f"{'':<22} fix: {check.fix}")
+    return 2 if any(check.status == "fail" for check in found) else 0
