@@ -25,7 +25,8 @@ def share_directory() -> Path:
     for candidate in candidates:
         if (candidate / "config" / "vehicles").is_dir() and (candidate / "msg").is_dir():
             return candidate
-    raise InputError(f"lfdm_ros is installed without its config/ and msg/ folders (looked in {', '.join(map(str, candidates))}); reinstall it")
+    looked = ", ".join(map(str, candidates))
+    raise InputError(f"lfdm_ros is installed without its config/ and msg/ folders (looked in {looked}); reinstall it")
 
 
 def find_config(kind: str, name: str | os.PathLike[str]) -> Path:

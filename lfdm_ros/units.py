@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lfdm_ros.errors import InputError
@@ -19,7 +19,7 @@ def _registry() -> Any:
     return pint.UnitRegistry(cache_folder=None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def factor_and_offset(unit: str, expected: str) -> tuple[float, float]:
     """Returns (factor, offset) with value_expected = factor * value + offset.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from types import SimpleNamespace
 
 import casadi as ca
@@ -32,7 +32,7 @@ class CasadiModel:
     rhs_jacobian: ca.Function
 
 
-@lru_cache(maxsize=None)
+@cache
 def casadi_model(name: str) -> CasadiModel:
     """Builds the functions of a model.
 

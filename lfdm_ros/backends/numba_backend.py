@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -97,7 +97,7 @@ def _source(model: Model) -> str:
     return text
 
 
-@lru_cache(maxsize=None)
+@cache
 def numba_kernels(name: str) -> Kernels:
     """The kernels of a model, compiled on first use (seconds) and loaded from the cache afterwards.
 

@@ -15,7 +15,8 @@ from lfdm_ros.errors import InputError
 COLUMNS = ("x", "y", "vx", "vy", "ax", "ay", "roll", "pitch", "yaw", "roll_rate", "pitch_rate", "yaw_rate",
            "omega_fl", "omega_fr", "omega_rl", "omega_rr", "gear", "engine_speed")
 
-EPILOG = """inputs: rows time [s], steering [-1, 1] (+ left), throttle [0, 1], brake [0, 1]; blanks or commas; header optional; linear in between.
+EPILOG = """inputs: rows time [s], steering [-1, 1] (+ left), throttle [0, 1], brake [0, 1]; blanks or commas;
+header optional; linear in between.
 output: SI units, body-fixed velocities and proper accelerations (ISO 8855).
 
 example:

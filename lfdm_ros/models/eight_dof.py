@@ -38,7 +38,7 @@ PARAMETERS = (
     Field("sprung_mass", "kg", "sprung mass", "m", 0.0, 1e6, True),
     Field("unsprung_mass_front", "kg", "unsprung mass of the front axle, both wheels", "muf", 0.0, 1e5),
     Field("unsprung_mass_rear", "kg", "unsprung mass of the rear axle, both wheels", "mur", 0.0, 1e5),
-    Field("unsprung_load_share", "1", "share of the unsprung weight in the wheel loads: 1 is physics, 0.5 is the code of paper 000", "", 0.0, 1.0),
+    Field("unsprung_load_share", "1", "share of the unsprung weight in the wheel loads: 1 is physics, 0.5 paper 000's code", "", 0.0, 1.0),
     Field("roll_inertia", "kg*m^2", "roll inertia of the sprung mass about its centre", "Jx", 0.0, 1e7, True),
     Field("yaw_inertia", "kg*m^2", "yaw inertia", "Jz", 0.0, 1e7, True),
     Field("roll_yaw_inertia", "kg*m^2", "product of inertia of the sprung mass, xz", "Jxz", -1e6, 1e6),

@@ -10,8 +10,10 @@ MAP_POINTS = 6
 
 PARAMETERS = (
     Field("driveline_ratio", "1", "wheel speed over motor speed", "", 0.0, 10.0, True),
-    *(Field(f"motor_speed_{i}", "rad/s", f"torque map, speed of point {i}", "", 0.0, 1e5) for i in range(MAP_POINTS)),
-    *(Field(f"motor_torque_{i}", "N*m", f"torque map, full-throttle torque at point {i}", "", -1e5, 1e5) for i in range(MAP_POINTS)),
+    *(Field(f"motor_speed_{i}", "rad/s", f"torque map, speed of point {i}", "", 0.0, 1e5)
+      for i in range(MAP_POINTS)),
+    *(Field(f"motor_torque_{i}", "N*m", f"torque map, full-throttle torque of point {i}", "", -1e5, 1e5)
+      for i in range(MAP_POINTS)),
     Field("brake_torque_front", "N*m", "brake torque of one front wheel at full brake", "", 0.0, 1e5),
     Field("brake_torque_rear", "N*m", "brake torque of one rear wheel at full brake", "", 0.0, 1e5),
 )

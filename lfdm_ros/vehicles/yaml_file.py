@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -98,7 +97,7 @@ def _read_table(entries: Mapping[str, Any], key: str, columns: Mapping[str, str]
     if len(lengths) != 1 or not 2 <= min(lengths) <= TABLE_POINTS:
         raise InputError(f"{where}: columns {', '.join(columns)} must be lists of the same length, 2 to {TABLE_POINTS}")
     first = next(iter(read.values()))[0]
-    if any(b < a for a, b in zip(first, first[1:])):
+    if any(b < a for a, b in pairwise(first)):
         raise InputError(f"{where}: {next(iter(columns))} must not fall")
     for column, stem in columns.items():
         values, source = read[column]

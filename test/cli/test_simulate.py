@@ -24,7 +24,8 @@ def inputs(tmp_path):
 
 def test_simulate_writes_the_contract(tmp_path, inputs):
     out = tmp_path / "run.csv"
-    assert main(["simulate", "--vehicle", "hmmwv", "--model", "eight_dof", "--inputs", str(inputs), "--dt", "0.002", "--until", "8", "--out", str(out)]) == 0
+    assert main(["simulate", "--vehicle", "hmmwv", "--model", "eight_dof", "--inputs", str(inputs), "--dt", "0.002",
+                 "--until", "8", "--out", str(out)]) == 0
     assert out.read_text().splitlines()[0] == HEADER
     table = np.genfromtxt(out, delimiter=",", names=True)
     simulator = Simulator(load_vehicle("hmmwv"), dt=0.002)

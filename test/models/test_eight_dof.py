@@ -20,8 +20,8 @@ def random_states(n, seed=1, regimes=("fast", "slow", "rest", "rolling")):
     for i in range(n):
         regime = regimes[i % len(regimes)]
         speed = {"fast": 15.0, "slow": 0.2, "rest": 0.0, "rolling": 15.0}[regime]
-        x = np.concatenate([rng.normal(0, 50, 2), rng.normal(0, 5, 1), rng.normal(0, 0.1, 1), rng.normal(0, 1, 4) * speed * [1, 0.2, 0.02, 0.05],
-                            rng.normal(0, 3, 4) * speed, rng.normal(0, 4, 2)])
+        x = np.concatenate([rng.normal(0, 50, 2), rng.normal(0, 5, 1), rng.normal(0, 0.1, 1),
+                            rng.normal(0, 1, 4) * speed * [1, 0.2, 0.02, 0.05], rng.normal(0, 3, 4) * speed, rng.normal(0, 4, 2)])
         if regime == "rolling":
             x[8:12] = x[4] / 0.45 * (1 + rng.normal(0, 0.05, 4))
         yield x, np.array([rng.uniform(-1, 1), rng.uniform(0, 1), rng.uniform(0, 1) * (i % 2)]), (1e-3, 5e-3, 2e-2)[i % 3]
@@ -45,7 +45,7 @@ def test_jacobians_against_finite_differences(regime):
     compared = 0
     for x, u, h in random_states(24, seed=3, regimes=(regime,)):
         u[1:] = np.clip(u[1:], 0.1, 0.9)
-        for exact, f in ((casadi.step_jacobian(x, u, P, h), lambda x, u, p: numba.step(x, u, p, h)),
+        for exact, f in ((casadi.step_jacobian(x, u, P, h), lambda x, u, p, h=h: numba.step(x, u, p, h)),
                          (casadi.rhs_jacobian(x, u, P), numba.rhs)):
             args = (x, u, P)
             for j, matrix in enumerate(np.array(m) for m in exact):

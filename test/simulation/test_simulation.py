@@ -1,5 +1,6 @@
 """Inputs, the stepwise simulator, and batches against it."""
 
+import os
 import subprocess
 import sys
 
@@ -27,7 +28,8 @@ def test_profile_file_with_and_without_header(tmp_path):
 
 @pytest.mark.parametrize("text, words", [
     ("0 0 0\n", ("line 1", "4 columns")), ("0 0 0 0\n1 x 0 0\n", ("line 2",)), ("0 0 0 0\n1 2 0 0\n", ("row 2", "steering", "[-1, 1]")),
-    ("0 0 nan 0\n", ("row 1", "finite")), ("1 0 0 0\n0 0 0 0\n", ("row 2", "rise")), ("", ("no rows",)), ("time,steer,throttle,brake\n", ("line 1",)),
+    ("0 0 nan 0\n", ("row 1", "finite")), ("1 0 0 0\n0 0 0 0\n", ("row 2", "rise")), ("", ("no rows",)),
+    ("time,steer,throttle,brake\n", ("line 1",)),
 ])
 def test_bad_profiles_name_file_and_line(tmp_path, text, words):
     path = tmp_path / "inputs.txt"
@@ -55,7 +57,8 @@ def test_batch_equals_scalar():
     x0 = np.array([initial_state("eight_dof", HMMWV, vx=v) for v in rng.uniform(0, 15, 37)])
     times = np.arange(0, 4.0, 0.02)
     channels = ["x", "y", "vx", "vy", "roll", "yaw_rate", "omega_rl", "ay"]
-    batch = BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.002, times=times, inputs=PROFILE.sample(times), parameters=names, channels=channels)
+    batch = BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.002, times=times, inputs=PROFILE.sample(times),
+                         parameters=names, channels=channels)
     got = batch.trajectories(theta, x0)
     for i in (0, 15, 16, 36):
         simulator = Simulator(HMMWV.replace(**dict(zip(names, theta[i]))), dt=0.002)
@@ -73,10 +76,11 @@ def test_batch_equals_scalar():
 def test_divergence_is_reported():
     simulator = Simulator(HMMWV)
     simulator.state[4] = np.nan
-    with pytest.raises(SimulationDiverged, match="0.01"):
+    with pytest.raises(SimulationDiverged, match=r"0\.01"):
         simulator.advance([0, 0, 0], [0, 0, 0], 10)
     times = np.arange(0, 1, 0.1)
-    batch = BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.01, times=times, inputs=np.zeros((10, 3)), parameters=["sprung_mass"], channels=["vx"])
+    batch = BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.01, times=times, inputs=np.zeros((10, 3)),
+                         parameters=["sprung_mass"], channels=["vx"])
     sums = batch.squared_errors([[2000.0], [np.nan]], initial_state("eight_dof", HMMWV, vx=5.0), np.full((10, 1), 5.0))
     assert np.isfinite(sums[0, 0]) and sums[1, 0] == np.inf
 
@@ -96,7 +100,7 @@ def test_kernel_cache_is_keyed_on_the_sources(tmp_path):
     """A second process loads the compiled kernels; the folder's name changes with any source of the equations."""
     script = ("import lfdm_ros.backends.numba_backend as b, sys; k = b.numba_kernels('eight_dof'); "
               "m = sys.modules[k.advance.__module__]; print(sum(m.advance.stats.cache_hits.values()), b._fingerprint())")
-    run = [subprocess.run([sys.executable, "-c", script], env={**__import__("os").environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
+    run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
                           capture_output=True, text=True).stdout.split() for _ in range(2)]
     assert run[0][0] == "0" and run[1][0] == "1" and run[0][1] == run[1][1]
     from lfdm_ros.backends import numba_backend

@@ -28,8 +28,9 @@ def test_every_declared_parameter_stands_in_one_section():
 
 def test_hmmwv_is_table_2_of_paper_000():
     p = load_vehicle("hmmwv").parameters
-    table = dict(sprung_mass=2097.85, unsprung_mass_front=2 * 127.866, unsprung_mass_rear=2 * 129.98, roll_inertia=1289, yaw_inertia=4519,
-                 cg_to_front_axle=1.6889, cg_height=0.713, track_front=1.82, tyre_vertical_stiffness_front=326332, wheel_radius=0.47, wheel_inertia=11)
+    table = dict(sprung_mass=2097.85, unsprung_mass_front=2 * 127.866, unsprung_mass_rear=2 * 129.98, roll_inertia=1289,
+                 yaw_inertia=4519, cg_to_front_axle=1.6889, cg_height=0.713, track_front=1.82,
+                 tyre_vertical_stiffness_front=326332, wheel_radius=0.47, wheel_inertia=11)
     assert {name: p[name] for name in table} == pytest.approx(table)
 
 

@@ -1,0 +1,23 @@
+"""Units as people write them in files."""
+
+import numpy as np
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.units import to_si
+
+
+@pytest.mark.parametrize("value, unit, expected_unit, expected", [
+    (36.0, "km/h", "m/s", 10.0), (60.0, "rpm", "rad/s", 2 * np.pi), (180.0, "deg", "rad", np.pi), (1.0, "g_0", "m/s^2", 9.80665),
+    (20.0, "degC", "K", 293.15), (3.0, "1", "1", 3.0), (2.0, "kN*m", "N*m", 2000.0), (1.0, "N*m*s/deg", "N*m*s/rad", 180 / np.pi),
+])
+def test_conversion(value, unit, expected_unit, expected):
+    assert to_si(value, unit, expected_unit, "here") == pytest.approx(expected)
+    np.testing.assert_allclose(to_si(np.array([value, value]), unit, expected_unit, "here"), [expected] * 2)
+
+
+@pytest.mark.parametrize("unit, expected_unit", [("kg", "m"), ("m/s", "m"), ("parsnip", "m"), ("", "kg"), ("m", "1")])
+def test_refusal_names_place_and_units(unit, expected_unit):
+    with pytest.raises(InputError) as error:
+        to_si(1.0, unit, expected_unit, "car.yaml: chassis.cg_height")
+    assert "car.yaml: chassis.cg_height" in str(error.value) and f"'{expected_unit}'" in str(error.value)
