@@ -20,7 +20,7 @@ PARAMETERS = (
 
 
 def build(m: Any) -> Any:
-    """Returns `motor_speed(omega4, p)` [rad/s] and `wheel_torque(motor_speed, throttle, p)` [N m], the torque at each of the four wheels."""
+    """Returns `motor_speed(omega, p)` [rad/s], omega of four wheels, and `wheel_torque(motor_speed, throttle, p)` [N m] at each wheel."""
     fn, fmin, fmax = m.fn, m.fmin, m.fmax
 
     @fn

@@ -67,8 +67,8 @@ class InputProfile:
             if len(values) != len(COLUMNS):
                 raise InputError(f"{path}: line {number}: expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(values)}")
             rows.append([values[i] for i in order] if order else values)
-        time, *columns = np.array(rows, float).reshape(-1, len(COLUMNS)).T
-        return cls(time, *columns, where=str(path))
+        time, steering, throttle, brake = np.array(rows, float).reshape(-1, len(COLUMNS)).T
+        return cls(time, steering, throttle, brake, where=str(path))
 
     def sample(self, t: ArrayLike) -> np.ndarray:
         """The inputs at times t [s]: (len(t), 3), steering, throttle, brake."""
