@@ -1,8 +1,8 @@
-"""Conversion of declared units to SI, through pint."""
+"""Units as people write them in files, through pint."""
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from lfdm_ros.errors import InputError
@@ -11,32 +11,28 @@ from lfdm_ros.errors import InputError
 _DIMENSIONLESS = ("", "1", "-")
 
 
-@lru_cache(maxsize=1)
+@cache
 def _registry() -> Any:
     import pint
 
-    # Dimensionless radians would let "rpm" pass for "Hz" silently scaled; pint's own conversion handles it correctly.
     return pint.UnitRegistry(cache_folder=None)
 
 
 @cache
-def factor_and_offset(unit: str, expected: str) -> tuple[float, float]:
-    """Returns (factor, offset) with value_expected = factor * value + offset.
+def unit_scale(unit: str) -> tuple[float, float, Any]:
+    """Returns (factor, offset, dimension) with value_SI = factor * value + offset; dimension is pint's dimensionality.
 
-    Raises ValueError when the unit is unknown or of another dimension.
+    Raises:
+        ValueError: the unit is unknown.
     """
-    ureg = _registry()
-
-    def parse(text: str) -> Any:
-        return ureg.Unit("dimensionless" if text in _DIMENSIONLESS else text)
-
+    registry = _registry()
     try:
-        source, target = parse(unit), parse(expected)
-        zero = float(ureg.Quantity(0.0, source).to(target).magnitude)
-        one = float(ureg.Quantity(1.0, source).to(target).magnitude)
+        parsed = registry.Unit("dimensionless" if unit in _DIMENSIONLESS else unit)
+        zero = float(registry.Quantity(0.0, parsed).to_base_units().magnitude)
+        one = float(registry.Quantity(1.0, parsed).to_base_units().magnitude)
     except Exception as error:  # pint raises a family of exceptions, some of them AttributeError
-        raise ValueError(str(error)) from None
-    return one - zero, zero
+        raise ValueError(f"unit '{unit}' is not known: {error}") from None
+    return one - zero, zero, parsed.dimensionality
 
 
 def to_si(value: Any, unit: str, expected: str, where: str) -> Any:
@@ -51,8 +47,11 @@ def to_si(value: Any, unit: str, expected: str, where: str) -> Any:
     Raises:
         InputError: unknown unit, or one of another dimension.
     """
+    target_factor, target_offset, target = unit_scale(expected)
     try:
-        factor, offset = factor_and_offset(str(unit), expected)
+        factor, offset, dimension = unit_scale(str(unit))
     except ValueError as error:
-        raise InputError(f"{where}: unit '{unit}' does not fit, expected one of the dimension of '{expected}' ({error})") from None
-    return factor * value + offset
+        raise InputError(f"{where}: {error}; write one of the dimension of '{expected}'") from None
+    if dimension != target:
+        raise InputError(f"{where}: unit '{unit}' does not fit, expected one of the dimension of '{expected}'")
+    return (factor * value + offset - target_offset) / target_factor

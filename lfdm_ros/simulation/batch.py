@@ -17,11 +17,12 @@ class BatchRollout:
     """N runs at once; each run has its own values of some parameters, all share inputs and sample times."""
 
     def __init__(self, *, model: str, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
-                 parameters: Sequence[str], channels: Sequence[str]):
+                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
             inputs: (K, 3) steering, throttle, brake at the sample times, linear in between.
+            hold: the inputs are kept from each sample to the next instead, as an actuator keeps a command.
             parameters: P names of what `theta` holds.
             channels: C names of states to report or compare.
 
@@ -49,6 +50,7 @@ class BatchRollout:
         self._substeps = max(1, int(np.ceil(interval / dt - 1e-9)))
         self._h = interval / self._substeps
         self._base = vehicle.vector(self.model)
+        self._hold = bool(hold)
         self._columns = np.array([names.index(n) for n in parameters], dtype=np.int64)
         self._rows = np.array([states.index(n) for n in channels], dtype=np.int64)
 
@@ -80,5 +82,5 @@ class BatchRollout:
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
         sums = np.empty((n, c))
         kept = np.empty((n, len(self.times), c) if keep else (0, 0, 0))
-        self._kernels.batch(parameters, start, self._inputs, self._substeps, self._h, self._rows, observed, sums, kept, keep)
+        self._kernels.batch(parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed, sums, kept, keep)
         return sums, kept

@@ -1,0 +1,20 @@
+"""rosbag2 recordings in and out, without ROS: record, inspect, import and read as time series."""
+
+from lfdm_ros.bags.importer import import_recording
+from lfdm_ros.bags.info import bag_info, format_info
+from lfdm_ros.bags.reader import Bag, Series, between_rows, open_bag, read_series, recording_name, recording_sha256
+from lfdm_ros.bags.writer import BagWriter
+
+__all__ = [
+    "Bag",
+    "BagWriter",
+    "Series",
+    "bag_info",
+    "between_rows",
+    "format_info",
+    "import_recording",
+    "open_bag",
+    "read_series",
+    "recording_name",
+    "recording_sha256",
+]

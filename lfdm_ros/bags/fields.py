@@ -1,0 +1,132 @@
+"""Paths into messages ("wheel_speeds[0]", "angular_velocity.z"): what they lead to, and in which unit."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rosbags.interfaces import Nodetype
+
+from lfdm_ros.bags.typestore import NUMERIC
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import share_directory
+
+# Units of standard messages (REP-103 and the comments in their definitions) by message type and leading part of the path.
+_STANDARD_UNITS: dict[str, dict[str, str]] = {
+    "geometry_msgs/msg/AccelStamped": {"accel.linear": "m/s^2", "accel.angular": "rad/s^2"},
+    "geometry_msgs/msg/PoseStamped": {"pose.position": "m", "pose.orientation": "1"},
+    "geometry_msgs/msg/TwistStamped": {"twist.linear": "m/s", "twist.angular": "rad/s"},
+    "nav_msgs/msg/Odometry": {
+        "pose.pose.position": "m", "pose.pose.orientation": "1", "twist.twist.linear": "m/s", "twist.twist.angular": "rad/s"},
+    "sensor_msgs/msg/Imu": {"angular_velocity": "rad/s", "linear_acceleration": "m/s^2", "orientation": "1"},
+    "sensor_msgs/msg/JointState": {"position": "rad", "velocity": "rad/s", "effort": "N*m"},
+    "sensor_msgs/msg/NavSatFix": {"latitude": "deg", "longitude": "deg", "altitude": "m"},
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One leaf of a message type.
+
+    Attributes:
+        path: as written.
+        steps: attribute names and array indices, from the message to the leaf.
+        base: primitive type, for example "float64" or "string".
+        unit: as declared, or None where nobody declared one.
+    """
+
+    path: str
+    steps: tuple[str | int, ...]
+    base: str
+    unit: str | None
+
+    def reader(self) -> Callable[[Any], Any]:
+        """A function from a message to the leaf's value."""
+        steps = self.steps
+        if len(steps) == 1:
+            name = steps[0]
+            return lambda message: getattr(message, name)  # type: ignore[arg-type]
+
+        def read(message: Any) -> Any:
+            for step in steps:
+                message = message[step] if isinstance(step, int) else getattr(message, step)
+            return message
+
+        return read
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """", did you mean 'x'?" when something close is known, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
+    """Follows `path` through the definition of `msgtype`.
+
+    Args:
+        store: rosbags typestore that knows the type.
+        where: what asks, for the error.
+
+    Raises:
+        InputError: no such field, an index outside a fixed array, or a path that ends at something that is not a single value.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*(\[\d+\])?(\.[A-Za-z]\w*(\[\d+\])?)*", path):
+        raise InputError(f"{where}: '{path}' is not a field; write for example vx, wheel_speeds[0] or angular_velocity.z")
+    steps: list[str | int] = []
+    owner, leaf = msgtype, ""
+    description: Any = (Nodetype.NAME, msgtype)
+    for part in re.findall(r"\w+", path):
+        kind, detail = description
+        if part.isdigit() and kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+            if kind == Nodetype.ARRAY and int(part) >= detail[1]:
+                raise InputError(f"{where}: {path}: {leaf} of {owner} has {detail[1]} elements, counted from 0")
+            steps.append(int(part))
+            description = detail[0]
+            continue
+        if part.isdigit() or kind != Nodetype.NAME:
+            raise InputError(f"{where}: {path}: '{leaf}' of {owner} has no '{part}'; it is {_describe(description)}")
+        fields = dict(store.fielddefs[detail][1])
+        if part not in fields:
+            raise InputError(f"{where}: {detail} has no field '{part}'{suggest(part, fields)}; it has {', '.join(fields)}")
+        owner, leaf, description = detail, part, fields[part]
+        steps.append(part)
+    if description[0] != Nodetype.BASE:
+        raise InputError(f"{where}: '{path}' of {msgtype} is {_describe(description)}, not a single value")
+    return Field(path, tuple(steps), description[1][0], _unit(msgtype, path, owner, leaf))
+
+
+def require_numeric(field: Field, where: str) -> None:
+    """Raises InputError when the field cannot be read as a number."""
+    if field.base not in NUMERIC:
+        raise InputError(f"{where}: field '{field.path}' is a {field.base}, not a number")
+
+
+def _describe(description: Any) -> str:
+    kind, detail = description
+    if kind == Nodetype.BASE:
+        return f"a {detail[0]}"
+    if kind == Nodetype.NAME:
+        return f"a {detail}; name one of its fields"
+    return "an array; give an index such as [0]"
+
+
+def _unit(msgtype: str, path: str, owner: str, leaf: str) -> str | None:
+    if owner.startswith("lfdm_ros/msg/"):
+        return _commented_units(owner.rsplit("/", 1)[1]).get(leaf)
+    for prefix, unit in _STANDARD_UNITS.get(msgtype, {}).items():
+        if path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")):
+            return unit
+    return None
+
+
+@functools.cache
+def _commented_units(name: str) -> dict[str, str]:
+    """Units of one of our messages, from comments of the form `float64 vx  # [m/s] ...`."""
+    text = (share_directory() / "msg" / f"{name}.msg").read_text(encoding="utf-8")
+    return {match[1]: match[2] for match in re.finditer(r"^\s*[\w/\[\]<=]+\s+(\w+)\s*#\s*\[([^\]]+)\]", text, re.MULTILINE)
+            if not match[2].startswith("see ")}

@@ -1,0 +1,249 @@
+"""Turns a recording in files into a bag, by a mapping file; see `lfdm_ros.bags.mapping` for its language."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.bags import expressions
+from lfdm_ros.bags.mapping import MappingFile, Source, Topic, load_mapping
+from lfdm_ros.bags.quantities import Quantity, in_unit
+from lfdm_ros.bags.sources import Table, check_time, declared_columns, read_table
+from lfdm_ros.bags.typestore import new_message, typestore
+from lfdm_ros.bags.writer import BagWriter
+from lfdm_ros.errors import InputError
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    time: np.ndarray
+    columns: dict[str, Quantity]
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """One topic, ready to write: (n,) stamps, and for each leaf (field, values)."""
+
+    topic: Topic
+    stamps: np.ndarray
+    leaves: list[tuple[Any, np.ndarray]]
+
+
+class _Absent(Exception):
+    """A source that this recording does not have."""
+
+
+def import_recording(source: str | Path, mapping: str | Path, out: str | Path, recording: str | None = None, storage: str = "mcap",
+                     warn: Warn | None = None) -> dict[str, int]:
+    """Writes a recording to a new bag. Either the whole bag appears at `out`, or nothing.
+
+    Args:
+        source: the recording's main file, or the folder it is in.
+        mapping: path of a mapping file.
+        out: folder to create.
+        recording: name of the recording; the stem of `source` when left out. Needed when `source` is a folder with several.
+        storage: "mcap" or "sqlite3".
+        warn: called with one line for each optional part that is left out.
+
+    Returns:
+        Messages written, by topic.
+
+    Raises:
+        InputError: naming file, line, key or field, and nothing is left at `out`.
+    """
+    out, path = Path(out), Path(source)
+    if out.exists():
+        raise InputError(f"{out} exists already; choose another path or remove it")
+    rules = load_mapping(mapping)
+    reader = _Files(rules, path, recording)
+    filled, left_out = [], []
+    for topic in rules.topics:
+        try:
+            filled.append(_fill(topic, rules, reader))
+        except _Absent as reason:
+            left_out.append(f"{topic.name} is left out: {reason}")
+    for line in left_out:
+        if warn is not None:
+            warn(line)
+    if not filled:
+        raise InputError(f"{source}: nothing to import; {'; '.join(left_out)}")
+    first = min(int(t.stamps[0]) for t in filled)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}") from None
+    try:
+        custom = {"between_rows": rules.between_rows, "mapping": rules.path.name, "sources": reader.digests()}
+        with BagWriter(scratch / out.name, storage, reader.recording, 0 if rules.time_origin == "keep" else first, custom) as writer:
+            for topic, stamp, cdr in _messages(filled):
+                writer.write_raw(topic.name, topic.type, stamp, cdr)
+        os.rename(scratch / out.name, out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return {t.topic.name: len(t.stamps) for t in filled}
+
+
+class _Files:
+    """The sources of one recording, each read once."""
+
+    def __init__(self, rules: MappingFile, source: Path, recording: str | None) -> None:
+        self._rules = rules
+        self._loaded: dict[str, _Loaded] = {}
+        self._read: dict[str, Path] = {}
+        if not source.exists():
+            raise InputError(f"no file or folder {source}")
+        template = rules.source(rules.main, recording or source.stem).file or ""
+        self._main: Path | None = None
+        if source.is_file():
+            self.folder = source.parent
+            self.recording = recording or source.stem
+            if "{recording}" in template:
+                self._main = source
+            else:
+                files = sorted(file for name in rules.source_items if (file := rules.source(name, self.recording).file))
+                if source.name not in files:
+                    raise InputError(f"{source} is not a file that {rules.path} reads; it reads {', '.join(files) or 'none'}")
+                self.recording = recording or source.resolve().parent.name
+        else:
+            self.folder = source
+            self.recording = recording or source.resolve().name
+            if "{recording}" in template and recording is None:
+                known = sorted(p.stem for p in source.glob(template.replace("{recording}", "*")))
+                raise InputError(f"{source} is a folder; give one of its files, or --recording with one of: "
+                                 f"{', '.join(known) or 'none here'}")
+
+    def get(self, name: str) -> _Loaded:
+        """Reads a source. Raises _Absent when it is optional and not there."""
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._rules.source(name, self.recording))
+        return self._loaded[name]
+
+    def digests(self) -> str:
+        """What the bag was made from: names and SHA-256 of the files read."""
+        return ", ".join(f"{p.name} sha256:{hashlib.sha256(p.read_bytes()).hexdigest()}" for p in self._read.values())
+
+    def _load(self, source: Source) -> _Loaded:
+        path = None
+        if source.file is not None:
+            main = self._main if source.name == self._rules.main else None
+            path = main or self.folder / source.file.replace("{recording}", self.recording)
+            if source.optional and not path.exists():
+                raise _Absent(f"no file {path}")
+        elif source.table is None:
+            if source.optional:
+                raise _Absent(f"{source.where} names no file for the recording '{self.recording}'")
+            raise InputError(f"{source.where} names no file for the recording '{self.recording}'")
+        table = read_table(source, path)
+        columns = declared_columns(source, table)
+        time = self._time(source, table, columns)
+        check_time(time, table)
+        if path is not None:
+            self._read[source.name] = path
+        return _Loaded(time, columns)
+
+    def _time(self, source: Source, table: Table, columns: dict[str, Quantity]) -> np.ndarray:
+        clock = source.clock
+        if clock.column is not None:
+            try:
+                return in_unit(columns[clock.column], "s")
+            except ValueError as error:
+                raise InputError(f"{source.where}.time: column '{clock.column}' is {error}") from None
+        if clock.rate is not None:
+            return clock.start + np.arange(table.rows) / clock.rate
+        assert clock.source is not None
+        if clock.source == source.name:
+            raise InputError(f"{source.where}.time: a source cannot take its times from itself")
+        time = self.get(clock.source).time
+        last = clock.first_row + table.rows
+        if last > len(time):
+            raise InputError(f"{table.where} has {table.rows} samples from row {clock.first_row} on, but source {clock.source} "
+                             f"ends at row {len(time) - 1}")
+        return time[clock.first_row:last]
+
+
+def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
+    own = files.get(topic.source)
+    time = own.time
+
+    def lookup(name: str) -> Quantity:
+        if name in own.columns:
+            return own.columns[name]
+        if name in rules.constants:
+            return rules.constants[name]
+        other, column = name.split(".")
+        loaded = files.get(other)
+        quantity = loaded.columns[column]
+        return Quantity(np.interp(time, loaded.time, quantity.values), quantity.dimension)
+
+    leaves = []
+    for leaf, text, tree in topic.fields:
+        where = f"{topic.where}.fields.{leaf.path}"
+        try:
+            quantity = expressions.evaluate(tree, time, lookup)
+            values = np.asarray(quantity.values, dtype=float) if leaf.unit is None else in_unit(quantity, leaf.unit)
+        except ValueError as error:
+            raise InputError(f"{where}: '{text}' does not fit: {error}") from None
+        values = np.broadcast_to(values, time.shape)
+        if leaf.base not in ("float32", "float64") and not np.all(values == np.round(values)):
+            raise InputError(f"{where}: '{text}' must be whole numbers for a field of type {leaf.base}")
+        leaves.append((leaf, values))
+    rows = np.arange(len(time))
+    if topic.only_changes_of is not None:
+        held = np.asarray(own.columns[topic.only_changes_of].values)
+        rows = np.flatnonzero((held[1:] != held[:-1]) & np.isfinite(held[1:])) + 1
+    if not rows.size or not any(np.isfinite(values[rows]).any() for _, values in leaves):
+        raise _Absent("the recording has none of its values")
+    seconds = np.floor(time[rows])
+    stamps = seconds.astype(np.int64) * 1_000_000_000 + np.round((time[rows] - seconds) * 1e9).astype(np.int64)
+    return _Filled(topic, stamps, [(leaf, values[rows]) for leaf, values in leaves])
+
+
+def _messages(filled: list[_Filled]) -> Iterator[tuple[Topic, int, bytes]]:
+    """All messages in order of their stamps."""
+    streams = [_serialised(f) for f in filled]
+    owner = np.concatenate([np.full(len(f.stamps), i) for i, f in enumerate(filled)])
+    stamps = np.concatenate([f.stamps for f in filled])
+    for index in np.argsort(stamps, kind="stable"):
+        stream = int(owner[index])
+        yield filled[stream].topic, int(stamps[index]), next(streams[stream])
+
+
+def _serialised(filled: _Filled) -> Iterator[bytes]:
+    """CDR of each message of one topic. One message object is filled over and over."""
+    topic, store = filled.topic, typestore()
+    message = new_message(topic.type, float("nan") if topic.type.startswith("lfdm_ros/") else 0.0)
+    for leaf, text in topic.text:
+        owner = _owner(message, leaf.steps)
+        setattr(owner, str(leaf.steps[-1]), text)
+    targets = []
+    for leaf, values in filled.leaves:
+        whole = leaf.base not in ("float32", "float64")
+        column = values.astype(bool).tolist() if leaf.base == "bool" else values.astype(np.int64).tolist() if whole else values.tolist()
+        targets.append((_owner(message, leaf.steps), leaf.steps[-1], column))
+    stamp = message.header.stamp if hasattr(message, "header") else None
+    for row, time in enumerate(filled.stamps.tolist()):
+        for owner, last, column in targets:
+            if isinstance(last, int):
+                owner[last] = column[row]
+            else:
+                setattr(owner, last, column[row])
+        if stamp is not None:
+            stamp.sec, stamp.nanosec = divmod(time, 1_000_000_000)
+        yield bytes(store.serialize_cdr(message, topic.type))
+
+
+def _owner(message: Any, steps: tuple[str | int, ...]) -> Any:
+    for step in steps[:-1]:
+        message = message[step] if isinstance(step, int) else getattr(message, step)
+    return message

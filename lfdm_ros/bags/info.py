@@ -1,0 +1,94 @@
+"""What is in a bag, for people and for programs."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
+
+
+def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
+    """Summary of any rosbag2 bag, in types that JSON has.
+
+    Args:
+        path: the bag.
+        digest: also hash the content (about 10 s for a million messages).
+
+    Returns:
+        path, recording, storage, closed (bool), note (how it was recovered, or None), start (s since the epoch, None in an
+        empty bag), duration (s), messages, size (bytes), origin (s: the stamp at which Series.time is zero), topics (a list of
+        topic, type, count, rate in Hz, start and end in s since the bag's start), custom (dict), sha256 (None without digest).
+
+    Raises:
+        InputError: there is no bag, or nothing in it can be read.
+    """
+    with open_bag(path) as bag:
+        return _info(bag, digest)
+
+
+def _info(bag: Bag, digest: bool) -> dict[str, Any]:
+    seen: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in bag.connections}  # count, first, last
+    for connection, stamp, _ in bag.raw():
+        entry = seen[connection.topic, connection.msgtype]
+        if not entry[0]:
+            entry[1] = stamp
+        entry[0] += 1
+        entry[2] = stamp
+    used = [entry for entry in seen.values() if entry[0]]
+    start = min((entry[1] for entry in used), default=None)
+    end = max((entry[2] for entry in used), default=None)
+    topics = []
+    for (topic, msgtype), (count, first, last) in sorted(seen.items()):
+        rate = (count - 1) / ((last - first) / 1e9) if last > first else None
+        topics.append({"topic": topic, "type": msgtype, "count": count, "rate": rate,
+                       "start": (first - start) / 1e9 if count and start is not None else None,
+                       "end": (last - start) / 1e9 if count and start is not None else None})
+    return {
+        "path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
+        "start": None if start is None else start / 1e9, "duration": 0.0 if start is None or end is None else (end - start) / 1e9,
+        "messages": sum(entry[0] for entry in used), "size": _size_on_disk(bag.path),
+        "origin": bag.origin_ns() / 1e9, "topics": topics, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None,
+    }
+
+
+def format_info(info: dict[str, Any]) -> str:
+    """The summary as a table for a terminal."""
+    lines = [f"recording  {info['recording']}", f"storage    {info['storage']}, {_size(info['size'])}"]
+    if info["note"]:
+        lines.append(f"note       {info['note']}")
+    if info["start"] is not None:
+        lines.append(f"start      {_date(info['start'])}")
+    lines.append(f"duration   {info['duration']:.3f} s")
+    lines.append(f"messages   {info['messages']}")
+    if info["sha256"]:
+        lines.append(f"sha256     {info['sha256']}")
+    lines += [f"{key:<10} {value}" for key, value in info["custom"].items() if key in ("mapping", "sources")]
+    if info["topics"]:
+        rows = [("topic", "type", "count", "rate")]
+        rows += [(t["topic"], t["type"], str(t["count"]), f"{t['rate']:.2f} Hz" if t["rate"] else "-") for t in info["topics"]]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines.append("")
+        lines += [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}" for a, b, c, d in rows]
+    return "\n".join(lines)
+
+
+def _size_on_disk(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def _date(seconds: float) -> str:
+    if seconds < 1e8:  # simulated time, or a file's own
+        return f"{seconds:.3f} s"
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _size(size: int) -> str:
+    value = float(size)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000.0:
+            return f"{value:.3g} {unit}"
+        value /= 1000.0
+    return f"{value:.3g} GB"

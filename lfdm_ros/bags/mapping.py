@@ -1,0 +1,328 @@
+"""Mapping files: which columns of which files become which fields of which topics.
+
+    description: free text
+    time_origin: keep | zero       # Series.time is the file's own time, or zero at the first row
+    between_rows: hold | linear    # what inputs do between two rows; hold (default) is what a command on a topic does
+    constants: {wheel_radius: 0.47 m}
+    sources:
+      NAME:
+        file: "{recording}.csv"    # relative to SOURCE's folder; {recording} is its stem or --recording
+                                   # the first source named so is SOURCE itself
+        table: [[0, 0, 0], ...]    # instead of a file: rows written here, with `names`
+        format: csv | mat | npy
+        delimiter: ","             # or whitespace
+        names: [a, b]              # columns of files without a header
+        transpose: false           # one row of the file (or array) per column
+        time: {column: t} | {rate: 100 Hz, start: 0 s} | {source: OTHER, first_row: 100}
+        columns: {a: m/s, b: {column: "b (raw)", unit: deg, optional: true, allow_nan: true}}
+        optional: false            # a missing file is a warning, and topics that need it are left out
+        by_recording: {acc: {file: ...}}   # overrides any of the above for one recording
+    topics:
+      vehicle/state:
+        type: lfdm_ros/msg/VehicleState
+        from: NAME                 # its rows are the messages, its times the stamps
+        only_changes_of: counter   # one message only where this column takes a new value
+        fields: {vx: a, "wheel_speeds[0]": expression}
+        text: {header.frame_id: odom}
+
+Columns are declared with their unit and are in SI units in expressions; what an expression yields must fit the unit of its
+field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros import documents
+from lfdm_ros.bags import expressions
+from lfdm_ros.bags.fields import Field, find_field, require_numeric, suggest
+from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
+from lfdm_ros.bags.reader import HOLD, LINEAR
+from lfdm_ros.bags.typestore import new_message, require_type, typestore
+from lfdm_ros.errors import InputError
+
+_FORMATS = {"csv": (".csv", ".txt", ".tsv"), "mat": (".mat",), "npy": (".npy",)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a source: its name in the file and how to read it."""
+
+    name: str
+    column: str
+    unit: str
+    optional: bool = False
+    allow_nan: bool = False
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Where the times of a source come from: exactly one of column, rate and source."""
+
+    column: str | None = None
+    rate: float | None = None  # Hz
+    start: float = 0.0  # s
+    source: str | None = None
+    first_row: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file, or one table inside the mapping, for one recording."""
+
+    name: str
+    where: str
+    file: str | None
+    table: list[list[float]] | None
+    format: str
+    delimiter: str
+    names: tuple[str, ...] | None
+    transpose: bool
+    clock: Clock
+    columns: tuple[Column, ...]
+    optional: bool
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic: its message type, the source whose rows it follows, and its fields."""
+
+    name: str
+    where: str
+    type: str
+    source: str
+    only_changes_of: str | None
+    fields: tuple[tuple[Field, str, ast.expr], ...]  # field, expression as written, parsed
+    text: tuple[tuple[Field, str], ...]
+
+
+@dataclass(frozen=True)
+class MappingFile:
+    """A validated mapping file; `source(name, recording)` applies `by_recording`."""
+
+    path: Path
+    time_origin: str
+    between_rows: str
+    constants: Mapping[str, Quantity]
+    source_items: Mapping[str, Mapping[str, Any]]
+    topics: tuple[Topic, ...]
+    _cache: dict[tuple[str, str], Source] = field(default_factory=dict, compare=False)
+
+    def source(self, name: str, recording: str) -> Source:
+        """The source as it applies to one recording."""
+        key = (name, recording)
+        if key not in self._cache:
+            items = dict(self.source_items[name])
+            own = {str(stem): override for stem, override in (items.pop("by_recording", None) or {}).items()}
+            where = f"{self.path}: sources.{name}"
+            for stem, override in own.items():
+                documents.mapping(override, f"{where}.by_recording.{stem}", optional=_SOURCE_KEYS)
+            items.update(own.get(recording) or {})
+            self._cache[key] = _source(name, items, where)
+        return self._cache[key]
+
+    @property
+    def main(self) -> str:
+        """The source that SOURCE on the command line stands for: the first that is named after the recording, else the first."""
+        named = (name for name, items in self.source_items.items() if "{recording}" in str(items.get("file")))
+        return next(named, next(iter(self.source_items)))
+
+
+_SOURCE_KEYS = ("file", "table", "format", "delimiter", "names", "transpose", "time", "columns", "optional")
+
+
+def load_mapping(path: str | Path) -> MappingFile:
+    """Reads and validates a mapping file.
+
+    Raises:
+        InputError: naming the file and the key.
+    """
+    path = Path(path)
+    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), ("description", "time_origin", "between_rows", "constants"))
+    origin = content.get("time_origin", "keep")
+    if origin not in ("keep", "zero"):
+        raise InputError(f"{path}: time_origin is '{origin}'; write keep (the file's own time) or zero (from its first row)")
+    between = content.get("between_rows", HOLD)
+    if between not in (HOLD, LINEAR):
+        raise InputError(f"{path}: between_rows is '{between}'; write {HOLD} or {LINEAR}")
+    sources = _section(content, "sources", str(path))
+    topics = _section(content, "topics", str(path))
+    for name, items in sources.items():
+        documents.mapping(items, f"{path}: sources.{name}", optional=(*_SOURCE_KEYS, "by_recording"))
+        if not isinstance(items.get("by_recording", {}), Mapping):
+            raise InputError(f"{path}: sources.{name}.by_recording must map recordings to keys")
+    mapping = MappingFile(
+        path=path, time_origin=origin, between_rows=between, constants=_constants(content.get("constants") or {}, path), source_items=sources,
+        topics=tuple(_topic(name, items, f"{path}: topics.{name}", tuple(sources)) for name, items in topics.items()))
+    for name, items in sources.items():
+        for recording in ("", *map(str, items.get("by_recording") or {})):
+            source = mapping.source(name, recording)
+            if source.clock.source is not None and source.clock.source not in sources:
+                raise InputError(f"{source.where}.time: no source '{source.clock.source}'{suggest(source.clock.source, sources)}")
+    for topic in mapping.topics:
+        _check_names(mapping, topic)
+    return mapping
+
+
+def _check_names(mapping: MappingFile, topic: Topic) -> None:
+    """Every name in an expression must be a column or constant: a typing error should not wait for the recording."""
+    declared = {name: {c.name for r in ("", *map(str, items.get("by_recording") or {})) for c in mapping.source(name, r).columns}
+                for name, items in mapping.source_items.items()}
+    known = declared[topic.source] | set(mapping.constants) | {f"{s}.{c}" for s, columns in declared.items() for c in columns}
+    for leaf, text, tree in topic.fields:
+        for name in sorted(expressions.names(tree) - known):
+            raise InputError(f"{topic.where}.fields.{leaf.path}: no column or constant '{name}' in '{text}'{suggest(name, known)}; "
+                             f"source {topic.source} declares {', '.join(sorted(declared[topic.source]))}")
+    if topic.only_changes_of is not None and topic.only_changes_of not in declared[topic.source]:
+        raise InputError(f"{topic.where}.only_changes_of: source {topic.source} declares no column '{topic.only_changes_of}'")
+
+
+def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
+    file, table = items.get("file"), items.get("table")
+    if file is not None and table is not None:
+        raise InputError(f"{where}: give file or table, not both")
+    form = items.get("format") or next((f for f, suffixes in _FORMATS.items() if str(file).endswith(suffixes)), "csv")
+    if form not in _FORMATS:
+        raise InputError(f"{where}.format is '{form}'; write {', '.join(_FORMATS)}")
+    names = items.get("names")
+    if names is not None and (not isinstance(names, list) or len(set(map(str, names))) != len(names)):
+        raise InputError(f"{where}.names must be a list of different names")
+    if table is not None and (not names or not isinstance(table, list) or not all(_numbers(row, len(names)) for row in table)):
+        raise InputError(f"{where}.table must be a list of rows of numbers, one for each of `names`")
+    delimiter = items.get("delimiter", ",")
+    if delimiter != "whitespace" and (not isinstance(delimiter, str) or len(delimiter) != 1):
+        raise InputError(f"{where}.delimiter is '{delimiter}'; write one character, or whitespace")
+    columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
+    clock = _clock(_section(items, "time", where), f"{where}.time")
+    if clock.column is not None and clock.column not in {c.name for c in columns}:
+        raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
+    return Source(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
+                  names=None if names is None else tuple(map(str, names)), transpose=_flag(items, "transpose", where), clock=clock,
+                  columns=columns, optional=_flag(items, "optional", where))
+
+
+def _column(name: str, value: Any, where: str) -> Column:
+    if not name.isidentifier():
+        raise InputError(f"{where}: '{name}' cannot be used in an expression; write for example "
+                         f"{_identifier(name)}: {{column: \"{name}\", unit: ...}}")
+    items = value if isinstance(value, Mapping) else {"unit": value}
+    documents.mapping(items, where, optional=("column", "unit", "optional", "allow_nan"))
+    if items.get("unit") is None:
+        raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
+    unit = str(items["unit"])
+    _unit_known(unit, where)
+    return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where))
+
+
+def _clock(items: Mapping[str, Any], where: str) -> Clock:
+    documents.mapping(items, where, optional=("column", "rate", "start", "source", "first_row"))
+    if sum(key in items for key in ("column", "rate", "source")) != 1:
+        raise InputError(f"{where}: give one of column, rate (with start) and source (with first_row)")
+    if "column" in items:
+        return Clock(column=str(items["column"]))
+    if "source" in items:
+        row = items.get("first_row", 0)
+        if not isinstance(row, int) or row < 0:
+            raise InputError(f"{where}.first_row is '{row}'; write the number of a row, counted from 0")
+        return Clock(source=str(items["source"]), first_row=row)
+    rate = _quantity(items["rate"], "Hz", f"{where}.rate")
+    if not rate > 0.0:
+        raise InputError(f"{where}.rate must be positive")
+    return Clock(rate=rate, start=_quantity(items.get("start", "0 s"), "s", f"{where}.start"))
+
+
+def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic:
+    documents.mapping(items, where, optional=("type", "from", "only_changes_of", "fields", "text"))
+    msgtype = items.get("type")
+    if not isinstance(msgtype, str):
+        raise InputError(f"{where} has no type; write for example lfdm_ros/msg/VehicleState")
+    try:
+        require_type(msgtype)
+    except InputError as error:
+        raise InputError(f"{where}.type: {error}") from None
+    source = items.get("from")
+    if source not in sources:
+        raise InputError(f"{where}.from is '{source}'{suggest(str(source), sources)}; write one of {', '.join(sources)}")
+    fields = []
+    for path, text in _section(items, "fields", where).items():
+        leaf = find_field(typestore(), msgtype, str(path), f"{where}.fields")
+        require_numeric(leaf, f"{where}.fields")
+        try:
+            leaf.reader()(new_message(msgtype))
+        except IndexError:
+            raise InputError(f"{where}.fields.{path}: arrays of variable length cannot be filled by a mapping") from None
+        try:
+            fields.append((leaf, str(text), expressions.parse(str(text))))
+        except ValueError as error:
+            raise InputError(f"{where}.fields.{path}: {error}") from None
+    texts = []
+    for path, text in (items.get("text") or {}).items():
+        leaf = find_field(typestore(), msgtype, str(path), f"{where}.text")
+        if leaf.base != "string":
+            raise InputError(f"{where}.text.{path}: the field is a {leaf.base}, not a string")
+        texts.append((leaf, str(text)))
+    changes = items.get("only_changes_of")
+    return Topic(name, where, msgtype, source, None if changes is None else str(changes), tuple(fields), tuple(texts))
+
+
+def _constants(items: Any, path: Path) -> dict[str, Quantity]:
+    where = f"{path}: constants"
+    if not isinstance(items, Mapping):
+        raise InputError(f"{where} must map names to a number and a unit")
+    constants = {}
+    for name, value in items.items():
+        if not str(name).isidentifier():
+            raise InputError(f"{where}: '{name}' cannot be used in an expression; write letters, digits and _")
+        constants[str(name)] = _number_and_unit(value, f"{where}.{name}")
+    return constants
+
+
+def _quantity(value: Any, unit: str, where: str) -> float:
+    try:
+        return float(in_unit(_number_and_unit(value, where), unit))
+    except ValueError as error:
+        raise InputError(f"{where} is '{value}': {error}") from None
+
+
+def _number_and_unit(value: Any, where: str) -> Quantity:
+    match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", str(value))
+    if match is None:
+        raise InputError(f"{where} is '{value}'; write a number and a unit, for example 0.47 m")
+    try:
+        return from_unit(float(match[1]), match[2])
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _unit_known(unit: str, where: str) -> None:
+    try:
+        from_unit(0.0, unit)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _section(items: Any, key: str, where: str) -> Mapping[str, Any]:
+    value = items.get(key)
+    if not isinstance(value, Mapping) or not value:
+        raise InputError(f"{where}: '{key}' is missing or empty")
+    return value
+
+
+def _flag(items: Mapping[str, Any], key: str, where: str) -> bool:
+    value = items.get(key, False)
+    if not isinstance(value, bool):
+        raise InputError(f"{where}.{key} is '{value}'; write true or false")
+    return value
+
+
+def _numbers(row: Any, count: int) -> bool:
+    return isinstance(row, list) and len(row) == count and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W+", "_", name).strip("_") or "name"

@@ -1,0 +1,338 @@
+"""Reads rosbag2 bags, ours and others', finished or not.
+
+Time: `Series.time` is in seconds since the origin of the bag. The stamp of a message is that of its header, or the time of
+recording where it has none. The origin is what the bag declares (custom_data `origin_ns`: 0 in bags of simulated time and
+in imported recordings whose own clock starts near zero, the first stamp in imported recordings with calendar time); in a
+bag that declares none it is the earliest first stamp of the topics that have more than one message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import yaml
+from rosbags.highlevel import AnyReader
+
+from lfdm_ros.bags.fields import find_field, require_numeric, suggest
+from lfdm_ros.bags.recovery import is_cut, recover
+from lfdm_ros.bags.typestore import typestore
+from lfdm_ros.errors import InputError
+
+# What recorded inputs do between two messages.
+HOLD, LINEAR = "hold", "linear"
+
+_SUFFIXES = {".mcap": "mcap", ".db3": "sqlite3"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Fields of one topic over time, in the order recorded.
+
+    Attributes:
+        time: (n,) s since the origin of the bag (see the module).
+        values: (n, F) in SI units as the message declares them; NaN where not measured.
+        stamp0: the origin, ns since the epoch: absolute time is stamp0 / 1e9 + time.
+    """
+
+    time: np.ndarray
+    values: np.ndarray
+    stamp0: int
+
+
+class Bag:
+    """An open bag; see `open_bag`.
+
+    Attributes:
+        path: as given.
+        storage: "mcap" or "sqlite3".
+        note: why and how far it had to be recovered; None when the bag was closed properly.
+        custom: the bag's custom_data.
+        connections: rosbags connections (topic, msgtype, msgcount).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.note: str | None = None
+        self.custom: dict[str, str] = {}
+        self.storage = ""
+        self._unordered = False
+        self._stack = ExitStack()
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+        self.connections = sorted(self._reader.connections, key=lambda c: c.topic)
+        self.typestore = self._reader.typestore
+
+    def __enter__(self) -> Bag:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @property
+    def files(self) -> list[Path]:
+        """The storage files, in order."""
+        if self.path.is_file():
+            return [self.path]
+        return sorted((p for p in self.path.iterdir() if p.suffix in _SUFFIXES), key=_split_order)
+
+    def select(self, topic: str) -> list[Any]:
+        """Connections of a topic; "vehicle/state" and "/vehicle/state" are the same.
+
+        Raises:
+            InputError: there is none, or its messages have several types.
+        """
+        found = [c for c in self.connections if c.topic.lstrip("/") == topic.lstrip("/")]
+        if not found:
+            topics = sorted({c.topic for c in self.connections})
+            raise InputError(f"{self.path} has no topic '{topic}'{suggest(topic, topics)}; it has {', '.join(topics) or 'none'}")
+        if len({c.msgtype for c in found}) > 1:
+            raise InputError(f"{self.path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
+        return found
+
+    def raw(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
+        """(connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
+        try:
+            yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
+        except Exception as error:  # damaged content: each layer below has its own exceptions
+            raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
+
+    def decode(self, cdr: bytes, msgtype: str) -> Any:
+        """The message as a rosbags object.
+
+        Raises:
+            InputError: the bytes do not fit the type, or the type is unknown.
+        """
+        if msgtype not in self.typestore.fielddefs:
+            raise InputError(f"{self.path} has no definition of {msgtype}, and lfdm_ros does not know it either")
+        try:
+            return self.typestore.deserialize_cdr(cdr, msgtype)
+        except Exception as error:  # as above
+            raise InputError(f"{self.path} is damaged: a message does not fit {msgtype}: {_one_line(error)}") from None
+
+    def origin_ns(self) -> int:
+        """The stamp at which `Series.time` is zero."""
+        declared = self.custom.get("origin_ns")
+        if declared is not None:
+            try:
+                return int(declared)
+            except ValueError:
+                raise InputError(f"{self.path}: custom_data origin_ns is '{declared}', not a number of nanoseconds") from None
+        stamped = {c.topic: stamp for c in self.connections if c.msgcount and (stamp := self._first_stamp(c))}
+        repeated = [stamped[c.topic] for c in self.connections if c.topic in stamped and c.msgcount > 1]
+        return min(repeated or stamped.values(), default=self._start())
+
+    def _first_stamp(self, connection: Any) -> int | None:
+        if not _has_header(self.typestore, connection.msgtype):
+            return None
+        for _, _, cdr in self.raw([connection]):
+            return _stamp(self.decode(cdr, connection.msgtype)) or None
+        return None
+
+    def _start(self) -> int:
+        return int(self._reader.start_time) if any(c.msgcount for c in self.connections) else 0
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if not self.path.exists():
+            raise InputError(f"no bag at {self.path}")
+        if self.path.is_file():
+            if self.path.suffix not in _SUFFIXES:
+                raise InputError(f"{self.path} is no bag; give the folder of a rosbag2 recording, or its .mcap or .db3 file")
+            reason = None
+        else:
+            reason = self._read_metadata()
+        if reason is None:
+            try:
+                if any(is_cut(file) for file in self.files):
+                    raise ValueError("the file ends too early")
+                self._reader = self._enter([self.path])
+            except Exception as error:  # a broken file raises anything in the layers below
+                reason = f"damaged ({_one_line(error)})"
+            else:
+                self.storage = self.storage or _SUFFIXES[self.path.suffix]
+                return
+        self._recover(reason)
+
+    def _read_metadata(self) -> str | None:
+        """Takes what is needed from metadata.yaml; returns what is wrong with the bag, None if nothing."""
+        path = self.path / "metadata.yaml"
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+            self.storage = str(content["storage_identifier"])
+            self.custom = {str(k): str(v) for k, v in (content.get("custom_data") or {}).items()}
+        except FileNotFoundError:
+            return "not closed properly (no metadata.yaml)"
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+            return "not closed properly (metadata.yaml is incomplete)"
+        return "not closed properly" if self.custom.pop("closed", "") == "false" else None
+
+    def _recover(self, reason: str) -> None:
+        files = self.files
+        if not files:
+            raise InputError(f"{self.path} is no bag: it has no metadata.yaml and no .mcap or .db3 file")
+        self.storage = self.storage or _SUFFIXES[files[0].suffix]
+        scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lfdm_bag_")))
+        try:
+            self._reader = self._enter([recover(file, scratch) for file in files])
+            count = self._reader.message_count
+            self._unordered = self.storage == "mcap" and _runs_backwards(self._scan())
+        except InputError as error:
+            raise InputError(f"{self.path}: {reason}; {error}") from None
+        except Exception as error:  # as above
+            raise InputError(f"{self.path}: {reason}; nothing can be recovered ({_one_line(error)})") from None
+        self.note = f"{reason}, {count} messages recovered"
+
+    def _scan(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
+        """The messages of MCAP files in the order in which they are in the files."""
+        for reader in self._reader.readers:
+            storage: Any = reader.storage  # type: ignore[union-attr]
+            yield from storage.messages_scan([c for c in connections or storage.connections if c.owner is storage])
+
+    def _shuffled(self, connections: Sequence[Any]) -> list[tuple[Any, int, bytes]]:
+        """In order of time: rosbags refuses to do it in a file without index whose clock was reset on the way."""
+        return sorted(self._scan(connections), key=lambda message: message[1])
+
+    def _enter(self, paths: Sequence[Any]) -> AnyReader:
+        # Older bags have no definitions inside, and a bag without messages has none to offer.
+        return self._stack.enter_context(AnyReader(paths, default_typestore=typestore()))
+
+
+def open_bag(path: str | Path) -> Bag:
+    """Opens a bag for reading; use it as a context manager.
+
+    A bag that was not closed properly (its recorder was killed) or that was cut is read as far as it goes; `note` then says so.
+
+    Args:
+        path: the folder of a rosbag2 recording, or one .mcap or .db3 file.
+
+    Raises:
+        InputError: there is no bag, or nothing in it can be read.
+    """
+    return Bag(path)
+
+
+def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
+    """Reads numeric fields of one topic.
+
+    Args:
+        path: the bag.
+        topic: with or without leading slash.
+        fields: paths into the message, for example ["vx", "wheel_speeds[0]", "angular_velocity.z"].
+
+    Returns:
+        Time (n,) and values (n, F); the module says where time is zero. Time can run backwards where the recorded clock did.
+
+    Raises:
+        InputError: no such bag, topic or field, or the content is damaged.
+    """
+    with open_bag(path) as bag:
+        connections = bag.select(topic)
+        msgtype = connections[0].msgtype
+        where = f"{path}: {topic}"
+        if msgtype not in bag.typestore.fielddefs:
+            raise InputError(f"{where}: no definition of {msgtype} in the bag")
+        leaves = [find_field(bag.typestore, msgtype, field, where) for field in fields]
+        for leaf in leaves:
+            require_numeric(leaf, where)
+        readers = [leaf.reader() for leaf in leaves]
+        stamped = _has_header(bag.typestore, msgtype)
+        origin = bag.origin_ns()
+        zero = origin if stamped or "origin_ns" in bag.custom else bag._start()
+        stamps: list[int] = []
+        rows: list[list[float]] = []
+        for _, recorded, cdr in bag.raw(connections):
+            message = bag.decode(cdr, msgtype)
+            try:
+                rows.append([read(message) for read in readers])
+            except IndexError:
+                raise InputError(f"{where}: message {len(rows)} is too short for {', '.join(f for f in fields if '[' in f)}") from None
+            stamps.append(_stamp(message) if stamped else recorded)
+    values = np.array(rows, dtype=float).reshape(len(rows), len(fields))
+    return Series(time=(np.array(stamps, dtype=np.int64) - zero) / 1e9, values=values, stamp0=zero)
+
+
+def recording_name(path: str | Path) -> str:
+    """The recording's name: custom_data `recording`, else the folder's name."""
+    with open_bag(path) as bag:
+        return name_of(bag)
+
+
+def name_of(bag: Bag) -> str:
+    """As `recording_name`, of an open bag."""
+    return bag.custom.get("recording") or bag.path.resolve().stem
+
+
+def between_rows(path: str | Path) -> str:
+    """What the recorded inputs did between two messages: "linear" where an import says so, else "hold" as commands on a topic do."""
+    with open_bag(path) as bag:
+        return bag.custom.get("between_rows", HOLD)
+
+
+def recording_sha256(path: str | Path) -> str:
+    """SHA-256 of the recording's content: the same in either storage, however the messages are split and interleaved."""
+    with open_bag(path) as bag:
+        return content_sha256(bag)
+
+
+def content_sha256(bag: Bag) -> str:
+    """As `recording_sha256`, of an open bag.
+
+    Hashes, topic by topic in order of name, the type and each message's time and content, serialised again: the padding of
+    CDR bytes from rclpy is uninitialised memory and differs between recordings of the same content.
+    """
+    total = hashlib.sha256()
+    for connection in bag.connections:
+        digest = hashlib.sha256(f"{connection.topic}\n{connection.msgtype}\n".encode())
+        known = connection.msgtype in bag.typestore.fielddefs
+        for _, stamp, cdr in bag.raw([connection]):
+            digest.update(stamp.to_bytes(8, "little", signed=True))
+            digest.update(bag.typestore.serialize_cdr(bag.decode(cdr, connection.msgtype), connection.msgtype) if known else cdr)
+        total.update(digest.digest())
+    return total.hexdigest()
+
+
+def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:
+    last = -1
+    for _, stamp, _ in messages:
+        if stamp < last:
+            return True
+        last = stamp
+    return False
+
+
+def _has_header(store: Any, msgtype: str) -> bool:
+    fields = store.fielddefs.get(msgtype, ((), ()))[1]
+    return bool(fields) and fields[0][0] == "header" and fields[0][1][1] == "std_msgs/msg/Header"
+
+
+def _stamp(message: Any) -> int:
+    stamp = message.header.stamp
+    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+
+
+def _split_order(path: Path) -> tuple[str, int, str]:
+    """Files of a split bag are NAME_0, NAME_1, ..., NAME_10."""
+    stem, _, number = path.stem.rpartition("_")
+    return (stem, int(number), path.name) if number.isdigit() else (path.stem, -1, path.name)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) < 200 else f"{text[:200]}..."

@@ -1,0 +1,103 @@
+"""A rosbag2 writer whose bag is complete on disk after every checkpoint, whatever happens to the process afterwards.
+
+rosbags' own writer leaves the index, the footer and metadata.yaml to the very end, so that no reader opens the bag of a
+process that was killed. Here each checkpoint ends in a bag that any reader takes:
+
+- MCAP: the pending chunk is closed and followed by the end of data and a footer without summary, which the specification
+  allows (https://mcap.dev/spec#footer-op0x02). The next chunk overwrites these 50 bytes.
+- SQLite: the transaction is committed.
+- metadata.yaml is replaced, with `closed: "false"` in its custom_data until the bag is closed properly.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import struct
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from rosbags.rosbag2 import CompressionMode, StoragePlugin, Writer
+from rosbags.rosbag2.storage_mcap import McapWriter
+from rosbags.rosbag2.storage_sqlite3 import Sqlite3Writer
+
+MCAP_MAGIC = b"\x89MCAP0\r\n"
+# Data End record (CRC 0: not computed), then Footer record (no summary, no offsets, CRC 0), then the magic.
+MCAP_END = struct.pack("<BQI", 0x0F, 4, 0) + struct.pack("<BQQQI", 0x02, 20, 0, 0, 0) + MCAP_MAGIC
+
+
+class SealedMcapWriter(McapWriter):
+    """MCAP storage that is a complete file after each chunk."""
+
+    def __init__(self, path: Path, compression: CompressionMode) -> None:
+        super().__init__(path, compression)
+        # A buffer larger than any chunk: chunk and end reach the system in one call, so there is hardly a moment in
+        # which the file has one without the other.
+        self.bio = io.BufferedWriter(self.bio.detach(), buffer_size=4 << 20)
+        self._seal()
+
+    def close_chunk(self) -> None:
+        super().close_chunk()
+        self._seal()
+
+    def checkpoint(self) -> None:
+        if self.chunk.bio.tell():
+            self.close_chunk()
+
+    def _seal(self) -> None:
+        end = self.bio.tell()
+        self.bio.write(MCAP_END)
+        self.bio.flush()
+        self.bio.seek(end)
+
+
+class CommittedSqlite3Writer(Sqlite3Writer):
+    """SQLite storage that commits at each checkpoint."""
+
+    def __init__(self, path: Path, compression: CompressionMode) -> None:
+        super().__init__(path, compression)
+        self.conn.close()
+        # Checkpoints come from a thread of their own, under the lock of BagWriter.
+        self.conn = sqlite3.connect(self.path, check_same_thread=False)
+        # No half transaction in the database file: readers that ignore the journal see the last commit.
+        self.conn.execute("PRAGMA cache_spill = OFF")
+        self.cursor = self.conn.cursor()
+
+    def checkpoint(self) -> None:
+        self.conn.commit()
+
+
+class _Kept:
+    """Stands in for the storage while Writer.close() writes metadata.yaml: the storage itself stays open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def close(self, version: int, metadata: str) -> None:
+        pass
+
+
+class CheckpointWriter(Writer):
+    """rosbags' Writer with `checkpoint()`."""
+
+    STORAGE_PLUGINS = MappingProxyType({StoragePlugin.MCAP: SealedMcapWriter, StoragePlugin.SQLITE3: CommittedSqlite3Writer})
+
+    def open(self) -> None:
+        super().open()
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Makes everything written so far readable by others."""
+        storage: Any = self.storage
+        storage.checkpoint()
+        self.custom_data["closed"] = "false"
+        self.storage = _Kept(storage.path)  # type: ignore[assignment]
+        try:
+            super().close()
+        finally:
+            self.storage = storage
+
+    def close(self) -> None:
+        self.custom_data.pop("closed", None)
+        super().close()

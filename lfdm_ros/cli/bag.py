@@ -1,0 +1,77 @@
+"""record, inspect and import rosbag2 recordings"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+EPILOG = """examples:
+  lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag
+  lfdm bag info acc_bag
+  lfdm bag record --out drive --topics /vehicle/state /control/command"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the subcommands record, info and import."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def add(name: str, summary: str, example: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+
+    record = add("record", "write the raw bytes of topics to a new bag until Ctrl-C; a killed recorder leaves a readable bag",
+                 "lfdm bag record --out drive --topics /vehicle/state /control/command --duration 60")
+    record.add_argument("--out", required=True, metavar="BAG", help="folder to create")
+    which = record.add_mutually_exclusive_group(required=True)
+    which.add_argument("--topics", nargs="+", metavar="TOPIC", help="topics to record")
+    which.add_argument("--all", action="store_true", help="record every topic, also those that appear later")
+    record.add_argument("--duration", type=float, metavar="S", help="stop after so many seconds")
+    _add_storage(record)
+
+    info = add("info", "show what is in a bag, also one that was not closed properly", "lfdm bag info drive --json")
+    info.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording, or its .mcap or .db3 file")
+    info.add_argument("--json", action="store_true", help="machine-readable")
+    info.add_argument("--no-digest", action="store_true", help="do not hash the content (faster on large bags)")
+
+    imported = add("import", "turn a recording in CSV, MAT or NPY files into a bag",
+                   "lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag")
+    imported.add_argument("source", metavar="SOURCE", help="the recording's main file, or its folder")
+    imported.add_argument("--mapping", required=True, metavar="FILE.yaml",
+                          help="mapping file, or the name of one that ships with the package")
+    imported.add_argument("--out", required=True, metavar="BAG", help="folder to create")
+    imported.add_argument("--recording", metavar="NAME", help="name of the recording (default: the stem of SOURCE)")
+    _add_storage(imported)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm bag`; returns the exit status."""
+    if args.action == "record":
+        # The only part that needs ROS.
+        from lfdm_ros.nodes.recorder import record_from_cli
+
+        return int(record_from_cli(args))
+    return _info(args) if args.action == "info" else _import(args)
+
+
+def _info(args: argparse.Namespace) -> int:
+    from lfdm_ros.bags import bag_info, format_info
+
+    info = bag_info(args.bag, digest=not args.no_digest)
+    print(json.dumps(info, indent=2) if args.json else format_info(info))
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from lfdm_ros.bags import import_recording
+    from lfdm_ros.resources import find_config
+
+    counts = import_recording(args.source, find_config("recordings", args.mapping), args.out, args.recording, args.storage,
+                              warn=lambda line: print(f"lfdm bag import: warning: {line}", file=sys.stderr))
+    for topic, count in counts.items():
+        print(f"{topic}: {count} messages")
+    print(f"wrote {args.out}")
+    return 0
+
+
+def _add_storage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="storage of the bag (default: mcap)")

@@ -1,0 +1,260 @@
+"""Importing small files: what arrives in the bag, and what each mistake is told."""
+
+import numpy as np
+import pytest
+import yaml
+from scipy.io import savemat
+
+from lfdm_ros.bags import bag_info, between_rows, import_recording, open_bag, read_series, recording_name
+from lfdm_ros.errors import InputError
+
+CSV = "t,speed,psi,gear\n0.0,36,0,1\n0.5,72,90,2\n1.5,108,180,3\n"
+
+
+def mapping(**changes):
+    """A mapping file's content with some parts replaced; None removes."""
+    content = {
+        "sources": {"log": {
+            "file": "{recording}.csv",
+            "time": {"column": "t"},
+            "columns": {"t": "s", "speed": "km/h", "psi": "deg", "gear": 1},
+        }},
+        "topics": {"vehicle/state": {
+            "type": "lfdm_ros/msg/VehicleState",
+            "from": "log",
+            "text": {"header.frame_id": "odom"},
+            "fields": {"vx": "speed", "yaw": "psi", "wheel_speeds[2]": "speed / radius", "gear": "gear"},
+        }},
+        "constants": {"radius": "50 cm"},
+    }
+    for path, value in changes.items():
+        node = content
+        *parents, last = path.split("__")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        if value is None:
+            del node[last]
+        else:
+            node[last] = value
+    return content
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """Imports CSV text by a mapping's content; returns the bag."""
+
+    def run(text=CSV, content=None, source="drive.csv", **options):
+        if text is not None:
+            (tmp_path / "drive.csv").write_text(text)
+        (tmp_path / "map.yaml").write_text(content if isinstance(content, str) else yaml.safe_dump(content or mapping()))
+        import_recording(tmp_path / source, tmp_path / "map.yaml", tmp_path / "out" / "bag", **options)
+        return tmp_path / "out" / "bag"
+
+    return run
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_columns_become_fields_in_si(imported, storage):
+    bag = imported(storage=storage)
+    series = read_series(bag, "vehicle/state", ["vx", "yaw", "wheel_speeds[2]", "gear", "vy", "wheel_speeds[0]"])
+    assert series.time.tolist() == [0.0, 0.5, 1.5]
+    np.testing.assert_allclose(series.values[:, :4], [[10, 0, 20, 1], [20, np.pi / 2, 40, 2], [30, np.pi, 60, 3]], rtol=1e-12)
+    assert np.isnan(series.values[:, 4:]).all()
+    assert recording_name(bag) == "drive"
+    assert [p.name for p in bag.parent.iterdir()] == ["bag"], "nothing else is left behind"
+    with open_bag(bag) as opened:
+        connection, stamp, cdr = next(opened.raw())
+        assert (stamp, opened.decode(cdr, connection.msgtype).header.frame_id) == (0, "odom")
+
+
+def test_time_origin(imported, tmp_path):
+    late = CSV.replace("0.0,", "1534809405.25,").replace("0.5,", "1534809405.50,").replace("1.5,", "1534809406.25,")
+    series = read_series(imported(late, mapping(time_origin="zero")), "vehicle/state", ["vx"])
+    assert series.time.tolist() == [0.0, 0.25, 1.0]
+    assert series.stamp0 == 1534809405_250000000
+    (tmp_path / "out" / "bag").rename(tmp_path / "first")
+    assert read_series(imported(late), "vehicle/state", ["vx"]).time[0] == pytest.approx(1534809405.25, abs=1e-6, rel=0)
+
+
+def test_time_from_a_rate(imported):
+    bag = imported(content=mapping(sources__log__time={"rate": "0.1 kHz", "start": "20 ms"}))
+    assert read_series(bag, "vehicle/state", ["vx"]).time.tolist() == [0.02, 0.03, 0.04]
+
+
+def test_files_without_header_in_columns_or_rows(imported, tmp_path):
+    content = mapping(sources__log__names=["t", "speed", "psi", "gear"], sources__log__delimiter="whitespace")
+    rows = "# comment\n0 36 0 1\n\n0.5\t72 90 2\n"
+    assert read_series(imported(rows, content), "vehicle/state", ["vx"]).values[:, 0].tolist() == [10.0, 20.0]
+    (tmp_path / "out" / "bag").rename(tmp_path / "first")
+    content = mapping(sources__log__names=["t", "speed", "psi", "gear"], sources__log__transpose=True)
+    assert read_series(imported("0,1\n36,72\n0,0\n1,1\n", content), "vehicle/state", ["vx"]).values[:, 0].tolist() == [10.0, 20.0]
+
+
+def test_mat_files(imported, tmp_path):
+    savemat(tmp_path / "drive.mat", {"t": [[0.0, 0.5]], "speed": [[36.0, 72.0]], "psi": [[0.0], [90.0]], "gear": [[1, 2]], "mode": "Real"})
+    bag = imported(None, mapping(sources__log__file="{recording}.mat"), source="drive.mat")
+    assert read_series(bag, "vehicle/state", ["vx", "gear"]).values.tolist() == [[10.0, 1.0], [20.0, 2.0]]
+
+
+def companion(**changes):
+    """A second source, in an array, with the times of some rows of the first."""
+    array = {"format": "npy", "transpose": True, "names": ["a"], "time": {"source": "log", "first_row": 1}, "columns": {"a": "m/s"}}
+    topic = {"type": "geometry_msgs/msg/TwistStamped", "from": "array", "fields": {"twist.linear.x": "a", "twist.linear.y": "log.speed"}}
+    return mapping(sources__array={**array, **changes}, topics__twist=topic)
+
+
+def test_companion_array_with_the_times_of_another_source(imported, tmp_path):
+    np.save(tmp_path / "array.npy", [[1.0, 2.0]])
+    series = read_series(imported(content=companion(file="array.npy")), "twist", ["twist.linear.x", "twist.linear.y", "twist.linear.z"])
+    assert series.time.tolist() == [0.5, 1.5]
+    np.testing.assert_allclose(series.values, [[1.0, 20.0, 0.0], [2.0, 30.0, 0.0]])
+
+
+def test_absent_companions(imported, tmp_path):
+    with pytest.raises(InputError, match=r"sources\.array: no file .*array\.npy"):
+        imported(content=companion(file="array.npy"))
+    with pytest.raises(InputError, match=r"sources\.array names no file for the recording 'drive'"):
+        imported(content=companion(by_recording={"other": {"file": "array.npy"}}))
+    assert not (tmp_path / "out").exists()
+    warnings = []
+    bag = imported(content=companion(file="array.npy", optional=True), warn=warnings.append)
+    assert len(warnings) == 1
+    assert warnings[0].startswith("twist is left out: no file ")
+    assert [t["topic"] for t in bag_info(bag)["topics"]] == ["vehicle/state"]
+
+
+def test_array_longer_than_its_clock(imported, tmp_path):
+    np.save(tmp_path / "array.npy", [[1.0, 2.0, 3.0]])
+    with pytest.raises(InputError, match=r"array\.npy has 3 samples from row 1 on, but source log ends at row 2"):
+        imported(content=companion(file="array.npy"))
+
+
+def test_sources_are_resampled_linearly_and_a_table_can_be_in_the_mapping(imported):
+    table = {"table": [[0, 0], [1, 1]], "names": ["t", "pedal"], "time": {"column": "t"}, "columns": {"t": "s", "pedal": 1}}
+    topic = {"type": "lfdm_ros/msg/DriverCommand", "from": "log", "fields": {"throttle": "driver.pedal", "brake": 0, "steering": 0}}
+    bag = imported(content=mapping(sources__driver=table, topics__command=topic))
+    assert read_series(bag, "command", ["throttle"]).values[:, 0].tolist() == [0.0, 0.5, 1.0]
+
+
+def test_optional_columns_are_nan_and_held_rows_can_be_dropped(imported):
+    columns = {"t": "s", "speed": "km/h", "psi": "deg", "gear": 1, "roll": {"unit": "deg", "optional": True}}
+    content = mapping(sources__log__columns=columns, topics__held={
+        "type": "lfdm_ros/msg/VehicleState", "from": "log", "only_changes_of": "gear", "fields": {"roll": "either(roll, psi)"}})
+    bag = imported("t,speed,psi,gear\n0,36,0,0\n1,36,90,0\n2,36,180,1\n3,36,270,1\n", content)
+    held = read_series(bag, "held", ["roll"])
+    assert held.time.tolist() == [2.0]
+    np.testing.assert_allclose(held.values, [[np.pi]])
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("t,speed,psi\n0,1,2\n", r"columns\.gear: .*drive\.csv has no column 'gear'; it has t, speed, psi"),
+    ("t,sped,psi,gear\n0,1,2,1\n", r"no column 'speed' \(did you mean 'sped'\?\); it has t, sped"),
+    ("t,speed,psi,gear\n0,1,2,1\n1,1,2,1\n0.5,1,2,1\n", r"drive\.csv, line 4: time runs backwards, from 1 to 0\.5 s"),
+    ("t,speed,psi,gear\n0,1,2,1\n\n0,1,2,1\n", r"drive\.csv, line 4: time stands still at 0 s"),
+    ("t,speed,psi,gear\n-1,1,2,1\n", r"line 2: time begins at -1 s"),
+    ("t,speed,psi,gear\n0,1,2,1\n1,nan,2,1\n", r"line 3: column 'speed' is nan; .*allow_nan"),
+    ("t,speed,psi,gear\n0,1,2,1\n1,,2,1\n", r"line 3: column 'speed' is empty"),
+    ("t,speed,psi,gear\n0,1,2,1\n1,fast,2,1\n", r"line 3: column 'speed' is 'fast', not a number"),
+    ("t,speed,psi,gear\n0,1,2,1\n1,2\n", r"line 3: 2 columns where 4 are expected"),
+    ("t,speed,psi,gear\n0,1,2,1,9\n", r"line 2: 5 columns where 4 are expected"),
+    ("t,speed,speed,gear\n0,1,2,1\n", r"has two columns 'speed'"),
+    ("t,speed,psi,gear\n", "has no rows"),
+    ("", "is empty"),
+    ("0,1,2,1\n1,1,2,1\n", r"has no header in line 1; list its columns in .*names"),
+    ("t,speed,psi,gear\n0,1,2,1.5\n", r"topics\.vehicle/state\.fields\.gear: 'gear' must be whole numbers"),
+])
+def test_broken_files(imported, tmp_path, text, message):
+    with pytest.raises(InputError, match=message) as error:
+        imported(text)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"sources__log__columns__speed": "m"}, r"vehicle/state\.fields\.vx: 'speed' does not fit: length where length / time"),
+    ({"sources__log__columns__speed": "furlong/h/h"}, r"fields\.vx: 'speed' does not fit: length / time\^2 where"),
+    ({"sources__log__columns__speed": "parsnip"}, r"columns\.speed: unit 'parsnip' is not known"),
+    ({"sources__log__columns__speed": {"column": "speed"}}, r"columns\.speed has no unit"),
+    ({"sources__log__columns__t": "m"}, r"sources\.log\.time: column 't' is length where time \(s\) is expected"),
+    ({"sources__log__columns__acc x": "m/s^2"}, r"'acc x' cannot be used in an expression; write for example acc_x: \{column: \"acc x\""),
+    ({"sources__log__colums": {}}, r"sources\.log: unknown key 'colums'"),
+    ({"sources__log__time": {"column": "time"}}, r"sources\.log\.time: column 'time' is not among its columns"),
+    ({"sources__log__time": {"rate": "100"}}, r"time\.rate is '100': a pure number where 1 / time"),
+    ({"sources__log__time": {"rate": "100 Hz", "column": "t"}}, "give one of column, rate"),
+    ({"sources__log__time": {"source": "gps"}}, r"sources\.log\.time: no source 'gps'"),
+    ({"sources__log__delimiter": "tab"}, "write one character, or whitespace"),
+    ({"topics__vehicle/state__fields__vx": "sped"}, r"fields\.vx: no column or constant 'sped' in 'sped' \(did you mean 'speed'\?\)"),
+    ({"topics__vehicle/state__fields__vz": "speed"}, r"topics\.vehicle/state\.fields: lfdm_ros/msg/VehicleState has no field 'vz'"),
+    ({"topics__vehicle/state__fields__vx": "open('x')"}, r"fields\.vx: .*no function 'open'"),
+    ({"topics__vehicle/state__fields__wheel_speeds[4]": "1"}, "wheel_speeds of lfdm_ros/msg/VehicleState has 4 elements"),
+    ({"topics__vehicle/state__fields__child_frame_id": "1"}, "field 'child_frame_id' is a string, not a number"),
+    ({"topics__vehicle/state__type": "lfdm_ros/msg/Vehicle"}, r"topics\.vehicle/state\.type: message type lfdm_ros/msg/Vehicle is unknown"),
+    ({"topics__vehicle/state__from": "lgo"}, r"from is 'lgo' \(did you mean 'log'\?\); write one of log"),
+    ({"constants__radius": "half a metre"}, r"constants\.radius is 'half a metre'; write a number and a unit"),
+    ({"constants__radius": "0.5 metres_"}, r"constants\.radius: unit 'metres_' is not known"),
+    ({"time_origin": "start"}, "time_origin is 'start'; write keep"),
+    ({"topics": None}, "missing key 'topics'"),
+])
+def test_broken_mappings(imported, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message) as error:
+        imported(content=mapping(**changes))
+    assert "map.yaml" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_unreadable_inputs(imported, tmp_path):
+    with pytest.raises(InputError, match=r"map\.yaml: not readable YAML"):
+        imported(content="sources: [")
+    with pytest.raises(InputError, match=r"no file or folder .*gone\.csv"):
+        imported(source="gone.csv")
+    (tmp_path / "drive.mat").write_bytes(b"no mat")
+    with pytest.raises(InputError, match=r"drive\.mat is no readable MATLAB file"):
+        imported(None, mapping(sources__log__file="{recording}.mat"), source="drive.mat")
+    (tmp_path / "drive.npy").write_bytes(b"no npy")
+    with pytest.raises(InputError, match=r"drive\.npy is no readable NumPy array"):
+        imported(None, mapping(sources__log__file="{recording}.npy"), source="drive.npy")
+
+
+def test_folder_needs_a_name(imported, tmp_path):
+    (tmp_path / "second.csv").write_text(CSV)
+    with pytest.raises(InputError, match="is a folder; give one of its files, or --recording with one of: drive, second"):
+        imported(source=".")
+    assert recording_name(imported(source=".", recording="second")) == "second"
+
+
+def test_an_existing_bag_is_left_alone(imported, tmp_path):
+    bag = imported()
+    before = {p.name: p.read_bytes() for p in bag.iterdir()}
+    with pytest.raises(InputError, match="exists already"):
+        imported()
+    assert {p.name: p.read_bytes() for p in bag.iterdir()} == before
+
+
+def test_an_import_that_fails_half_way_leaves_nothing(imported, tmp_path, monkeypatch):
+    from lfdm_ros.bags import importer
+
+    def stop(*_):
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importer, "_messages", stop)
+    with pytest.raises(KeyboardInterrupt):
+        imported()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_inputs_do_between_rows(tmp_path):
+    """Commands on a topic are held until the next; an import may say that its inputs are linear between the rows."""
+    (tmp_path / "drive.csv").write_text("t,s\n0,0\n1,0.5\n")
+    rules = """
+sources: {drive: {file: "{recording}.csv", time: {column: t}, columns: {t: s, s: 1}}}
+topics: {control/command: {type: lfdm_ros/msg/DriverCommand, from: drive, fields: {steering: s}}}
+"""
+    for text, expected in ((rules, "hold"), (rules + "between_rows: linear\n", "linear")):
+        (tmp_path / "m.yaml").write_text(text)
+        import_recording(tmp_path / "drive.csv", tmp_path / "m.yaml", tmp_path / expected)
+        assert between_rows(tmp_path / expected) == expected
+    (tmp_path / "m.yaml").write_text(rules + "between_rows: cubic\n")
+    with pytest.raises(InputError, match="cubic"):
+        import_recording(tmp_path / "drive.csv", tmp_path / "m.yaml", tmp_path / "other")

@@ -1,0 +1,125 @@
+"""Reading bags of others, and where time is zero."""
+
+import numpy as np
+import pytest
+from rosbags.rosbag2 import StoragePlugin, Writer
+
+from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_name
+from lfdm_ros.bags.fields import find_field
+from lfdm_ros.bags.typestore import build_message, typestore
+from lfdm_ros.errors import InputError
+
+TWIST = "geometry_msgs/msg/TwistStamped"
+JOINTS = "sensor_msgs/msg/JointState"
+
+
+def header(nanoseconds):
+    return {"stamp": {"sec": nanoseconds // 10**9, "nanosec": nanoseconds % 10**9}}
+
+
+def write_foreign(path, topics, storage=StoragePlugin.MCAP):
+    """A bag from rosbags' own writer: {topic: (type, [(stamp, dictionary)])}."""
+    with Writer(path, version=9, storage_plugin=storage) as writer:
+        for topic, (msgtype, messages) in topics.items():
+            connection = writer.add_connection(topic, msgtype, typestore=typestore())
+            for t, message in messages:
+                writer.write(connection, t, typestore().serialize_cdr(build_message(msgtype, message), msgtype))
+
+
+@pytest.mark.parametrize("storage", list(StoragePlugin))
+def test_foreign_bag(tmp_path, storage):
+    start = 1_700_000_000 * 10**9
+    twists = [(start + i * 10**7 + 500, {"header": header(start + i * 10**7), "twist": {"linear": {"x": float(i)}}}) for i in range(100)]
+    text = ("std_msgs/msg/String", [(start, {"data": "hello"})])
+    write_foreign(tmp_path / "foreign", {"/twist": (TWIST, twists), "/text": text}, storage)
+    info = bag_info(tmp_path / "foreign")
+    assert (info["recording"], info["messages"], info["closed"], info["storage"]) == ("foreign", 101, True, storage.name.lower())
+    twist = next(t for t in info["topics"] if t["topic"] == "/twist")
+    assert (twist["count"], twist["rate"]) == (100, pytest.approx(100.0))
+    series = read_series(tmp_path / "foreign", "twist", ["twist.linear.x"])
+    np.testing.assert_allclose(series.time, np.arange(100) * 0.01, atol=1e-9)
+    assert series.values[:, 0].tolist() == list(range(100))
+    assert series.stamp0 == start
+    with pytest.raises(InputError, match="field 'data' is a string, not a number"):
+        read_series(tmp_path / "foreign", "/text", ["data"])
+
+
+def test_single_file_of_a_bag(tmp_path):
+    write_foreign(tmp_path / "foreign", {"/twist": (TWIST, [(5, {"header": header(7)})])})
+    assert recording_name(tmp_path / "foreign" / "foreign.mcap") == "foreign"
+    assert bag_info(tmp_path / "foreign" / "foreign.mcap")["messages"] == 1
+
+
+def test_simulated_headers_recorded_at_wall_time_begin_near_zero(tmp_path):
+    wall = 1_700_000_000 * 10**9
+    latched = (TWIST, [(wall, {"header": header(1)})])  # one old message must not move the origin
+    twists = (TWIST, [(wall + i, {"header": header(10**9 + i * 10**7)}) for i in range(3)])
+    write_foreign(tmp_path / "sim", {"/latched": latched, "/twist": twists})
+    assert read_series(tmp_path / "sim", "/twist", ["twist.linear.x"]).time.tolist() == [0.0, 0.01, 0.02]
+
+
+def test_topics_without_header_use_the_time_of_recording(tmp_path):
+    write_foreign(tmp_path / "plain", {"/x": ("std_msgs/msg/Float64", [(5 * 10**9, {"data": 1.0}), (7 * 10**9, {"data": 2.0})])})
+    series = read_series(tmp_path / "plain", "/x", ["data"])
+    assert (series.time.tolist(), series.values.tolist()) == ([0.0, 2.0], [[1.0], [2.0]])
+
+
+def test_declared_origin(tmp_path):
+    with BagWriter(tmp_path / "bag", origin_ns=3 * 10**9) as writer:
+        for t in (4, 5):
+            writer.write("twist", TWIST, t * 10**9, {"header": header(t * 10**9)})
+    assert read_series(tmp_path / "bag", "twist", ["twist.linear.x"]).time.tolist() == [1.0, 2.0]
+
+
+def test_sequences_are_read_by_index(tmp_path):
+    joints = [(i, {"name": ["a", "b"], "velocity": [1.0, float(i)]}) for i in range(3)]
+    write_foreign(tmp_path / "joints", {"/joints": (JOINTS, joints)})
+    assert read_series(tmp_path / "joints", "/joints", ["velocity[1]"]).values[:, 0].tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(InputError, match=r"message 0 is too short for velocity\[2\]"):
+        read_series(tmp_path / "joints", "/joints", ["velocity[2]"])
+
+
+@pytest.mark.parametrize(("field", "message"), [
+    ("twist.linear.w", r"geometry_msgs/msg/Vector3 has no field 'w'.*it has x, y, z"),
+    ("twists", r"no field 'twists' \(did you mean 'twist'\?\)"),
+    ("twist", "is a geometry_msgs/msg/Twist; name one of its fields, not a single value"),
+    ("twist.linear.x.y", "has no 'y'"),
+    ("twist.linear[0]", "has no '0'"),
+    ("twist..x", "is not a field"),
+    ("__class__", "is not a field"),
+])
+def test_wrong_fields(tmp_path, field, message):
+    write_foreign(tmp_path / "foreign", {"/twist": (TWIST, [(5, {})])})
+    with pytest.raises(InputError, match=message):
+        read_series(tmp_path / "foreign", "/twist", [field])
+
+
+def test_wrong_bags_and_topics(tmp_path):
+    with pytest.raises(InputError, match=r"no bag at .*nowhere"):
+        open_bag(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"is no bag: it has no metadata\.yaml"):
+        open_bag(tmp_path / "empty")
+    (tmp_path / "text.txt").write_text("hello")
+    with pytest.raises(InputError, match="is no bag; give the folder"):
+        open_bag(tmp_path / "text.txt")
+    write_foreign(tmp_path / "foreign", {"/vehicle/twist": (TWIST, [(5, {})])})
+    with pytest.raises(InputError, match=r"no topic 'vehicle/twst' \(did you mean '/vehicle/twist'\?\); it has /vehicle/twist"):
+        read_series(tmp_path / "foreign", "vehicle/twst", ["twist.linear.x"])
+
+
+def test_a_bag_without_messages(tmp_path):
+    with BagWriter(tmp_path / "none"):
+        pass
+    info = bag_info(tmp_path / "none")
+    assert (info["messages"], info["topics"], info["duration"], info["start"], info["closed"]) == (0, [], 0.0, None, True)
+
+
+def test_units_come_from_the_comments_of_our_messages_and_from_a_table():
+    store = typestore()
+    units = {path: find_field(store, msgtype, path, "here").unit for msgtype, path in [
+        ("lfdm_ros/msg/VehicleState", "wheel_speeds[2]"), ("lfdm_ros/msg/VehicleState", "ay"), ("lfdm_ros/msg/DriverCommand", "brake"),
+        ("lfdm_ros/msg/SharedControlStatus", "applied.steering"), ("sensor_msgs/msg/Imu", "angular_velocity.z"),
+        ("sensor_msgs/msg/Imu", "angular_velocity_covariance[0]"), ("nav_msgs/msg/Odometry", "twist.twist.linear.x")]}
+    assert units == {"wheel_speeds[2]": "rad/s", "ay": "m/s^2", "brake": "1", "applied.steering": "1", "angular_velocity.z": "rad/s",
+                     "angular_velocity_covariance[0]": None, "twist.twist.linear.x": "m/s"}
