@@ -248,7 +248,7 @@ def probe_index(python: str, lock: Path) -> Check:
     if done.returncode == 0:
         return Check("package index", "ok", "reachable")
     fix = "connect, or point pip at a mirror or a folder of wheels (PIP_INDEX_URL, PIP_FIND_LINKS, pip.conf); then run make again"
-    offline = re.search(r"(?i)connection|resolution|resolve|timed? ?out|unreachable|proxy", done.stdout)
+    offline = re.search(r"(?i)connection|resolution|resolve|timed? ?out|unreachable|proxy|from versions: none", done.stdout)
     if offline:
         return Check("package index", "fail", "pip reaches no package index (no network?)", fix)
     return Check("package index", "fail", "pip: " + (done.stdout.strip().splitlines() or ["failed"])[-1], fix)

@@ -53,8 +53,13 @@ def checks() -> list[Check]:
             found.append(Check("locked versions", "fail", str(error), "make clean install"))
     else:
         found += [environment.check_python(), environment.check_compiler(), environment.check_rmw()]
-    found += [environment.check_imports(), environment.check_messages(), environment.check_discovery(),
-              environment.check_shared_memory(), check_kernel_cache(), check_reference_data()]
+    found.append(environment.check_imports())
+    if any(check.name == "middleware" and check.status == "fail" for check in found):
+        # Importing rclpy would end this process: rcl calls exit() when the middleware is not the one that it asks for.
+        found.append(Check("messages", "fail", "not checked for want of the middleware", "unset RMW_IMPLEMENTATION"))
+    else:
+        found.append(environment.check_messages())
+    found += [environment.check_discovery(), environment.check_shared_memory(), check_kernel_cache(), check_reference_data()]
     return found
 
 

@@ -1,0 +1,83 @@
+# Each target makes what it needs: .venv from requirements.txt, the messages and the package, then runs.
+# PYTHON=python3.12 chooses the interpreter; without it the one that .venv was made with, or python3.
+
+VENV := .venv
+MADE := $(VENV)/made-with
+PACKAGE := $(VENV)/package-installed
+
+# .venv is made anew when the lock, the interpreter or the folder has changed; the record: version, interpreter, folder.
+RECORD := $(shell cat $(MADE) 2>/dev/null)
+PYTHON ?= $(or $(wildcard $(word 2,$(RECORD))),python3)
+WANTED := $(shell $(PYTHON) -S -c "import os, sys; print('%d.%d' % sys.version_info[:2], os.path.realpath(sys._base_executable))" 2>/dev/null) $(CURDIR)
+
+# Any change in what CMake generates or installs. Python code and config/ are used from the source tree, without a reinstall.
+SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action cmake/*) CMakeLists.txt package.xml setup.py pyproject.toml
+
+# Runs must not meet each other nor other machines. A guard of the ROS wheels must not leak in from another environment.
+ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 101 + 1))
+unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE ROS_LOCALHOST_ONLY
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: $(PACKAGE)  ## drive, record and calibrate a hidden vehicle on the real ROS graph; needs no data
+	@$(ISOLATED) $(VENV)/bin/lfdm demo
+
+.PHONY: test
+test: lint  ## linters, types, import direction, then all tests
+	@$(ISOLATED) $(VENV)/bin/python -m pytest
+
+.PHONY: lint
+lint: $(PACKAGE)  ## ruff, mypy and the import direction
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: install
+install: $(PACKAGE)  ## make .venv with the messages and the package; then .venv/bin/lfdm works
+
+.PHONY: colcon
+colcon:  ## build the same tree with colcon, in a temporary folder, and run it from there
+	@.ci/colcon $(PYTHON)
+
+.PHONY: lock
+lock:  ## write requirements.txt anew from pyproject.toml
+	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install -q uv
+	build/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --upgrade --quiet -o requirements.txt
+
+.PHONY: clean
+clean:  ## remove .venv and all that was built
+	rm -rf $(VENV) build demo_result *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What a person may have wrong, told in one line each before anything else fails on it.
+.PHONY: check
+check:
+	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info[0] < 3)" 2>/dev/null || \
+	  { echo "lfdm_ros: $(PYTHON) is no Python 3 that runs; fix: install Python 3.10 to 3.13, or make PYTHON=/path/to/python ..." >&2; exit 2; }
+	@$(PYTHON) lfdm_ros/environment.py
+
+$(MADE): requirements.txt | check
+	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages ..."
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) lfdm_ros/environment.py $(VENV)/bin/python requirements.txt
+	@$(VENV)/bin/python -m pip install -qq --no-compile -r requirements.txt
+	@echo "$(WANTED)" > $@
+
+ifneq ($(strip $(WANTED)),$(strip $(RECORD)))
+$(MADE): FORCE
+endif
+FORCE:
+
+# The path file makes .venv use this source tree; the installed copy adds the generated modules to it (lfdm_ros/__init__.py).
+$(PACKAGE): $(SOURCES) | $(MADE)
+	@echo "Building the messages and installing lfdm_ros ..."
+	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation .
+	@$(VENV)/bin/python -c "import sysconfig, pathlib; pathlib.Path(sysconfig.get_path('purelib'), 'lfdm_ros_source.pth') \
+	  .write_text('import sys; sys.path.insert(0, %r)\n' % '$(CURDIR)')"
+	@touch $@

@@ -1,0 +1,175 @@
+"""The figures of a calibration, as paper 000 shows them, on Matplotlib's Agg canvas (no display, no global state)."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from lfdm_ros.calibration.predictive import lag_one
+from lfdm_ros.calibration.priors import Prior
+
+DATA, POSTERIOR, PRIOR = "#1b1b1b", "#0b6fa4", "#c26a00"
+
+
+def to_png(figure: Figure) -> str:
+    """The figure as a data URI."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:
+    """Density of each unknown (C, N) with its 94 % interval and mean, and the prior."""
+    figure, axes = _grid(len(draws), columns=3, height=2.1)
+    for axis, (name, values) in zip(axes, draws.items()):
+        flat = values.ravel()
+        x, density = kernel_density(flat)
+        lower, upper = highest_density_interval(flat)
+        axis.plot(x, density, color=POSTERIOR, lw=1.4)
+        inside = (x >= lower) & (x <= upper)
+        axis.fill_between(x[inside], density[inside], color=POSTERIOR, alpha=0.2, lw=0)
+        axis.axvline(flat.mean(), color=POSTERIOR, lw=0.8, ls=":")
+        axis.plot(x, priors[name].frozen().pdf(x), color=PRIOR, lw=1.0)
+        axis.set_title(f"{flat.mean():.5g}   [{lower:.5g}, {upper:.5g}]", fontsize=8)
+        _label(axis, labels[name], "")
+        axis.set_yticks([])
+    return figure
+
+
+def traces(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
+    """Density (left) and particles (right) of each unknown, chain by chain."""
+    figure = Figure(figsize=(10.0, 1.35 * len(draws)), layout="constrained")
+    axes = figure.subplots(len(draws), 2, squeeze=False, width_ratios=(1, 2))
+    for row, (name, values) in zip(axes, draws.items()):
+        for chain in values:
+            row[0].plot(*kernel_density(chain), lw=0.8)
+            row[1].plot(chain, lw=0.3, alpha=0.7)
+        row[0].set_yticks([])
+        _label(row[0], labels[name], "")
+        row[1].margins(x=0)
+        row[1].tick_params(labelsize=7)
+    _label(axes[-1, 1], "particle", "")
+    return figure
+
+
+def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, posterior: np.ndarray, labels: Sequence[str]) -> Figure:
+    """Measured (K, C) against responses (n, K, C) of the prior (left) and the posterior (right), a row for each channel."""
+    figure = Figure(figsize=(10.0, 2.3 * len(labels)), layout="constrained")
+    axes = figure.subplots(len(labels), 2, squeeze=False, sharex=True)
+    for row, label in enumerate(labels):
+        for axis, runs, colour in ((axes[row, 0], prior, PRIOR), (axes[row, 1], posterior, POSTERIOR)):
+            _against_data(axis, times, observed[:, row], runs[:, :, row], colour)
+            _label(axis, "time [s]" if row == len(labels) - 1 else "", label)
+        # Priors can reach far; what matters is where the data are.
+        finite = observed[np.isfinite(observed[:, row]), row]
+        margin = 2.0 * (np.ptp(finite) or 1.0)
+        low, high = axes[row, 0].get_ylim()
+        axes[row, 0].set_ylim(max(low, finite.min() - margin), min(high, finite.max() + margin))
+    axes[0, 0].set_title(f"{len(prior)} draws from the prior", fontsize=9)
+    axes[0, 1].set_title(f"{len(posterior)} draws from the posterior", fontsize=9)
+    return figure
+
+
+def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, labels: Sequence[str]) -> Figure:
+    """Measured (K, C) against responses (n, K, C), a panel for each channel."""
+    figure, axes = _grid(len(labels), columns=2, height=2.0)
+    for column, (axis, label) in enumerate(zip(axes, labels)):
+        _against_data(axis, times, observed[:, column], runs[:, :, column], POSTERIOR)
+        _label(axis, "time [s]", label)
+    return figure
+
+
+def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str], sigma: Mapping[int, float]) -> Figure:
+    """Measured minus mean response (K, C), with 2 sigma of the inferred noise where there is one."""
+    figure, axes = _grid(len(labels), columns=2, height=1.7)
+    for column, (axis, label) in enumerate(zip(axes, labels)):
+        axis.plot(times, residual[:, column], ".", color=POSTERIOR, ms=1.6)
+        axis.axhline(0.0, color=DATA, lw=0.6)
+        if column in sigma:
+            axis.axhspan(-2 * sigma[column], 2 * sigma[column], color=POSTERIOR, alpha=0.1, lw=0)
+        axis.set_title(f"lag-1 correlation {lag_one(residual[:, column]):.2f}", fontsize=8)
+        _label(axis, "time [s]", label)
+    return figure
+
+
+def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], points: int = 8) -> Figure:
+    """Bulk and tail ESS against the number of draws; it should rise linearly."""
+    import arviz as az
+
+    figure, axes = _grid(len(draws), columns=3, height=1.8)
+    for axis, (name, values) in zip(axes, draws.items()):
+        counts = np.unique(np.linspace(values.shape[1] / points, values.shape[1], points).astype(int))
+        counts = counts[counts >= 4]
+        for method, style in (("bulk", "-"), ("tail", "--")):
+            ess = [float(az.ess(values[:, :n], method=method)) for n in counts]
+            axis.plot(counts * len(values), ess, style, color=POSTERIOR, lw=1.2, label=method)
+        axis.axhline(400, color=PRIOR, lw=0.8, ls=":")
+        axis.set_ylim(bottom=0)
+        axis.set_title(labels[name], fontsize=8)
+        _label(axis, "draws", "ESS")
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+def correlations(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
+    """Correlation of every pair of unknowns."""
+    names = list(draws)
+    matrix = np.corrcoef([draws[name].ravel() for name in names])
+    size = 2.6 + 0.42 * len(names)
+    figure = Figure(figsize=(size + 1.2, size), layout="constrained")
+    axis = figure.subplots()
+    image = axis.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu_r")
+    ticks = [labels[name] for name in names]
+    axis.set_xticks(range(len(names)), ticks, rotation=60, ha="right", fontsize=7)
+    axis.set_yticks(range(len(names)), ticks, fontsize=7)
+    for (i, j), value in np.ndenumerate(matrix):
+        axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color="white" if abs(value) > 0.6 else DATA)
+    figure.colorbar(image, ax=axis, shrink=0.7).ax.tick_params(labelsize=7)
+    return figure
+
+
+def kernel_density(values: np.ndarray, points: int = 160) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian kernel density on an even grid; a spike where all values are the same."""
+    spread = np.ptp(values)
+    if not spread:
+        return values[:1].repeat(2), np.array([0.0, 1.0])
+    x = np.linspace(values.min() - 0.05 * spread, values.max() + 0.05 * spread, points)
+    return x, stats.gaussian_kde(values[:: max(1, len(values) // 2000)])(x)
+
+
+def highest_density_interval(values: np.ndarray, probability: float = 0.94) -> tuple[float, float]:
+    """The shortest interval that holds `probability` of the values."""
+    ordered = np.sort(values)
+    count = math.floor(probability * len(ordered))
+    if not 0 < count < len(ordered):
+        return float(ordered[0]), float(ordered[-1])
+    first = int(np.argmin(ordered[count:] - ordered[:-count]))
+    return float(ordered[first]), float(ordered[first + count])
+
+
+def _against_data(axis: Any, times: np.ndarray, observed: np.ndarray, runs: np.ndarray, colour: str) -> None:
+    axis.plot(times, runs.T, color=colour, lw=0.7, alpha=0.25, zorder=1)
+    axis.plot(times, observed, ".", color=DATA, ms=1.6, zorder=2)
+
+
+def _grid(count: int, columns: int, height: float) -> tuple[Figure, list[Any]]:
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=({1: 5.0, 2: 9.0}.get(columns, 3.4 * columns), height * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes
+
+
+def _label(axis: Any, x: str, y: str) -> None:
+    axis.set_xlabel(x, fontsize=8)
+    axis.set_ylabel(y, fontsize=8)
+    axis.tick_params(labelsize=7)

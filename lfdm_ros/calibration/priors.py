@@ -1,0 +1,129 @@
+"""Prior distributions: declared in a recipe, used by PyMC, drawn and plotted through SciPy; each kind is declared once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from lfdm_ros.documents import number
+from lfdm_ros.errors import InputError
+from lfdm_ros.units import to_si
+
+# kind -> {key: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out)}
+KINDS: dict[str, dict[str, str]] = {
+    "uniform": {"lower": "value", "upper": "value"},
+    "half_normal": {"sigma": "value"},
+    "normal": {"mean": "value", "sd": "value"},
+    "log_normal": {"median": "value", "log_sd": "ratio"},
+    "truncated_normal": {"mean": "value", "sd": "value", "lower": "bound", "upper": "bound"},
+}
+_SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A one-dimensional prior in SI units.
+
+    `kind` and its numbers are those of `KINDS`: log_normal has the median and the standard deviation of the
+    logarithm, half_normal the scale sigma of the normal that is folded.
+    """
+
+    kind: str
+    numbers: tuple[tuple[str, float], ...]
+    unit: str
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The numbers by key."""
+        return dict(self.numbers)
+
+    def frozen(self) -> Any:
+        """The same distribution as a frozen one of SciPy."""
+        v = self.values
+        if self.kind == "uniform":
+            return stats.uniform(v["lower"], v["upper"] - v["lower"])
+        if self.kind == "half_normal":
+            return stats.halfnorm(scale=v["sigma"])
+        if self.kind == "normal":
+            return stats.norm(v["mean"], v["sd"])
+        if self.kind == "log_normal":
+            return stats.lognorm(v["log_sd"], scale=v["median"])
+        lower, upper = v.get("lower", -math.inf), v.get("upper", math.inf)
+        return stats.truncnorm((lower - v["mean"]) / v["sd"], (upper - v["mean"]) / v["sd"], loc=v["mean"], scale=v["sd"])
+
+    def variable(self, name: str) -> Any:
+        """Declares the random variable in the PyMC model that is open.
+
+        Bounded ones are not transformed to the real line: that would bend the straight ridges of parameters that the data know only
+        as a sum, and populations of particles do not follow a thin bent ridge. Beyond the bounds the density is zero.
+        """
+        import pymc as pm
+
+        v = self.values
+        make: dict[str, Callable[[], Any]] = {
+            "uniform": lambda: pm.Uniform(name, lower=v["lower"], upper=v["upper"], default_transform=None),
+            "half_normal": lambda: pm.HalfNormal(name, sigma=v["sigma"]),
+            "normal": lambda: pm.Normal(name, mu=v["mean"], sigma=v["sd"]),
+            "log_normal": lambda: pm.LogNormal(name, mu=math.log(v["median"]), sigma=v["log_sd"]),
+            "truncated_normal": lambda: pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"),
+                                                           default_transform=None),
+        }
+        return make[self.kind]()
+
+    def bounds(self) -> tuple[float, float]:
+        """The support."""
+        lower, upper = self.frozen().support()
+        return float(lower), float(upper)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{key} {value:.6g}" for key, value in self.numbers)
+        return f"{self.kind}({numbers}) {self.unit}".strip()
+
+
+def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float | None = None) -> Prior:
+    """Reads a prior from a recipe and converts it to SI.
+
+    Args:
+        spec: the mapping, for example {prior: uniform, lower: 20, upper: 80, unit: kN/rad}.
+        expected_unit: the SI unit of the quantity.
+        where: file and key, for errors.
+        default_centre: mean (median) to use when a normal (log-normal) prior gives none, in SI.
+
+    Raises:
+        InputError: not a mapping, unknown or missing key, unit of another dimension, value out of range.
+    """
+    if not isinstance(spec, Mapping):
+        raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: {expected_unit}}}, found {spec!r}")
+    kind = spec.get("prior")
+    if kind not in KINDS:
+        raise InputError(f"{where}.prior: '{kind}' is not one of: {', '.join(KINDS)}")
+    keys = KINDS[kind]
+    unknown = [key for key in spec if key not in (*keys, "prior", "unit")]
+    if unknown:
+        raise InputError(f"{where}.{unknown[0]}: unknown key; a {kind} prior has: {', '.join(keys)}, unit")
+    if "unit" not in spec:
+        raise InputError(f"{where}.unit: missing; write the unit of the prior, for example '{expected_unit}'")
+    offset = to_si(0.0, str(spec["unit"]), expected_unit, f"{where}.unit")
+    factor = to_si(1.0, str(spec["unit"]), expected_unit, f"{where}.unit") - offset
+    if offset != 0.0:
+        raise InputError(f"{where}.unit: '{spec['unit']}' has an offset; use a unit without one, for example '{expected_unit}'")
+    numbers: dict[str, float] = {}
+    for key, role in keys.items():
+        if key not in spec:
+            if role == "bound":
+                continue
+            if key in ("mean", "median") and default_centre is not None:
+                numbers[key] = default_centre
+                continue
+            raise InputError(f"{where}.{key}: missing; a {kind} prior has: {', '.join(keys)}, unit")
+        numbers[key] = number(spec[key], f"{where}.{key}") * (1.0 if role == "ratio" else factor)
+    for key in _SCALES:
+        if key in numbers and numbers[key] <= 0.0:
+            raise InputError(f"{where}.{key}: must be greater than 0, found {spec.get(key, numbers[key])!r}")
+    if "lower" in numbers and "upper" in numbers and numbers["lower"] >= numbers["upper"]:
+        raise InputError(f"{where}.lower: must be less than upper, found {spec['lower']!r} and {spec['upper']!r}")
+    return Prior(kind, tuple(numbers.items()), "" if expected_unit == "1" else expected_unit)

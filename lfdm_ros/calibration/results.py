@@ -1,0 +1,150 @@
+"""The files of a calibration: posterior.nc out, and what others need of it back in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lfdm_ros import __version__
+from lfdm_ros.calibration.recipe import INITIAL, SIGMA, Recipe
+from lfdm_ros.errors import InputError
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.stage import StageResult
+
+THINNED_DRAWS = 200
+
+
+def stored_name(stage: str, variable: str) -> str:
+    """The name in posterior.nc: noise and initial states belong to a stage, vehicle parameters do not."""
+    return f"{stage}.{variable}" if variable.startswith((SIGMA, INITIAL)) else variable
+
+
+def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: int) -> Any:
+    """All stages in one ArviZ InferenceData.
+
+    `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.CHANNEL, STAGE.initial.STATE; `prior_predictive`,
+    `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s]; `log_likelihood` one value for each
+    data set; `sample_stats` temperatures and log evidence. Stages are independent given the means passed on.
+    """
+    import arviz as az
+    import pymc
+    import xarray as xr
+
+    groups: dict[str, dict[str, Any]] = {name: {} for name in (
+        "posterior", "prior", "prior_predictive", "posterior_predictive", "observed_data", "log_likelihood", "sample_stats")}
+    coords: dict[str, Any] = {}
+    units = {}
+    for result in results:
+        stage, run = result.stage.name, result.run
+        time = f"{stage}.time"
+        coords[time] = result.dataset.times
+        for variable, prior in result.priors.items():
+            name = stored_name(stage, variable)
+            units[name] = prior.unit
+            groups["posterior"][name] = (("chain", "draw"), run.draws[variable])
+            groups["prior"][name] = (("chain", "draw"), result.prior_draws[variable])
+        for column, channel in enumerate(result.dataset.channels):
+            name = f"{stage}.{channel}"
+            groups["observed_data"][name] = ((time,), result.dataset.observed[:, column])
+            for group, predictive in (("prior_predictive", result.prior_predictive), ("posterior_predictive", result.posterior_predictive)):
+                groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
+        groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
+        longest = max(len(betas) for betas in run.betas)
+        betas = np.array([betas + [np.nan] * (longest - len(betas)) for betas in run.betas])
+        groups["sample_stats"][f"{stage}.beta"] = (("chain", f"{stage}.temperature"), betas)
+        groups["sample_stats"][f"{stage}.log_evidence"] = (("chain",), run.log_evidence)
+    attributes = {
+        "inference_library": "pymc", "inference_library_version": pymc.__version__, "lfdm_ros_version": __version__, "seed": seed,
+        "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
+        "recordings": json.dumps({r.dataset.recording.name: r.dataset.recording.sha256 for r in results})}
+    datasets = {}
+    for group, variables in groups.items():
+        dataset = xr.Dataset(variables, attrs=attributes)
+        chains, draws = dataset.sizes.get("chain"), dataset.sizes.get("draw")
+        if chains:
+            dataset = dataset.assign_coords(chain=np.arange(chains))
+        if draws:
+            index = results[0].posterior_predictive.draw_index if group == "posterior_predictive" else np.arange(draws)
+            dataset = dataset.assign_coords(draw=index)
+        dataset = dataset.assign_coords({dim: ((dim,), coords[dim], {"units": "s"}) for dim in dataset.dims if dim in coords})
+        for name in dataset.data_vars:
+            if name in units:
+                dataset[name].attrs["units"] = units[name]
+        datasets[group] = dataset
+    return az.InferenceData(attrs=attributes, **datasets)
+
+
+def write_inference_data(path: Path, data: Any) -> None:
+    """Writes netCDF-4; an older file of that name is replaced at the end."""
+    partial = path.with_suffix(".partial")
+    data.to_netcdf(str(partial), engine="h5netcdf")
+    partial.replace(path)
+
+
+def load_posterior(directory: str | os.PathLike[str]) -> Any:
+    """Reads the group `posterior` of posterior.nc as an xarray Dataset; `arviz.from_netcdf` reads all of it.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    import xarray as xr
+
+    path = Path(directory) / "posterior.nc"
+    if not path.is_file():
+        raise InputError(f"{directory} holds no posterior.nc; give the --out directory of `lfdm calibrate`")
+    try:
+        return xr.load_dataset(path, group="posterior", engine="h5netcdf")
+    except Exception as error:  # h5py and xarray raise many kinds
+        raise InputError(f"{path} is not readable: {' '.join(str(error).split())}") from None
+
+
+def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads summary.json of a calibration.
+
+    Raises:
+        InputError: there is none, or it is not one.
+    """
+    path = Path(directory) / "summary.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(summary, dict) or "stages" not in summary:
+            raise ValueError("not the summary of a calibration")
+    except FileNotFoundError:
+        raise InputError(f"{directory} holds no summary.json; give the --out directory of `lfdm calibrate`") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+    return summary
+
+
+def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THINNED_DRAWS) -> dict[str, Any]:
+    """What the message lfdm_ros/Posterior says, for the vehicle parameters of all stages.
+
+    Returns:
+        Keys model, vehicle, version, parameter_names, units, means, standard_deviations, hdi_lower, hdi_upper, r_hat, ess_bulk,
+        ess_tail (lists over parameters), draws (count), thinned_draws (at most `thinned`, parameters), recordings,
+        recording_sha256, seed. Values that could not be computed are NaN.
+
+    Raises:
+        InputError: the directory is not the result of a calibration.
+    """
+    summary = load_summary(directory)
+    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items() if "targets" in row}
+    posterior = load_posterior(directory)
+    flat = np.column_stack([posterior[name].values.ravel() for name in rows])
+
+    def column(key: str) -> list[float]:
+        return [float("nan") if row[key] is None else float(row[key]) for row in rows.values()]
+
+    return {
+        "model": summary["model"], "vehicle": summary["vehicle"], "version": summary["version"], "seed": int(summary["seed"]),
+        "parameter_names": list(rows), "units": [row["unit"] for row in rows.values()],
+        "means": column("mean"), "standard_deviations": column("sd"), "hdi_lower": column("hdi_3%"), "hdi_upper": column("hdi_97%"),
+        "r_hat": column("r_hat"), "ess_bulk": column("ess_bulk"), "ess_tail": column("ess_tail"), "draws": len(flat),
+        "thinned_draws": flat[np.unique(np.linspace(0, len(flat) - 1, thinned).astype(int))],
+        "recordings": [r["name"] for r in summary["recordings"]], "recording_sha256": [r["sha256"] for r in summary["recordings"]]}

@@ -1,0 +1,221 @@
+"""Sequential Monte Carlo with all particles of all chains in one likelihood call.
+
+A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are ours.
+Each chain is a generator that yields proposals; `sample` drives all chains in lock step, `pm.sample_smc(kernel=LockstepKernel)` one by one.
+
+Moves. PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
+without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
+fixed number at each temperature and more at the last: the intermediate populations need only stay alive, the last is the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.smc.kernels import SMC_KERNEL
+
+from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, without_compiler
+
+STEPS = 10  # moves at each temperature
+FINAL_STEPS = 40  # moves at the posterior itself
+TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
+TARGET_ACCEPTANCE = 0.234  # of the random walk
+
+Evaluation = tuple[np.ndarray, np.ndarray]  # log prior, log likelihood
+Chain = Generator[np.ndarray, Evaluation, None]
+
+
+class LockstepKernel(SMC_KERNEL):
+    """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
+
+    def __init__(self, *args: Any, density: BatchedDensity | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+                 compile_kwargs: dict[str, Any] | None = None, **kwargs: Any):
+        """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""
+        with without_compiler():
+            super().__init__(*args, compile_kwargs={"mode": COMPILE_MODE, **(compile_kwargs or {})}, **kwargs)
+            self.density = density or BatchedDensity(pm.modelcontext(kwargs.get("model")))
+        self.steps, self.final_steps = steps, final_steps
+        self.scale = 0.0
+        self.acceptance = [np.nan, np.nan]  # of independence and random-walk moves
+        self.betas: list[float] = []
+
+    def fresh(self, rng: np.random.Generator) -> LockstepKernel:
+        """A kernel for another chain, before its first temperature."""
+        chain = copy.copy(self)
+        chain.rng, chain.betas, chain.acceptance = rng, [], [np.nan, np.nan]
+        return chain
+
+    def run(self) -> Chain:
+        """The whole chain: yields particles (N, D), is sent their log prior and log likelihood."""
+        yield from self.populate()
+        while self.beta < 1.0:
+            self.update_beta_and_weights()
+            self.resample()
+            yield from self.moves()
+            self.betas.append(float(self.beta))
+
+    def populate(self) -> Chain:
+        """Particles from the prior."""
+        self.tempered_posterior = self.density.draw_prior(self.draws, self.rng)
+        self.prior_logp, self.likelihood_logp = yield self.tempered_posterior
+        self.scale = 2.38 / np.sqrt(self.tempered_posterior.shape[1])
+
+    def moves(self) -> Chain:
+        """Metropolis moves of all particles at the present temperature."""
+        particles, rng = self.tempered_posterior, self.rng
+        n, d = particles.shape
+        mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
+        root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance) + 1e-12))
+        accepted: tuple[list[float], list[float]] = ([], [])
+        for step in range(self.final_steps if self.beta == 1.0 else self.steps):
+            independent = step % 2 == 0
+            directions = rng.standard_normal((n, d)) @ root.T
+            if independent:
+                proposal = mean + directions / np.sqrt(rng.chisquare(TAIL_FREEDOM, (n, 1)) / TAIL_FREEDOM)
+                correction = _log_t(particles, mean, root) - _log_t(proposal, mean, root)
+            else:
+                proposal = particles + self.scale * np.exp(0.5 * rng.standard_normal((n, 1))) * directions
+                correction = 0.0
+            prior, likelihood = yield proposal
+            logp = prior + likelihood * self.beta
+            accept = np.log(rng.random(n)) < logp - self.tempered_posterior_logp + correction
+            particles[accept] = proposal[accept]
+            for kept, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp)):
+                kept[accept] = new[accept]
+            accepted[not independent].append(accept.mean())
+            if not independent:
+                self.scale *= float(np.exp(accept.mean() - TARGET_ACCEPTANCE))
+        self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
+
+    # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
+
+    def set_rng(self, rng: np.random.Generator) -> None:
+        """PyMC would copy its compiled functions here; ours draw nothing."""
+        self.rng = rng
+
+    def _initialize_kernel(self) -> None:
+        if self.start:
+            raise ValueError("LockstepKernel starts from the prior; `start` would change the target's meaning, not the target")
+        point = self.density.model.initial_point()
+        self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
+        self._drive(self.populate())
+
+    def mutate(self) -> None:
+        """Moves the population at the present temperature."""
+        self._drive(self.moves())
+
+    def _drive(self, chain: Chain) -> None:
+        try:
+            particles = next(chain)
+            while True:
+                particles = chain.send(self.density(particles))
+        except StopIteration:
+            pass
+
+    def sample_stats(self) -> dict[str, Any]:
+        """Statistics of the temperature just finished."""
+        return {"log_marginal_likelihood": self.log_marginal_likelihood if self.beta == 1 else np.nan, "beta": self.beta,
+                "accept_rate": float(np.nanmean(self.acceptance))}
+
+    def sample_settings(self) -> dict[str, Any]:
+        """Settings of the run."""
+        return {"_n_draws": self.draws, "threshold": self.threshold, "_n_tune": self.steps}
+
+
+def _log_t(x: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
+    # Log density of the multivariate t with shape root root', up to a constant.
+    z = np.linalg.solve(root, (x - mean).T)
+    return -0.5 * (TAIL_FREEDOM + len(mean)) * np.log1p((z * z).sum(axis=0) / TAIL_FREEDOM)
+
+
+@dataclass(frozen=True)
+class SmcResult:
+    """What `sample` returns; C chains of N draws.
+
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,); betas: temperatures by chain;
+    acceptance (C, 2) of independence and random-walk moves at the last temperature; evaluations of the simulator; seconds.
+    """
+
+    draws: dict[str, np.ndarray]
+    log_likelihood: np.ndarray
+    log_evidence: np.ndarray
+    betas: list[list[float]]
+    acceptance: np.ndarray
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SmcProgress:
+    """Where a run is: the temperature of the slowest chain, the share done [0, 1], the seconds left (NaN: unknown)."""
+
+    temperature: float
+    progress: float
+    time_left: float
+    evaluations: int
+
+
+def sample(density: BatchedDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
+           final_steps: int = FINAL_STEPS, report: Callable[[SmcProgress], None] | None = None) -> SmcResult:
+    """Runs SMC chains in lock step; the same seed gives the same draws.
+
+    Args:
+        report: called after every likelihood call; what it raises ends the run.
+
+    Raises:
+        ValueError: no particle of the prior has a finite likelihood.
+    """
+    began, evaluations = time.perf_counter(), density.evaluations
+    first = LockstepKernel(draws=draws, model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernels = [first.fresh(np.random.default_rng(s)) for s in seed.spawn(chains)]
+    runs = [kernel.run() for kernel in kernels]
+    pending = {i: next(run) for i, run in enumerate(runs)}
+    clock = _Clock(kernels, steps, final_steps, began)
+    while pending:
+        prior, likelihood = density(np.concatenate(list(pending.values())))
+        if not np.isfinite(likelihood).any():
+            raise ValueError("no particle has a finite likelihood")
+        for k, i in enumerate(list(pending)):
+            part = slice(k * draws, (k + 1) * draws)
+            try:
+                pending[i] = runs[i].send((prior[part], likelihood[part]))
+            except StopIteration:
+                del pending[i]
+        if report is not None:
+            report(clock.read(pending, density.evaluations - evaluations))
+    flat = density.constrain(np.concatenate([kernel.tempered_posterior for kernel in kernels]))
+    return SmcResult(draws={name: values.reshape(chains, draws) for name, values in flat.items()},
+                     log_likelihood=np.array([kernel.likelihood_logp for kernel in kernels]),
+                     log_evidence=np.array([kernel.log_marginal_likelihood for kernel in kernels], float),
+                     betas=[kernel.betas for kernel in kernels], acceptance=np.array([kernel.acceptance for kernel in kernels]),
+                     evaluations=density.evaluations - evaluations, seconds=time.perf_counter() - began)
+
+
+class _Clock:
+    """Estimates the time left: temperatures rise about geometrically, every move costs the same."""
+
+    def __init__(self, kernels: Sequence[LockstepKernel], steps: int, final_steps: int, began: float):
+        self._kernels, self._steps, self._final, self._began = kernels, steps, final_steps, began
+        self._calls = 0
+        self._progress = 0.0
+
+    def read(self, pending: dict[int, np.ndarray], evaluations: int) -> SmcProgress:
+        self._calls += 1
+        slowest = min(self._kernels, key=lambda kernel: kernel.beta)
+        if not pending:
+            return SmcProgress(1.0, self._progress, 0.0, evaluations)
+        if len(slowest.betas) < 2:
+            return SmcProgress(float(slowest.beta), self._progress, float("nan"), evaluations)
+        rate = np.log(slowest.betas[-1] / slowest.betas[0]) / (len(slowest.betas) - 1)
+        temperatures = max(len(slowest.betas) + np.log(1.0 / slowest.betas[-1]) / rate, slowest.iteration)
+        total = 1 + (temperatures - 1) * self._steps + self._final
+        # An estimate that moves back would only annoy.
+        self._progress = max(self._progress, min(0.99, self._calls / total))
+        spent = time.perf_counter() - self._began
+        return SmcProgress(float(slowest.beta), self._progress, spent / self._progress - spent, evaluations)

@@ -1,0 +1,95 @@
+"""measure what the README claims; the measurements are benchmarks/NAME.py"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import share_directory
+
+EPILOG = """example:
+  lfdm bench graph --json graph.json"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One number: the median of its runs, and how far they spread (largest minus smallest)."""
+
+    name: str
+    value: float
+    unit: str
+    spread: float
+    runs: int
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[float], unit: str) -> Record:
+        return cls(name, statistics.median(values), unit, max(values) - min(values), len(values))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm bench`."""
+    parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(_names())}")
+    parser.add_argument("--json", metavar="FILE", help="write the records to this file")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm bench`; returns the exit status."""
+    if args.runs < 1:
+        raise InputError(f"--runs {args.runs}: give 1 or more")
+    if args.json and not Path(args.json).resolve().parent.is_dir():
+        raise InputError(f"--json {args.json}: no such folder")
+    records = _load(args.name).measure(args.runs)
+    print(format_table(records))
+    if args.json:
+        Path(args.json).write_text(
+            json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def format_table(records: Sequence[Record]) -> str:
+    """The records in columns, below a line that says on what machine."""
+    width = max(len(record.name) for record in records)
+    lines = [machine(), f"{'name':{width}}  {'value':>10}  {'unit':6}  {'spread':>10}  runs"]
+    lines += [f"{r.name:{width}}  {r.value:>10.4g}  {r.unit:6}  {r.spread:>10.3g}  {r.runs:4d}" for r in records]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """Processor, cores, system and Python, and how busy the machine is."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return (f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}, "
+            f"load {os.getloadavg()[0]:.1f}")
+
+
+def _folder() -> Path:
+    return share_directory() / "benchmarks"
+
+
+def _names() -> list[str]:
+    return sorted(path.stem for path in _folder().glob("*.py"))
+
+
+def _load(name: str) -> ModuleType:
+    path = _folder() / f"{name}.py"
+    if name not in _names():
+        raise InputError(f"no benchmark '{name}' in {_folder()}; there are: {', '.join(_names()) or 'none'}")
+    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

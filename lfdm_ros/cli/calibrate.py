@@ -1,0 +1,131 @@
+"""infer vehicle parameters from recordings"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.run import Progress
+
+EPILOG = """example:
+  lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
+  lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --out result
+
+The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), summary.json and report.html.
+Ctrl-C keeps the stages that are done."""
+
+LINE_INTERVAL = {True: 0.2, False: 10.0}  # [s], on a terminal or in a log
+JSON_INTERVAL = 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm calibrate`."""
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe file, or the name of one that ships with the package")
+    parser.add_argument("--bag", action="append", required=True, metavar="BAG", help="a recording that the recipe names; repeat")
+    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the results")
+    parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
+    parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
+    parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
+    parser.add_argument("--sampler", choices=("smc",), default="smc", help="sequential Monte Carlo")
+    parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm calibrate`; returns the exit status."""
+    if args.draws is not None and args.draws < 10:
+        from lfdm_ros.errors import InputError
+
+        raise InputError(f"--draws {args.draws}: at least 10 are needed")
+    from lfdm_ros.calibration import calibrate, load_recipe
+
+    recipe = load_recipe(args.recipe)
+    show = ProgressJson() if args.progress_json else HumanLine()
+    try:
+        summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, progress=show)
+    finally:
+        show.close()
+    if not args.progress_json:
+        _print_table(summary, args.out)
+    return 0
+
+
+def show_progress() -> HumanLine:
+    """Shows the progress of `lfdm_ros.calibration.calibrate` to a person, on standard error."""
+    return HumanLine()
+
+
+class ProgressJson:
+    """Progress as JSON, one object a line."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+        self._stage = -1
+
+    def __call__(self, state: Progress) -> None:
+        if state.stage_index != self._stage or state.progress == 1.0 or time.monotonic() - self._last >= JSON_INTERVAL:
+            self._last, self._stage = time.monotonic(), state.stage_index
+            record = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in asdict(state).items()}
+            print(json.dumps(record), flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class HumanLine:
+    """Progress on standard error: a line that is rewritten on a terminal, one now and then in a log."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._last = -math.inf
+        self._open = False
+
+    def __call__(self, state: Progress) -> None:
+        finished = state.progress == 1.0
+        if not finished and time.monotonic() - self._last < LINE_INTERVAL[self._terminal]:
+            return
+        self._last = time.monotonic()
+        left = f", {_duration(state.time_left)} left" if math.isfinite(state.time_left) and not finished else ""
+        text = f"stage {state.stage_index + 1}/{state.stage_count} {state.stage}: {state.progress:4.0%}, {state.message}{left}"
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if finished else ""))
+            self._open = not finished
+        else:
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._open:
+            sys.stderr.write("\n")
+            self._open = False
+
+
+def _print_table(summary: dict[str, Any], out: str) -> None:
+    width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
+    for stage in summary["stages"]:
+        print(f"{stage['name']}: {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
+        for name, row in stage["parameters"].items():
+            r_hat = f"  R-hat {row['r_hat']:.4f}" if math.isfinite(row["r_hat"]) else ""
+            print(f"  {name:{width}}  {row['mean']:12.6g} ± {row['sd']:<10.3g} {row['unit']:12}{r_hat}")
+    print("mean RMSE (prior -> posterior)")
+    for channel, row in summary["rmse"].items():
+        print(f"  {channel:{width}}  {row['prior']:10.4g} -> {row['posterior']:.4g}")
+    for warning in summary["warnings"]:
+        print(f"warning: {warning}")
+    print(f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not a positive number")
+    return value

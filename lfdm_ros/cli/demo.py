@@ -1,0 +1,152 @@
+"""Drive, record and calibrate a hidden vehicle on the real ROS graph; needs no data.
+
+A vehicle whose parameters are drawn from the priors drives three manoeuvres in lockstep, faster than real time; its noisy
+measurements are recorded to bags; the calibrator infers the parameters from the bags alone; a fourth manoeuvre, never fitted,
+shows how well the calibrated vehicle predicts."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+
+TEST_SCENARIO = "sine_steer"
+# A vehicle that spins or tips over in a manoeuvre says little about its parameters: beyond these [rad], draw again.
+LARGEST_SIDESLIP, LARGEST_ROLL = 0.2, 0.15
+
+EPILOG = """example:
+  lfdm demo
+  lfdm demo --seed 7 --out /tmp/demo"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("demo_result"), help="folder of bags, posterior and report (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="draws the hidden vehicle, its noise and the posterior (default %(default)s)")
+    parser.add_argument("--draws", type=int, help="draws in each chain (default: the recipe's)")
+    parser.add_argument("--chains", type=int, help="chains (default: the recipe's)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lfdm_ros.calibration.recipe import load_recipe
+    from lfdm_ros.cli.calibrate import show_progress
+
+    began = time.perf_counter()
+    if args.seed < 0:
+        raise InputError(f"--seed {args.seed}: give 0 or more")
+    _make_room(args.out)
+    recipe = load_recipe("hmmwv_demo")
+    scenarios = [stage.recording for stage in recipe.stages]
+    _say(f"1/4  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
+    truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
+    hidden_file = args.out / "hidden_vehicle.yaml"
+    hidden.save(hidden_file)
+
+    _say("2/4  driving on the ROS graph in lockstep, recording bags")
+    bags = {}
+    for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
+        bags[scenario] = args.out / "recordings" / scenario
+        summary = _drive(scenario, hidden_file, bags[scenario], seed=1000 * args.seed + index)
+        _say(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
+             f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
+
+    _say("3/4  calibrating from the bags")
+    from lfdm_ros.calibration import calibrate, predict
+
+    result = args.out / "calibration"
+    show = show_progress()
+    try:
+        outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed, progress=show)
+    finally:
+        show.close()
+    _say(f"4/4  predicting {TEST_SCENARIO}, which was not fitted")
+    after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
+    uncalibrated = args.out / "uncalibrated_vehicle.yaml"
+    recipe.start_vehicle.save(uncalibrated)
+    before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=uncalibrated, model=recipe.model, seed=args.seed)
+    print(_table(recipe, truth, outcome))
+    print(_errors(before, after))
+    from lfdm_ros.cli.demo_picture import draw
+
+    draw(args.out / "demo.png", recipe, truth, result, bags[TEST_SCENARIO])
+    print(f"\npicture {args.out / 'demo.png'}\nreport  {result / 'report.html'}\nall of it took {time.perf_counter() - began:.0f} s")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _make_room(out: Path) -> None:
+    # Only what an earlier demo left is replaced.
+    if out.exists() and any(out.iterdir()) and not (out / "hidden_vehicle.yaml").is_file():
+        raise InputError(f"--out {out} is not empty and not of an earlier demo; give another folder")
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "recordings").mkdir(parents=True)
+
+
+def _hidden_vehicle(recipe: Any, scenarios: list[str], seed: int) -> tuple[dict[str, float], Any]:
+    rng = np.random.default_rng([seed, 1])
+    parameters = [parameter for stage in recipe.stages for parameter in stage.parameters]
+    for _ in range(1000):
+        truth = {p.name: float(p.prior.frozen().rvs(random_state=rng)) for p in parameters}
+        changes = {target: factor * truth[p.name] for p in parameters for target, factor in p.targets}
+        hidden = recipe.start_vehicle.replace(source="hidden by the demo", **changes)
+        if all(_drives(hidden, recipe.model, scenario) for scenario in scenarios):
+            return truth, hidden
+    raise InputError(f"{recipe.path}: nearly every vehicle of these priors spins or tips over in {', '.join(scenarios)}; narrow the priors")
+
+
+def _drives(vehicle: Any, model: str, name: str) -> bool:
+    from lfdm_ros.nodes.scenario import load_scenario
+    from lfdm_ros.simulation import Simulator, rollout
+
+    scenario = load_scenario(name)
+    simulator = Simulator(vehicle, model=model)
+    simulator.reset(vx=scenario.initial.speed)
+    _, outputs = rollout(simulator, scenario.profile, scenario.duration)
+    vx, vy, roll = (np.abs(outputs[:, simulator.output_index[name]]) for name in ("vx", "vy", "roll"))
+    return bool((np.arctan2(vy, np.maximum(vx, 1.0)) < LARGEST_SIDESLIP).all() and (roll < LARGEST_ROLL).all())
+
+
+def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:
+    from lfdm_ros.nodes.compose import run_stack
+    from lfdm_ros.nodes.runtime import INTERRUPTED
+
+    summary = run_stack("demo", record=bag, overrides={
+        "scenario": scenario, "vehicle_simulator.vehicle": str(vehicle), "state_sensor.seed": seed})
+    if summary["reason"] == INTERRUPTED:
+        raise KeyboardInterrupt
+    if not summary.get("scenario_finished") or summary["messages_dropped"]:
+        raise InputError(f"{bag}: {scenario} ended early ({summary['reason']}) or lost messages; run `lfdm doctor`")
+    return summary
+
+
+def _table(recipe: Any, truth: dict[str, float], outcome: dict[str, Any]) -> str:
+    lines = ["", f"{'parameter':30} {'truth':>9} {'prior mean':>11} {'posterior':>18} {'94 % interval':>21}  truth inside"]
+    inside = 0
+    for stage, row in zip(recipe.stages, outcome["stages"]):
+        for parameter in stage.parameters:
+            got, true = row["parameters"][parameter.name], truth[parameter.name]
+            low, high = got["hdi_3%"], got["hdi_97%"]
+            inside += low <= true <= high
+            posterior = f"{got['mean']:.5g} ± {got['sd']:.2g}"
+            interval = f"[{low:.5g}, {high:.5g}]"
+            lines.append(f"{parameter.name:30} {true:9.5g} {parameter.prior.frozen().mean():11.5g} {posterior:>18} {interval:>21}  "
+                         f"{'yes' if low <= true <= high else 'no'}")
+    lines.append(f"{inside} of {len(truth)} truths inside their 94 % interval")
+    return "\n".join(lines)
+
+
+def _errors(before: dict[str, Any], after: dict[str, Any]) -> str:
+    lines = ["", f"mean RMSE on {TEST_SCENARIO} against the noisy measurements:", f"{'channel':12} {'uncalibrated':>13} {'calibrated':>11}"]
+    for channel, rmse in after["rmse"].items():
+        lines.append(f"{channel:12} {before['rmse'][channel]['posterior']:13.4g} {rmse['posterior']:11.4g}")
+    return "\n".join(lines)
+
+

@@ -1,0 +1,46 @@
+"""run a stack of nodes, in one process or one each"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+EPILOG = """examples:
+  lfdm up config/stacks/simulator.yaml --speed 5 --set scenario=ramp_steer
+  lfdm up simulator --duration 20 --record drive --set vehicle_simulator.stepping=lockstep --speed 0
+  lfdm up simulator --processes"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm up`."""
+    parser.add_argument("stack", metavar="STACK.yaml", help="stack file, or the name of one that ships with the package")
+    parser.add_argument("--speed", type=float, metavar="F", help="simulated seconds per second; 0: as fast as possible")
+    parser.add_argument("--duration", type=float, metavar="S", help="end after so many simulated seconds (without a simulator: seconds)")
+    parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
+    parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
+                        help="set a node's parameter; PARAM=VALUE: in every node that has it")
+    parser.add_argument("--processes", action="store_true", help="run each node in a process of its own")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm up`; returns the exit status."""
+    from lfdm_ros.nodes.compose import prepare_stack, run_stack
+    from lfdm_ros.nodes.processes import run_processes
+    from lfdm_ros.nodes.runtime import exit_status
+    from lfdm_ros.nodes.stack import parse_override
+
+    stack, timeout = prepare_stack(args.stack, speed=args.speed, duration=args.duration, record=args.record,
+                                   overrides=dict(parse_override(text) for text in args.overrides))
+    summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
+    print(_report(summary), file=sys.stderr)
+    return exit_status(summary["reason"])
+
+
+def _report(summary: dict) -> str:
+    parts = [f"{summary['reason']} after {summary['wall_seconds']:.1f} s"]
+    if "simulated_seconds" in summary:
+        parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {summary['speed_factor']:.1f} x real time, "
+                     f"{summary['overruns']} overruns, {sum(summary['commands_rejected'].values())} commands refused")
+    if "messages_recorded" in summary:
+        parts.append(f"{summary['messages_recorded']} messages recorded, {summary['messages_dropped']} dropped")
+    return "; ".join(parts)

@@ -1,0 +1,117 @@
+"""Lets a driver's commands through to the vehicle, or refuses them by name; brakes when they stop coming. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+# Why a command was refused; the keys of `CommandGate.rejected` and the names in /diagnostics.
+NOT_FINITE = "not_finite"
+OUT_OF_RANGE = "out_of_range"
+STALE = "stale"
+FROM_THE_FUTURE = "from_the_future"
+ANSWERED_ALREADY = "answered_already"
+WRONG_STAMP = "wrong_stamp"
+REASONS = (NOT_FINITE, OUT_OF_RANGE, STALE, FROM_THE_FUTURE, ANSWERED_ALREADY, WRONG_STAMP)
+
+Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [0, 1], brake [0, 1]
+_LIMITS = (("steering", -1.0, 1.0), ("throttle", 0.0, 1.0), ("brake", 0.0, 1.0))
+
+
+@dataclass
+class CommandGate:
+    """Validates commands and holds the last good one.
+
+    Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`
+    of simulated time, throttle goes to 0 and the brake rises to `timeout_brake` over `timeout_ramp`; steering stays. The
+    same happens when none ever came. The next good command ends it.
+
+    In lockstep the one good command for a tick is the one whose stamp is that of the state just published.
+
+    Attributes:
+        timeout: [s] of simulated time, at least one publishing period.
+        timeout_ramp: [s]
+        timeout_brake: brake pedal at the end of the ramp, [0, 1].
+        rejected: number of refused commands by reason.
+        last_rejection: the last refusal in words.
+    """
+
+    timeout: float
+    timeout_ramp: float
+    timeout_brake: float
+    rejected: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    last_rejection: str = ""
+    accepted: int = 0
+    _inputs: Inputs = (0.0, 0.0, 0.0)
+    _accepted_at: float = 0.0
+
+    def restart(self, now: float) -> None:
+        """Forgets the last command; the time-out counts from `now` [s]."""
+        self._inputs = (0.0, 0.0, 0.0)
+        self._accepted_at = now
+
+    def offer(self, inputs: Inputs, stamp_ns: int, now_ns: int) -> bool:
+        """Free running: takes a command or refuses it.
+
+        Args:
+            inputs: steering, throttle, brake.
+            stamp_ns: when it was issued, in simulated time; 0: not stamped, taken as fresh.
+            now_ns: simulated time.
+        """
+        if not self._usable(inputs):
+            return False
+        age = 1e-9 * (now_ns - stamp_ns)
+        if stamp_ns and age > self.timeout:
+            return self._refuse(STALE, f"stamped {age:.3f} s ago, the limit is {self.timeout:g} s")
+        if stamp_ns and -age > self.timeout:
+            return self._refuse(FROM_THE_FUTURE, f"stamped {-age:.3f} s ahead of /clock; does its sender use_sim_time?")
+        self._take(inputs, 1e-9 * now_ns)
+        return True
+
+    def offer_answer(self, inputs: Inputs, stamp_ns: int, now_ns: int, answered: bool) -> bool:
+        """Lockstep: takes the answer to the state stamped `now_ns`, unless that was answered already, or refuses it."""
+        if stamp_ns < now_ns or (stamp_ns == now_ns and answered):
+            return self._refuse(ANSWERED_ALREADY, f"late or twice: answers the state at {1e-9 * stamp_ns:.3f} s, "
+                                                  f"it is {1e-9 * now_ns:.3f} s")
+        if stamp_ns > now_ns:
+            return self._refuse(WRONG_STAMP, f"stamped {1e-9 * stamp_ns:.3f} s, no state has that stamp yet; "
+                                             "in lockstep a command carries the stamp of the state that it answers")
+        if not self._usable(inputs):
+            return False
+        self._take(inputs, 1e-9 * now_ns)
+        return True
+
+    def timed_out(self, now: float) -> bool:
+        """Whether no good command came for longer than the time-out, at simulated time `now` [s]."""
+        return now - self._accepted_at > self.timeout + 1e-9
+
+    def inputs(self, now: float) -> Inputs:
+        """What the vehicle gets at simulated time `now` [s]."""
+        if not self.timed_out(now):
+            return self._inputs
+        steering, _, brake = self._inputs
+        share = min(1.0, (now - self._accepted_at - self.timeout) / self.timeout_ramp) if self.timeout_ramp > 0 else 1.0
+        # A pedal that is already further down stays there.
+        return steering, 0.0, brake + share * max(0.0, self.timeout_brake - brake)
+
+    @property
+    def rejections(self) -> int:
+        return sum(self.rejected.values())
+
+    def _usable(self, inputs: Inputs) -> bool:
+        for (name, lower, upper), value in zip(_LIMITS, inputs):
+            if not math.isfinite(value):
+                return self._refuse(NOT_FINITE, f"{name} is {value}")
+            if not lower <= value <= upper:
+                return self._refuse(OUT_OF_RANGE, f"{name} is {value:g}, outside [{lower:g}, {upper:g}]")
+        return True
+
+    def _take(self, inputs: Inputs, now: float) -> None:
+        self._inputs = inputs
+        self._accepted_at = now
+        self.accepted += 1
+
+    def _refuse(self, reason: str, detail: str) -> bool:
+        self.rejected[reason] += 1
+        self.last_rejection = f"{reason}: {detail}"
+        return False

@@ -1,0 +1,116 @@
+"""Runs a stack: all nodes in this process, or each in its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.input_player import InputPlayer
+from lfdm_ros.nodes.recorder import Recorder
+from lfdm_ros.nodes.runtime import Runtime
+from lfdm_ros.nodes.stack import NodeEntry, Stack, load_stack, node_class
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+
+
+def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
+                  duration: float | None = None, record: str | os.PathLike[str] | None = None,
+                  overrides: Mapping[str, Any] | None = None) -> tuple[Stack, float | None]:
+    """Applies what the command line adds to a stack file.
+
+    Returns:
+        the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
+
+    Raises:
+        InputError: names what does not fit.
+    """
+    stack = stack if isinstance(stack, Stack) else load_stack(stack)
+    for name, value in (overrides or {}).items():
+        stack = stack.with_override(name, value, f"--set {name}")
+    if speed is not None:
+        stack = stack.with_override("speed_factor", float(speed), "--speed")
+    if duration is not None and not duration > 0.0:
+        raise InputError(f"--duration {duration}: give more than 0 seconds")
+    simulated = stack.declares("stop_time")
+    if duration is not None and simulated:
+        stack = stack.with_override("stop_time", float(duration), "--duration")
+    if record is not None:
+        stack = stack.recorded(record, sim_time=simulated)
+    return stack, None if simulated else duration
+
+
+def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
+              duration: float | None = None, record: str | os.PathLike[str] | None = None,
+              overrides: Mapping[str, Any] | None = None, until: Callable[[], bool] | None = None,
+              timeout: float | None = None, domain_id: int | None = None, executor: str = "events") -> dict[str, Any]:
+    """Composes a stack in this process, runs it to its end, and takes it down.
+
+    All nodes are configured in the order of the list, then activated in that order; a bag is recorded from the first state
+    to the last.
+
+    Args:
+        stack: name or path of a stack file, or its content.
+        speed: sets speed_factor; 0: as fast as possible.
+        duration: simulated seconds in a stack with a simulator, else seconds of the wall clock. None: until a node ends the
+            run (the player's on_finish), `until` says so, or a signal comes.
+        record: folder of a bag to record all topics to.
+        overrides: {"NODE.PARAMETER" or "PARAMETER": value}.
+        until: asked 20 times a second.
+        timeout: wall time [s] after which to end in any case.
+        domain_id: ROS domain; None: as the environment says.
+        executor: "events" or "single".
+
+    Returns:
+        reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the stack has them: simulated_seconds,
+        ticks, speed_factor, overruns, commands_accepted, commands_rejected {reason: count}, scenario_finished,
+        messages_recorded, messages_dropped; response_times [s] from a state to its
+        command, in lockstep.
+
+    Raises:
+        InputError: a file, key, node or parameter is wrong, a node does not start, or the bag could not be written.
+    """
+    prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides)
+    limits = [limit for limit in (timeout, wall_duration) if limit is not None]
+    with Runtime(domain_id=domain_id, executor=executor) as runtime:
+        started: list[Component] = []
+        for entry in prepared.nodes:
+            node = make_node(entry, runtime)
+            runtime.add(node)
+            if entry.autostart:
+                started.append(node)
+        for step in ("configure", "activate"):
+            for node in started:
+                node.bring_up(step)
+        begin, cpu_begin = time.monotonic(), time.process_time()
+        reason = runtime.spin(timeout=min(limits, default=None), until=until)
+        wall, cpu = time.monotonic() - begin, time.process_time() - cpu_begin
+    # Now that the nodes have ended: the recorder has written its last message.
+    return {"reason": reason, "wall_seconds": wall, "cpu_seconds": cpu, **_summary(started, wall)}
+
+
+def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
+    """The node of a stack's entry, in a runtime's context, unconfigured."""
+    table = entry.table
+    remappings = [part for source, target in entry.remappings.items() for part in ("-r", f"{source}:={target}")]
+    return node_class(entry.executable)(
+        entry.name, context=runtime.context, namespace=entry.namespace or None, use_global_arguments=False,
+        cli_args=["--ros-args", *remappings] if remappings else None,
+        parameter_overrides=[table[name].ros(value) for name, value in entry.parameters.items()])
+
+
+def _summary(nodes: list[Component], wall: float) -> dict[str, Any]:
+    summary: dict[str, Any] = {}
+    for node in nodes:
+        if isinstance(node, VehicleSimulator):
+            summary.update(node.summary())
+            summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
+        elif isinstance(node, InputPlayer):
+            summary["scenario_finished"] = node.finished
+        elif isinstance(node, Recorder):
+            if node.bag.failure:
+                raise InputError(node.bag.failure)
+            summary.update(messages_recorded=node.bag.written, messages_dropped=node.bag.dropped)
+    return summary

@@ -1,0 +1,104 @@
+"""The input player node: drives a scenario by answering each vehicle state with the scenario's command for that time."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.scenario import load_scenario
+
+
+class InputPlayer(Component):
+    """Publishes `control/command`, one for each `vehicle/state`, stamped with that state's stamp.
+
+    Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation.
+    """
+
+    NAME = "input_player"
+    PARAMETERS = (
+        Parameter("scenario", "straight_acceleration", "name of a scenario in config/scenarios, or a path"),
+        Parameter("at_end", "brake", "after the scenario: hold the last command, or brake with throttle 0",
+                  choices=("hold", "brake")),
+        Parameter("end_brake", 0.3, "brake pedal after the scenario, with at_end brake", 0.0, 1.0),
+        Parameter("on_finish", "idle", "idle: go on answering; shutdown: leave that state unanswered and end the run",
+                  choices=("idle", "shutdown")),
+    )
+
+    def configure(self) -> None:
+        self._scenario = load_scenario(self.value("scenario"))
+        self._duration_ns = round(self._scenario.duration * 1e9)
+        steering, throttle, brake = (float(v) for v in self._scenario.profile.sample(self._scenario.duration)[0])
+        self._last = (steering, throttle, brake) if self.value("at_end") == "hold" else (steering, 0.0, self.value("end_brake"))
+        self._falls_silent = self.value("on_finish") == "shutdown"
+        # Copies for np.interp, which wants contiguous columns.
+        self._time = self._scenario.profile.time
+        self._columns = [np.ascontiguousarray(column) for column in self._scenario.profile.values.T]
+        self._command = DriverCommand()
+        self._publisher = self.create_lifecycle_publisher(DriverCommand, "control/command", qos.COMMAND)
+        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+        self.get_logger().info(f"scenario {self._scenario.name}, {self._scenario.duration:g} s")
+
+    def activate(self) -> None:
+        self.finished = False
+        self._start_ns: int | None = None
+        self._answered = self._answered_before = 0
+
+    def cleanup(self) -> None:
+        self.destroy_subscription(self._subscription)
+        self.destroy_lifecycle_publisher(self._publisher)
+
+    finished = False
+
+    def _on_state(self, state: VehicleState) -> None:
+        if self.state != "active":
+            return
+        now = nanoseconds(state.header.stamp)
+        if self._start_ns is None or now < self._start_ns:  # the first state, or a simulator that was started anew
+            self._start_ns = now
+            self.finished = False
+        elapsed = now - self._start_ns
+        over = elapsed >= self._duration_ns
+        if over and not self.finished:
+            self.finished = True
+            self.get_logger().info(f"scenario {self._scenario.name} finished at {1e-9 * now:.3f} s")
+            if self._falls_silent:
+                self.stop_requested(f"scenario {self._scenario.name} finished")
+        if over and self._falls_silent:
+            return  # In lockstep the simulator then stands at exactly this state.
+        command = self._command
+        command.header.stamp = state.header.stamp
+        command.steering, command.throttle, command.brake = self._last if over else self._at(1e-9 * elapsed)
+        self._publisher.publish(command)
+        self._answered += 1
+
+    def _at(self, time: float) -> tuple[float, float, float]:
+        steering, throttle, brake = (float(np.interp(time, self._time, column)) for column in self._columns)
+        return steering, throttle, brake
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        values = {"scenario": self._scenario.name, "commands": self._answered, "finished": self.finished}
+        silent = self._answered == self._answered_before
+        self._answered_before = self._answered
+        if self.finished:
+            return OK, "finished", values
+        if silent:
+            return WARN, "no vehicle/state in the last second", values
+        return OK, "driving", values
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(InputPlayer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Node parameters, each declared once: type, default, range, description, and whether it may change while the node runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.parameter import Parameter as RosParameter
+
+from lfdm_ros.errors import InputError
+
+Value = bool | int | float | str | list[str]
+_ROS_TYPES = {
+    bool: RosParameter.Type.BOOL, int: RosParameter.Type.INTEGER, float: RosParameter.Type.DOUBLE,
+    str: RosParameter.Type.STRING, list: RosParameter.Type.STRING_ARRAY}
+
+_NAMES = {bool: "boolean (true or false)", int: "whole number", float: "number", str: "text", list: "list of texts"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declaration of one parameter; its type is that of the default.
+
+    Attributes:
+        name: as in YAML.
+        default: bool, int, float, str or list of str.
+        description: what it is, with its unit.
+        lower, upper: closed range of a number.
+        choices: the texts allowed; empty: any.
+        live: may change while the node is active. Others may change only before it is configured.
+    """
+
+    name: str
+    default: Value
+    description: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    choices: tuple[str, ...] = ()
+    live: bool = False
+
+    def convert(self, value: Any, where: str) -> Value:
+        """Checks a value from YAML or a command line and gives it the declared type.
+
+        Raises:
+            InputError: wrong type, not finite, out of range or not among the choices; the message starts with `where`.
+        """
+        kind = type(self.default)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
+            raise InputError(f"{where}: {value!r} is no {_NAMES[kind]}")
+        if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:  # false for NaN
+            raise InputError(f"{where}: {value} is outside [{self.lower:g}, {self.upper:g}]")
+        if self.choices and value not in self.choices:
+            raise InputError(f"{where}: '{value}' is not one of {', '.join(self.choices)}")
+        return value
+
+    def descriptor(self) -> ParameterDescriptor:
+        descriptor = ParameterDescriptor(
+            name=self.name, type=_ROS_TYPES[type(self.default)].value, description=self.description,
+            additional_constraints="" if self.live else "cannot change once the node is configured")
+        # rclpy takes an empty list for an array of bytes; `convert` checks what is given.
+        descriptor.dynamic_typing = isinstance(self.default, list)
+        bounded = math.isfinite(self.lower) and math.isfinite(self.upper)
+        if bounded and isinstance(self.default, float):
+            descriptor.floating_point_range = [FloatingPointRange(from_value=self.lower, to_value=self.upper)]
+        elif bounded and type(self.default) is int:
+            descriptor.integer_range = [IntegerRange(from_value=int(self.lower), to_value=int(self.upper))]
+        return descriptor
+
+    def ros(self, value: Value) -> RosParameter:
+        """The parameter with its type stated, so that an empty list is not taken for an array of bytes."""
+        return RosParameter(self.name, _ROS_TYPES[type(self.default)], value)
+
+
+# rclpy declares this one itself, in every node.
+USE_SIM_TIME = Parameter("use_sim_time", False, "take the time from /clock")
+
+
+def by_name(table: Iterable[Parameter]) -> dict[str, Parameter]:
+    """The parameters a node accepts, by name."""
+    return {parameter.name: parameter for parameter in (*table, USE_SIM_TIME)}

@@ -1,0 +1,23 @@
+"""The quality-of-service profiles of the graph, by purpose. Everything is reliable: a lost command or state is an error, not noise."""
+
+from __future__ import annotations
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+
+def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATILE) -> QoSProfile:
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=ReliabilityPolicy.RELIABLE,
+                      durability=durability)
+
+
+# What the vehicle measures, each publishing tick. Deep, so that a recorder that stalls for seconds at 20 times real time loses
+# nothing: a reliable writer keeps a sample until it is acknowledged or pushed out by `depth` newer ones.
+STATE = _reliable(2000)
+# A driver's commands; the newest counts, but in lockstep each one does.
+COMMAND = _reliable(100)
+# Time: the newest counts.
+CLOCK = _reliable(1)
+# Status and diagnostics, once or twice a second.
+STATUS = _reliable(10)
+# Kept for those who come later: posterior.
+LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)

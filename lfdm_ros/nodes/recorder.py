@@ -1,0 +1,239 @@
+"""The recorder node: writes the raw bytes of any topics to a rosbag2 bag, without decoding them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import threading
+from argparse import Namespace
+from collections import deque
+from typing import Any
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
+
+from lfdm_ros.bags import BagWriter
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.parameters import Parameter, by_name
+from lfdm_ros.nodes.runtime import Runtime, exit_status, run_node
+
+# Samples the middleware keeps for a recorder that cannot take them at once.
+_DEPTH = 10_000
+_LOOK_FOR_TOPICS = 0.25  # [s]
+
+
+class BagThread:
+    """Writes to a bag in a thread of its own, fed by a bounded queue that drops and counts when it is full."""
+
+    def __init__(self, writer: BagWriter, capacity: int) -> None:
+        """
+        Args:
+            writer: an open bag; `close` closes it.
+            capacity: messages that may wait.
+        """
+        self._writer = writer
+        self._capacity = capacity
+        self._queue: deque[tuple[str, str, int, bytes]] = deque()
+        self._filled = threading.Event()
+        self._closing = False
+        self.written = 0
+        self.dropped = 0
+        self.failure = ""
+        self._thread = threading.Thread(target=self._run, name="bag writer", daemon=True)
+        self._thread.start()
+
+    def put(self, topic: str, msgtype: str, stamp_ns: int, data: bytes) -> bool:
+        """Queues a message; False: dropped."""
+        if self.failure or len(self._queue) >= self._capacity:
+            self.dropped += 1
+            return False
+        self._queue.append((topic, msgtype, stamp_ns, data))
+        self._filled.set()
+        return True
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def close(self) -> None:
+        """Writes what is queued and closes the bag."""
+        self._closing = True
+        self._filled.set()
+        self._thread.join()
+        try:
+            self._writer.close()
+        except InputError as error:
+            self.failure = self.failure or str(error)
+
+    def _run(self) -> None:
+        while True:
+            self._filled.wait()
+            self._filled.clear()
+            while self._queue:
+                try:
+                    self._writer.write_raw(*self._queue.popleft())
+                    self.written += 1
+                except InputError as error:
+                    self.failure = str(error)
+                    self.dropped += 1 + len(self._queue)
+                    self._queue.clear()
+            if self._closing:
+                return
+
+
+class Recorder(Component):
+    """Records topics as they appear. A message's bag stamp is the time of its reception on the node's clock."""
+
+    NAME = "recorder"
+    PARAMETERS = (
+        Parameter("bag", "", "folder of the bag to write; must not exist"),
+        Parameter("storage", "mcap", "storage of the bag", choices=("mcap", "sqlite3")),
+        Parameter("recording", "", "name of the recording; empty: the folder's name"),
+        Parameter("topics", [], "topics to record; empty: all"),
+        Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded"),
+        Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
+    )
+
+    def configure(self) -> None:
+        if not self.value("bag"):
+            raise InputError(f"parameter bag of node {self.get_name()} is empty; give the folder of the bag to write")
+        self._wanted = {self.resolve_topic_name(topic) for topic in self.value("topics") or []}
+        self._excluded = {self.resolve_topic_name(topic) for topic in self.value("exclude") or []}
+        writer = BagWriter(self.value("bag"), storage=self.value("storage"), recording=self.value("recording") or None,
+                           origin_ns=0 if self.value("use_sim_time") else None)
+        writer.__enter__()
+        self._bag = BagThread(writer, self.value("queue_size"))
+        self._taken: dict[str, Subscription] = {}
+        self._unknown: dict[str, str] = {}
+        self._dropped_before = 0
+
+    def activate(self) -> None:
+        self._subscribe()
+        self._timer = self.every(_LOOK_FOR_TOPICS, self._subscribe)
+
+    def deactivate(self) -> None:
+        self.destroy_timer(self._timer)
+        for subscription in self._taken.values():
+            self.destroy_subscription(subscription)
+        self._taken.clear()
+
+    def cleanup(self) -> None:
+        self._bag.close()
+        self.get_logger().info(f"{self.value('bag')}: {self._bag.written} messages, {self._bag.dropped} dropped")
+        if self._bag.failure:
+            self.get_logger().error(self._bag.failure)
+
+    @property
+    def bag(self) -> BagThread:
+        """The bag's state: messages written, dropped, waiting."""
+        return self._bag
+
+    def is_recording(self, topic: str) -> bool:
+        return topic in self._taken
+
+    def _subscribe(self) -> None:
+        """Subscribes to wanted topics that have appeared since."""
+        for topic, types in self.get_topic_names_and_types():
+            if topic in self._taken or topic in self._unknown or not self._is_wanted(topic):
+                continue
+            publishers = self.get_publishers_info_by_topic(topic)
+            if not publishers:
+                continue
+            try:
+                if len(types) != 1:
+                    raise InputError(f"has several types: {', '.join(types)}")
+                self._taken[topic] = self.create_subscription(
+                    message_class(types[0]), topic, self._callback(topic, types[0]), _matching_qos(publishers), raw=True)
+            except InputError as error:
+                self._unknown[topic] = str(error)
+                self.get_logger().error(f"{topic} is not recorded: {error}")
+
+    def _is_wanted(self, topic: str) -> bool:
+        if self._wanted:
+            return topic in self._wanted
+        # Names with a leading underscore are hidden by convention: services and actions.
+        return topic not in self._excluded and "/_" not in topic
+
+    def _callback(self, topic: str, msgtype: str) -> Any:
+        put, now = self._bag.put, self.get_clock().now
+
+        def record(data: bytes) -> None:
+            put(topic, msgtype, now().nanoseconds, data)
+
+        return record
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        bag = self._bag
+        values = {"bag": self.value("bag"), "topics": len(self._taken), "written": bag.written, "waiting": bag.waiting,
+                  "dropped": bag.dropped, "topics_not_recorded": ", ".join(self._unknown)}
+        lost, self._dropped_before = bag.dropped - self._dropped_before, bag.dropped
+        if bag.failure:
+            return ERROR, bag.failure, values
+        if lost:
+            return ERROR, f"{lost} messages dropped, the disk does not keep up", values
+        missing = self._wanted - self._taken.keys()
+        if missing:
+            return WARN, f"not published yet: {', '.join(sorted(missing))}", values
+        if self._unknown:
+            return WARN, f"not recorded: {', '.join(self._unknown)}", values
+        return OK, "recording", values
+
+
+def message_class(msgtype: str) -> Any:
+    """The Python class of a type such as "nav_msgs/msg/Odometry".
+
+    Raises:
+        InputError: it is not installed.
+    """
+    if not re.fullmatch(r"\w+/msg/\w+", msgtype):
+        raise InputError(f"'{msgtype}' is not a message type")
+    package, _, name = msgtype.split("/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), name)
+    except (ImportError, AttributeError):
+        raise InputError(f"{msgtype} is not installed; source its workspace") from None
+
+
+def _matching_qos(publishers: list[Any]) -> QoSProfile:
+    """What every publisher offers, and no more: a stricter request would get nothing from some of them."""
+    reliable = all(p.qos_profile.reliability == ReliabilityPolicy.RELIABLE for p in publishers)
+    latched = all(p.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for p in publishers)
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
+
+
+def record_from_cli(args: Namespace) -> int:
+    """`lfdm bag record`: records until Ctrl-C, or for a duration; returns the exit status.
+
+    Args:
+        args: out, topics (or None), all, storage and duration [s] (or None).
+
+    Raises:
+        InputError: the bag cannot be made, or the disk refused.
+    """
+    parameters = {"bag": args.out, "storage": args.storage, "topics": args.topics or []}
+    table = by_name(Recorder.PARAMETERS)
+    with Runtime() as runtime:
+        node = Recorder(context=runtime.context,
+                        parameter_overrides=[table[name].ros(value) for name, value in parameters.items()])
+        runtime.add(node)
+        node.bring_up("configure", "activate")
+        reason = runtime.spin(timeout=args.duration, until=lambda: bool(node.bag.failure))
+    if node.bag.failure:
+        raise InputError(node.bag.failure)
+    return exit_status(reason)
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(Recorder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Stack files (config/stacks/*.yaml): the one list of nodes that `lfdm up` and the launch files both run.
+
+    parameters: {scenario: ramp_steer}      # given to every node that declares them
+    nodes:
+      - executable: vehicle_simulator       # a module of lfdm_ros.nodes
+        name: vehicle_simulator             # optional: the executable's name
+        namespace: ""                       # optional
+        parameters: {stepping: lockstep}    # optional; checked against the node's own table
+        remappings: {odom: odometry}        # optional
+        autostart: true                     # optional: configured and activated by whoever runs the stack
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.parameters import Parameter, Value, by_name
+from lfdm_ros.resources import find_config
+
+EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator")
+_STACK_KEYS = ("description", "parameters", "nodes")
+_NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")
+
+
+def node_class(executable: str) -> type[Component]:
+    """The node that a module of lfdm_ros.nodes defines."""
+    module = importlib.import_module(f"lfdm_ros.nodes.{executable}")
+    return next(c for _, c in inspect.getmembers(module, inspect.isclass)
+                if issubclass(c, Component) and c.__module__ == module.__name__)
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """One node of a stack. `parameters` holds only what differs from the node's defaults."""
+
+    executable: str
+    name: str
+    namespace: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    remappings: Mapping[str, str] = field(default_factory=dict)
+    autostart: bool = True
+
+    @property
+    def table(self) -> dict[str, Parameter]:
+        """The parameters that the node declares."""
+        return by_name(node_class(self.executable).PARAMETERS)
+
+    def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
+        """The entry with one parameter set.
+
+        Raises:
+            InputError: no such parameter, or the value does not fit; `where` leads the message.
+        """
+        if name not in self.table:
+            raise InputError(f"{where}: node {self.name} ({self.executable}) has no parameter '{name}'; "
+                             f"it has {', '.join(self.table)}")
+        return replace(self, parameters={**self.parameters, name: self.table[name].convert(value, where)})
+
+    def value(self, name: str) -> Value:
+        """The parameter's value in this stack."""
+        return self.parameters.get(name, self.table[name].default)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A validated stack file; its nodes in the order in which they start."""
+
+    where: str
+    nodes: tuple[NodeEntry, ...]
+
+    def with_override(self, assignment: str, value: Any, where: str) -> Stack:
+        """The stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value.
+
+        Raises:
+            InputError: no such node or parameter, or the value does not fit.
+        """
+        node, dot, parameter = assignment.rpartition(".")
+        if dot:
+            if all(entry.name != node for entry in self.nodes):
+                raise InputError(f"{where}: {self.where} has no node '{node}'; it has {', '.join(e.name for e in self.nodes)}")
+            return replace(self, nodes=tuple(
+                entry.with_parameter(parameter, value, where) if entry.name == node else entry for entry in self.nodes))
+        if all(parameter not in entry.table for entry in self.nodes):
+            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'")
+        return replace(self, nodes=tuple(
+            entry.with_parameter(parameter, value, where) if parameter in entry.table else entry for entry in self.nodes))
+
+    def declares(self, parameter: str) -> bool:
+        return any(parameter in entry.table for entry in self.nodes)
+
+    def recorded(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
+        """The stack with a recorder of all topics, first in the list, so that it hears everything."""
+        taken = {entry.name for entry in self.nodes}
+        name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
+        entry = NodeEntry("recorder", name, parameters={"bag": str(bag), "use_sim_time": sim_time})
+        return replace(self, nodes=(entry, *self.nodes))
+
+
+def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
+    """Reads a stack by name or path, or takes its content as a mapping.
+
+    Raises:
+        InputError: names file and key.
+    """
+    if isinstance(source, Mapping):
+        where, data = "stack", source
+    else:
+        path = find_config("stacks", source)
+        where = str(path)
+        try:
+            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    _check_keys(data, where, _STACK_KEYS)
+    nodes = data.get("nodes")
+    if not isinstance(nodes, list) or not nodes:
+        raise InputError(f"{where}: nodes: give a list of nodes")
+    entries = [_entry(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]
+    names = [f"{entry.namespace}/{entry.name}" for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{where}: two nodes are named '{name}'; give them names of their own")
+    stack = Stack(where, tuple(entries))
+    for name, value in _check_keys(data.get("parameters") or {}, f"{where}: parameters").items():
+        # What a node says itself goes before what all are given.
+        silent = tuple(e for e in stack.nodes if name not in e.parameters)
+        if not stack.declares(name):
+            raise InputError(f"{where}: parameters: no node has a parameter '{name}'")
+        stack = replace(stack, nodes=tuple(
+            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and name in e.table else e
+            for e in stack.nodes))
+    return stack
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """NODE.PARAMETER=VALUE as given to --set; the value is YAML.
+
+    Raises:
+        InputError: not of that form.
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InputError(f"--set {text}: write NODE.PARAMETER=VALUE")
+    try:
+        return name.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {text}: {' '.join(str(error).split())}") from None
+
+
+def _entry(data: Any, where: str) -> NodeEntry:
+    _check_keys(data, where, _NODE_KEYS)
+    executable = data.get("executable")
+    if executable not in EXECUTABLES:
+        raise InputError(f"{where}: executable '{executable}' is unknown; known are {', '.join(EXECUTABLES)}")
+    name, namespace = data.get("name") or executable, data.get("namespace") or ""
+    for key, value in (("name", name), ("namespace", namespace)):
+        if not isinstance(value, str):
+            raise InputError(f"{where}: {key}: {value!r} is not a text")
+    autostart = data.get("autostart", True)
+    if not isinstance(autostart, bool):
+        raise InputError(f"{where}: autostart: {autostart!r} is not true or false")
+    remappings = _check_keys(data.get("remappings") or {}, f"{where}: remappings")
+    if not all(isinstance(value, str) for value in remappings.values()):
+        raise InputError(f"{where}: remappings: give FROM: TO, both names")
+    entry = NodeEntry(executable, name, namespace, remappings=remappings, autostart=autostart)
+    for parameter, value in _check_keys(data.get("parameters") or {}, f"{where}: parameters").items():
+        entry = entry.with_parameter(parameter, value, f"{where}: parameters: {parameter}")
+    return entry
+
+
+def _check_keys(value: Any, where: str, known: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{where}: not a mapping" + (f" with the keys {', '.join(known)}" if known else ""))
+    for key in value:
+        if known is not None and key not in known:
+            raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(known)}")
+    return value

@@ -1,0 +1,75 @@
+"""The state sensor node: measures the vehicle's state with white noise, as calibration recordings do (paper 000 section 3.1)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lfdm_ros.msg import VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import SCALARS
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.runtime import run_node
+
+_NOISE = "noise_"
+_CHANNELS = {"x": "m", "y": "m", "roll": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
+             "roll_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
+
+
+class StateSensor(Component):
+    """Publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
+
+    The noise depends on the seed and on the number of states since activation alone, so a lockstep run repeats to the bit.
+    """
+
+    NAME = "state_sensor"
+    PARAMETERS = (
+        Parameter("seed", 1, "seed of the noise", 0, 2**31),
+        *(Parameter(_NOISE + name, 0.0, f"standard deviation of {name} [{unit}]; 0: not measured", 0.0, 1e6)
+          for name, unit in _CHANNELS.items()),
+    )
+
+    def configure(self) -> None:
+        self._sigmas = {name: self.value(_NOISE + name) for name in _CHANNELS if self.value(_NOISE + name) > 0.0}
+        self._message = VehicleState()
+        for name in SCALARS:
+            setattr(self._message, name, math.nan)
+        for field in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z"):
+            getattr(self._message, field)[:] = math.nan
+        self._publisher = self.create_lifecycle_publisher(VehicleState, "measured/state", qos.STATE)
+        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+
+    def activate(self) -> None:
+        self._random = np.random.default_rng(self.value("seed"))
+        self._measured = self._measured_before = 0
+
+    def cleanup(self) -> None:
+        self.destroy_subscription(self._subscription)
+        self.destroy_lifecycle_publisher(self._publisher)
+
+    def _on_state(self, state: VehicleState) -> None:
+        if self.state != "active":
+            return
+        message, self._measured = self._message, self._measured + 1
+        message.header, message.child_frame_id, message.gear = state.header, state.child_frame_id, state.gear
+        for name, sigma in self._sigmas.items():
+            if name == "wheel_speeds":
+                message.wheel_speeds[:] = state.wheel_speeds + sigma * self._random.standard_normal(4)
+            else:
+                setattr(message, name, getattr(state, name) + sigma * self._random.standard_normal())
+        self._publisher.publish(message)
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        silent = self._measured == self._measured_before
+        self._measured_before = self._measured
+        values = {"measured": self._measured, "channels": ", ".join(self._sigmas)}
+        return (WARN, "no vehicle/state in the last second", values) if silent else (OK, "measuring", values)
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(StateSensor)

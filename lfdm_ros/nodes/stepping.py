@@ -1,0 +1,258 @@
+"""The simulator's loop: when to advance, with which input, at which pace. Knows nothing of ROS; the node gives it a publisher."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.command_gate import CommandGate, Inputs
+from lfdm_ros.nodes.pacing import Pacer, SpeedMeter
+from lfdm_ros.simulation import SimulationDiverged, Simulator
+
+FREE_RUNNING = "free_running"
+LOCKSTEP = "lockstep"
+
+# In lockstep an unanswered state is published again after this wall time [s], for a driver that joined late.
+REPUBLISH_AFTER = 0.5
+_FOREVER = 3600.0
+
+# (simulated time [ns], outputs in the order of Simulator.output_names)
+Publish = Callable[[int, Sequence[float]], None]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
+
+    x: float = 0.0
+    y: float = 0.0
+    yaw: float = 0.0
+    speed: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y", "yaw", "speed"):
+            if not np.isfinite(getattr(self, name)):
+                raise InputError(f"{name} is {getattr(self, name)}; give a finite number")
+        if self.speed < 0.0:
+            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
+
+
+@dataclass(frozen=True)
+class Status:
+    """A snapshot of the loop; see SimulatorStatus.msg."""
+
+    time_ns: int
+    ticks: int
+    paused: bool
+    waiting: bool
+    diverged: str
+    overruns: int
+    speed_factor_asked: float
+    speed_factor_reached: float
+    timed_out: bool
+
+
+class Stepper:
+    """Runs a Simulator tick by tick in a thread of its own.
+
+    A tick is one publishing period: one call of Simulator.advance, then one call of `publish`. Time is counted in whole
+    ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it.
+    """
+
+    def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
+                 speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None) -> None:
+        """
+        Args:
+            simulator: compiled and reset to the initial state.
+            steps_per_tick: physics steps in a publishing period.
+            stepping: FREE_RUNNING or LOCKSTEP.
+            gate: validates the commands.
+            publish: called in the loop's thread with each new state, the initial one included.
+            speed_factor: simulated seconds per wall second, 0: as fast as possible.
+            stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
+        """
+        self._simulator = simulator
+        self._steps = steps_per_tick
+        self._period_ns = round(simulator.dt * 1e9) * steps_per_tick
+        self._lockstep = stepping == LOCKSTEP
+        self._gate = gate
+        self._publish = publish
+        self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
+        self._ended = ended
+
+        now = time.monotonic()
+        self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
+        self._meter = SpeedMeter(0.0, now)
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._running = False
+        self._time_ns = 0
+        self._ticks = 0
+        self._paused = False
+        self._budget = 0  # ticks still to do although paused
+        self._answered = False  # lockstep: the command for this tick has come
+        self._fresh = True  # a state is there that nobody has seen
+        self._diverged = ""
+        self._published_at = now
+        # Wall seconds from publishing a state to its answer, in lockstep.
+        self.response_times: deque[float] = deque(maxlen=100_000)
+        gate.restart(0.0)
+
+    # ---- asked by others, from any thread ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the loop, from the state and time it has."""
+        self._running = True
+        self._pacer.resume(time.monotonic())
+        self._thread = threading.Thread(target=self._run, name="stepper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the loop and waits for it; state and time stay."""
+        with self._wake:
+            self._running = False
+            self._wake.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+
+    def command(self, inputs: Inputs, stamp_ns: int) -> bool:
+        """Offers a driver's command; False when it was refused, the gate says why."""
+        with self._wake:
+            if not self._lockstep:
+                return self._gate.offer(inputs, stamp_ns, self._time_ns)
+            if not self._gate.offer_answer(inputs, stamp_ns, self._time_ns, self._answered):
+                return False
+            self.response_times.append(time.monotonic() - self._published_at)
+            self._answered = True
+            self._wake.notify_all()
+            return True
+
+    def pause(self, paused: bool) -> None:
+        """Stops simulated time, or lets it go on."""
+        with self._wake:
+            self._paused = paused
+            self._budget = 0
+            self._pacer.resume(time.monotonic())
+            self._wake.notify_all()
+
+    def step(self, ticks: int) -> str:
+        """Advances a paused simulator by `ticks`, as fast as possible; returns a remark.
+
+        Free running, the ticks are done on return. In lockstep each one waits for its command, which may come through the
+        caller's own thread, so this grants the ticks and returns.
+
+        Raises:
+            InputError: not active, not paused, or no ticks.
+        """
+        with self._wake:
+            if not self._running:
+                raise InputError("the simulator is not active")
+            if not self._paused:
+                raise InputError("the simulator is not paused; pause it first")
+            if ticks < 1:
+                raise InputError(f"ticks is {ticks}; give 1 or more")
+            self._budget += ticks
+            self._wake.notify_all()
+            if self._lockstep:
+                return f"{ticks} ticks granted, each advances when its command comes"
+            self._wake.wait_for(lambda: self._budget == 0 or not self._running)
+            if self._diverged:
+                raise InputError(self._diverged)
+            return f"{ticks} ticks done"
+
+    def reset(self, pose: Pose) -> None:
+        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward."""
+        with self._wake:
+            self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+            self._time_ns += self._period_ns
+            self._ticks = 0
+            self._diverged = ""
+            self._gate.restart(self.time)
+            self._answered = False
+            self._fresh = True
+            self._pacer.resume(time.monotonic())
+            self._wake.notify_all()
+
+    def set_speed_factor(self, factor: float) -> None:
+        with self._wake:
+            self._pacer.set_factor(factor, time.monotonic())
+            self._wake.notify_all()
+
+    @property
+    def time_ns(self) -> int:
+        return self._time_ns
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return 1e-9 * self._time_ns
+
+    def status(self) -> Status:
+        with self._wake:
+            return Status(
+                time_ns=self._time_ns, ticks=self._ticks, paused=self._paused or not self._running,
+                waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
+                speed_factor_asked=self._pacer.factor,
+                speed_factor_reached=self._meter.read(self.time, time.monotonic()),
+                timed_out=not self._lockstep and self._gate.timed_out(self.time))
+
+    # ---- the loop ------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while self._running and not self._fresh and (wait := self._wait()) > 0.0:
+                    self._wake.wait(wait)
+                if not self._running:
+                    self._wake.notify_all()
+                    return
+                unanswered = self._lockstep and not self._answered
+                if not self._fresh and not unanswered and not self._advance():
+                    continue
+                self._fresh = False
+                stamp, outputs = self._time_ns, self._simulator.outputs.tolist()
+                self._published_at = time.monotonic()
+            self._publish(stamp, outputs)
+            # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
+            # commands, would get its turn only every switch interval (5 ms): a hundred ticks of old news at 20 x real time.
+            time.sleep(0.0)
+            if self._stop_ns and stamp >= self._stop_ns:
+                self._ended(f"simulated {1e-9 * stamp:g} s")
+
+    def _wait(self) -> float:
+        """Wall time to wait before there is something to do [s]; 0 or less: now."""
+        if self._diverged or (self._paused and self._budget == 0) or (self._stop_ns and self._time_ns >= self._stop_ns):
+            return _FOREVER
+        now = time.monotonic()
+        if self._lockstep and not self._answered:
+            return self._published_at + REPUBLISH_AFTER - now
+        return 0.0 if self._budget else self._pacer.delay(now)
+
+    def _advance(self) -> bool:
+        """One tick; False: the simulation diverged."""
+        inputs = np.array(self._gate.inputs(self.time))
+        if not self._budget:
+            self._pacer.tick(time.monotonic())
+        try:
+            self._simulator.advance(inputs, inputs, self._steps)
+        except SimulationDiverged as error:
+            # Time stands still until a reset; the node says so in its diagnostics.
+            self._diverged = f"the simulation diverged at {self.time:.3f} s, reset it: {error}"
+            self._budget = 0
+            self._wake.notify_all()
+            return False
+        self._time_ns += self._period_ns
+        self._ticks += 1
+        self._answered = False
+        if self._budget:
+            self._budget -= 1
+            if not self._budget:
+                self._wake.notify_all()
+        return True

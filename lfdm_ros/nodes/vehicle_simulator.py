@@ -1,0 +1,221 @@
+"""The vehicle simulator node: a vehicle model in closed loop with ROS, in real time, faster, or in lockstep with its driver."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Imu, JointState
+from std_srvs.srv import SetBool
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import model_names
+from lfdm_ros.msg import DriverCommand, SimulatorStatus, VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.command_gate import CommandGate
+from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, set_stamp
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.scenario import load_scenario
+from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Pose, Status, Stepper
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.srv import Reset, Step
+from lfdm_ros.vehicles import load_vehicle
+
+
+class VehicleSimulator(Component):
+    """Publishes a simulated vehicle and /clock, and takes the driver's commands. Topics and services: see PARAMETERS and `configure`."""
+
+    NAME = "vehicle_simulator"
+    PARAMETERS = (
+        Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path"),
+        Parameter("model", "eight_dof", "name of a vehicle model", choices=tuple(model_names())),
+        Parameter("physics_step", 0.001, "fixed step of the integrator [s]", 1e-5, 0.1),
+        Parameter("publish_rate", 100.0, "states published per simulated second [Hz]; a whole number of physics steps apart",
+                  0.1, 10_000.0),
+        Parameter("stepping", FREE_RUNNING, "free_running: by the wall clock; lockstep: a tick when its command has come",
+                  choices=(FREE_RUNNING, LOCKSTEP)),
+        Parameter("speed_factor", 1.0, "simulated seconds per wall second; 0: as fast as possible", 0.0, 1e6, live=True),
+        Parameter("initial_x", 0.0, "initial position [m]", -1e7, 1e7),
+        Parameter("initial_y", 0.0, "initial position [m]", -1e7, 1e7),
+        Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", -100.0, 100.0),
+        Parameter("initial_speed", 0.0, "initial forward speed [m/s]", 0.0, 200.0),
+        Parameter("scenario", "", "take the initial pose and speed from this scenario instead; empty: no"),
+        Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "
+                                          "a command stamped longer ago is stale", 0.001, 1e6),
+        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
+        Parameter("timeout_ramp", 1.0, "length of the brake ramp [s]", 0.0, 100.0),
+        Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
+    )
+
+    # ---- lifecycle -----------------------------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        vehicle = load_vehicle(self.value("vehicle"))
+        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"))
+        scenario = self.value("scenario")
+        pose = load_scenario(scenario).initial if scenario else Pose(
+            *(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed")))
+        steps = _steps_per_tick(simulator.dt, self.value("publish_rate"))
+        # Loads the compiled kernels now, so that the first tick is as quick as the others.
+        simulator.advance(np.zeros(3), np.zeros(3), 1)
+        simulator.outputs  # noqa: B018
+        simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+
+        self._vehicle_name, self._model_name = vehicle.name, simulator.model.name
+        self._messages = VehicleMessages(simulator.output_index)
+        self._gate = CommandGate(
+            timeout=max(self.value("command_timeout"), 1.0 / self.value("publish_rate")),
+            timeout_ramp=self.value("timeout_ramp"), timeout_brake=self.value("timeout_brake"))
+        self._stepper = Stepper(
+            simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
+            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason))
+
+        self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
+        self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)
+        self._odometry_publisher = self.create_lifecycle_publisher(Odometry, "odom", qos.STATE)
+        self._imu_publisher = self.create_lifecycle_publisher(Imu, "imu", qos.STATE)
+        self._wheels_publisher = self.create_lifecycle_publisher(JointState, "wheels", qos.STATE)
+        self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
+        self._command = self.create_subscription(DriverCommand, "control/command", self._on_command, qos.COMMAND)
+        self._offered = [
+            self.create_service(SetBool, "~/pause", self._on_pause),
+            self.create_service(Step, "~/step", self._on_step),
+            self.create_service(Reset, "~/reset", self._on_reset)]
+        self._status_timer = self.every(0.5, self._publish_status)
+        self.get_logger().info(
+            f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
+            f"{self.value('publish_rate'):g} Hz")
+
+    def activate(self) -> None:
+        self._stepper.start()
+
+    def deactivate(self) -> None:
+        self._stepper.stop()
+
+    def cleanup(self) -> None:
+        self.destroy_timer(self._status_timer)
+        self.destroy_subscription(self._command)
+        for service in self._offered:
+            self.destroy_service(service)
+        for publisher in (self._clock_publisher, self._state_publisher, self._odometry_publisher, self._imu_publisher,
+                          self._wheels_publisher, self._status_publisher):
+            self.destroy_lifecycle_publisher(publisher)
+
+    def parameter_changed(self, name: str, value: float) -> None:
+        if name == "speed_factor":
+            self._stepper.set_speed_factor(value)
+
+    def summary(self) -> dict[str, Any]:
+        """What the run came to, for whoever runs the node in its own process; after `configure`."""
+        status = self._stepper.status()
+        return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
+                "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
+                "response_times": list(self._stepper.response_times)}
+
+    # ---- in and out ----------------------------------------------------------------------------------------------------
+
+    def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
+        """Called in the stepper's thread, once a tick."""
+        messages = self._messages
+        messages.fill(time_ns, outputs)
+        # Time first: what others stamp on receiving the state is then not older than the state.
+        self._clock_publisher.publish(messages.clock)
+        self._odometry_publisher.publish(messages.odometry)
+        self._imu_publisher.publish(messages.imu)
+        self._wheels_publisher.publish(messages.wheels)
+        # Last, because in lockstep its answer starts the next tick.
+        self._state_publisher.publish(messages.state)
+
+    def _on_command(self, command: DriverCommand) -> None:
+        if not self._stepper.command((command.steering, command.throttle, command.brake), nanoseconds(command.header.stamp)):
+            self.get_logger().warning(f"command refused, {self._gate.last_rejection}", throttle_duration_sec=1.0)
+
+    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._stepper.pause(request.data)
+        response.success, response.message = True, "paused" if request.data else "running"
+        return response
+
+    def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
+        try:
+            response.message = self._stepper.step(request.ticks)
+            response.success = True
+        except InputError as error:
+            response.message = str(error)
+        set_stamp(response.time, self._stepper.time_ns)
+        return response
+
+    def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
+        try:
+            self._stepper.reset(Pose(request.x, request.y, request.yaw, request.speed))
+            response.success, response.message = True, f"reset; simulated time is {self._stepper.time:g} s"
+        except InputError as error:
+            response.message = str(error)
+        return response
+
+    def _publish_status(self) -> None:
+        status = self._stepper.status()
+        message = SimulatorStatus(
+            model=self._model_name, vehicle=self._vehicle_name, stepping=self.value("stepping"), paused=status.paused,
+            speed_factor_asked=status.speed_factor_asked, speed_factor_reached=status.speed_factor_reached,
+            physics_step=self.value("physics_step"), ticks=status.ticks, overruns=status.overruns,
+            commands_rejected=self._gate.rejections, command_timed_out=status.timed_out)
+        message.header.frame_id = ODOM_FRAME
+        set_stamp(message.header.stamp, status.time_ns)
+        self._status_publisher.publish(message)
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        status, gate = self._stepper.status(), self._gate
+        level, summary = _health(status, gate.accepted)
+        values = {
+            "time": status.time_ns * 1e-9, "ticks": status.ticks, "overruns": status.overruns,
+            "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,
+            **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
+            "last_rejection": gate.last_rejection}
+        new = gate.rejections - self._reported_rejections
+        self._reported_rejections = gate.rejections
+        if new and level == OK:
+            level, summary = WARN, f"{new} commands refused, the last one {gate.last_rejection}"
+        return level, summary, values
+
+    _reported_rejections = 0
+
+
+def _health(status: Status, accepted: int) -> tuple[bytes, str]:
+    """Level and one line, the worst first."""
+    if status.diverged:
+        return ERROR, status.diverged
+    if status.timed_out:
+        return WARN, "no commands any more, braking" if accepted else "no command yet, braking"
+    if status.paused:
+        return OK, "paused"
+    if status.waiting:
+        return OK, "waiting for the command that answers the last state"
+    return OK, "running"
+
+
+def _steps_per_tick(physics_step: float, publish_rate: float) -> int:
+    """Raises InputError unless a publishing period is a whole number of physics steps, and a step whole nanoseconds."""
+    steps = 1.0 / (physics_step * publish_rate)
+    if round(steps) < 1 or abs(steps - round(steps)) > 1e-9 * steps:
+        raise InputError(f"publish_rate {publish_rate:g} Hz is not a whole number of physics steps of {physics_step:g} s; "
+                         f"for example {1.0 / (physics_step * max(1, round(steps))):g} Hz is")
+    if abs(physics_step * 1e9 - round(physics_step * 1e9)) > 1e-3:
+        raise InputError(f"physics_step {physics_step!r} s is not a whole number of nanoseconds")
+    return round(steps)
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(VehicleSimulator)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Recipes: what ships is valid, what is wrong is named with file and key."""
+
+import pytest
+from calibration_problem import RECIPE
+
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import share_directory
+
+
+@pytest.mark.parametrize("path", sorted((share_directory() / "config" / "calibration").glob("*.yaml")), ids=lambda path: path.stem)
+def test_recipes_that_ship_are_valid(path):
+    recipe = load_recipe(path.stem)
+    assert recipe.path == path
+    assert recipe.stages
+
+
+def test_paper_recipe_has_the_settings_of_the_paper():
+    recipe = load_recipe("hmmwv_paper")
+    assert (recipe.chains, recipe.draws, recipe.step) == (8, 1000, 0.005)
+    assert recipe.start_vehicle.parameters["rolling_resistance"] == 0.0175
+    assert recipe.start_vehicle.parameters["unsprung_load_share"] == 0.5
+    assert recipe.start_vehicle.parameters["wheel_inertia"] == 11.0
+    lateral = recipe.stages[1]
+    assert dict(lateral.parameters[4].targets) == {"roll_damping_front": 0.5, "roll_damping_rear": 0.5}
+    assert lateral.parameters[0].prior.bounds() == (20e3, 80e3)
+    assert [c.noise.values["sigma"] for c in lateral.channels] == [0.05, 0.005, 0.005, 0.05]
+
+
+def test_units_are_converted(recipe_file):
+    recipe = load_recipe(recipe_file)
+    assert recipe.fixed == {"rolling_resistance": pytest.approx(0.0131)}
+    assert recipe.stages[0].parameters[0].prior.bounds() == (5e3, 40e3)
+    assert recipe.stages[0].targets == ("longitudinal_stiffness_front", "longitudinal_stiffness_rear")
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("model: eight_dof", "model: nine_dof", "no model 'nine_dof'"),
+    ("vehicle: hmmwv", "vehicle: hmmvw", "no vehicles file 'hmmvw'"),
+    ("seed: 3", "sead: 3", "unknown key 'sead'"),
+    ("draws: 100", "draws: 2", "draws: expected a whole number of at least 10"),
+    ("step: {value: 5, unit: ms}", "step: {value: 5, unit: s}", "step: 5.0 s is outside"),
+    ("unit: mm", "unit: mg", r"parameters.rolling_resistance: unit 'mg' does not fit"),
+    ("  rolling_resistance: {", "  rolling_resistence: {", "unknown key 'rolling_resistence'"),
+    ("recording: turn", "recordings: turn", r"stages\[1\]: unknown key 'recordings'"),
+    ("    window: [0.5, 2.5]\n", "", r"stages\[1\]: missing key 'window'"),
+    ("window: [0.5, 2.5]", "window: [2.5, 0.5]", r"stages\[1\] \(lateral\)\.window"),
+    ("estimate: {vx:", "estimate: {speed:", r"initial_state\.estimate: unknown key 'speed'"),
+    ("      vy: {topic", "      vz: {topic", r"channels\.vz: not a state of the model"),
+    ("noise: {prior: log_normal, median: 0.05", "noise: {prior: normal, mean: 0.05", r"vy\.noise"),
+    ("longitudinal_stiffness_front: 1,", "longitudinal_stifness_front: 1,", "no parameter 'longitudinal_stifness_front'"),
+    ("longitudinal_stiffness_front: 1,", "longitudinal_stiffness_front: -1,", "factor greater than 0"),
+    ("longitudinal_stiffness_rear: 1}", "roll_damping_rear: 1}", "of different units"),
+    ("lower: 20, upper: 90, unit: kN/rad", "lower: -20, upper: 90, unit: kN/rad", "reaches outside"),
+    ("name: lateral", "name: longitudinal", "two are called 'longitudinal'"),
+    ("cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}",
+     "longitudinal_stiffness_rear: {prior: uniform, lower: 5, upper: 40, unit: kN}", "inferred already in stage 'longitudinal'"),
+])
+def test_what_is_wrong_is_named(recipe_file, old, new, message):
+    assert old in RECIPE
+    recipe_file.write_text(RECIPE.replace(old, new))
+    with pytest.raises(InputError, match=message) as caught:
+        load_recipe(recipe_file)
+    assert str(recipe_file) in str(caught.value) or "no model" in message or "no vehicles" in message
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_yaml(recipe_file):
+    recipe_file.write_text("model: [")
+    with pytest.raises(InputError, match="not readable YAML"):
+        load_recipe(recipe_file)
+
+
+def test_unknown_name_lists_what_there_is():
+    with pytest.raises(InputError, match="hmmwv_paper"):
+        load_recipe("hmmwv_papr")

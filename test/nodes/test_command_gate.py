@@ -1,0 +1,74 @@
+"""The command gate: what it refuses and why, the time-out, lockstep answers."""
+
+import math
+
+import pytest
+
+from lfdm_ros.nodes import command_gate
+from lfdm_ros.nodes.command_gate import CommandGate
+
+SECOND = 1_000_000_000
+GOOD = (0.1, 0.5, 0.0)
+
+
+@pytest.fixture
+def gate() -> CommandGate:
+    gate = CommandGate(timeout=0.5, timeout_ramp=2.0, timeout_brake=0.6)
+    gate.restart(0.0)
+    return gate
+
+
+@pytest.mark.parametrize(("inputs", "stamp", "reason", "words"), [
+    ((math.nan, 0.0, 0.0), 0, command_gate.NOT_FINITE, "steering is nan"),
+    ((0.0, math.inf, 0.0), 0, command_gate.NOT_FINITE, "throttle is inf"),
+    ((0.0, 0.0, 1.01), 0, command_gate.OUT_OF_RANGE, "brake is 1.01"),
+    ((-1.2, 0.0, 0.0), 0, command_gate.OUT_OF_RANGE, "steering is -1.2"),
+    ((0.0, -0.1, 0.0), 0, command_gate.OUT_OF_RANGE, "throttle is -0.1"),
+    (GOOD, 9 * SECOND, command_gate.STALE, "1.000 s ago"),
+    (GOOD, 1_700_000_000 * SECOND, command_gate.FROM_THE_FUTURE, "use_sim_time"),
+])
+def test_refuses_by_name(gate: CommandGate, inputs: tuple[float, float, float], stamp: int, reason: str, words: str) -> None:
+    assert gate.offer(GOOD, 10 * SECOND, 10 * SECOND)
+    assert not gate.offer(inputs, stamp, 10 * SECOND)
+    assert {r: n for r, n in gate.rejected.items() if n} == {reason: 1}
+    assert gate.last_rejection.startswith(reason) and words in gate.last_rejection
+    assert gate.inputs(10.0) == GOOD  # the last good one still holds
+
+
+def test_limits_are_inside_and_unstamped_is_fresh(gate: CommandGate) -> None:
+    for inputs in ((-1.0, 0.0, 0.0), (1.0, 1.0, 1.0)):
+        assert gate.offer(inputs, 0, 10 * SECOND)
+    assert gate.offer(GOOD, 10 * SECOND - SECOND // 2, 10 * SECOND)  # exactly the time-out old
+    assert gate.rejections == 0
+
+
+def test_holds_then_ramps_the_brake_and_recovers(gate: CommandGate) -> None:
+    gate.offer((0.2, 0.7, 0.1), 0, 1 * SECOND)
+    assert gate.inputs(1.5) == (0.2, 0.7, 0.1) and not gate.timed_out(1.5)
+    assert gate.timed_out(1.51)
+    assert gate.inputs(2.5) == pytest.approx((0.2, 0.0, 0.1 + 0.5 * 0.5))
+    assert gate.inputs(99.0) == pytest.approx((0.2, 0.0, 0.6))
+    gate.offer(GOOD, 0, 99 * SECOND)
+    assert gate.inputs(99.1) == GOOD
+
+
+def test_timeout_never_releases_the_brake(gate: CommandGate) -> None:
+    gate.offer((0.0, 0.0, 0.9), 0, 0)
+    assert gate.inputs(50.0) == (0.0, 0.0, 0.9)
+
+
+def test_brakes_when_no_command_ever_came(gate: CommandGate) -> None:
+    assert gate.inputs(0.4) == (0.0, 0.0, 0.0)
+    assert gate.inputs(10.0) == pytest.approx((0.0, 0.0, 0.6))
+
+
+def test_lockstep_takes_the_one_answer(gate: CommandGate) -> None:
+    now = 3 * SECOND
+    assert not gate.offer_answer(GOOD, now - 1, now, answered=False)
+    assert not gate.offer_answer(GOOD, now + 1, now, answered=False)
+    assert not gate.offer_answer((math.nan, 0.0, 0.0), now, now, answered=False)
+    assert gate.offer_answer(GOOD, now, now, answered=False)
+    assert not gate.offer_answer(GOOD, now, now, answered=True)
+    assert {r: n for r, n in gate.rejected.items() if n} == {
+        command_gate.ANSWERED_ALREADY: 2, command_gate.WRONG_STAMP: 1, command_gate.NOT_FINITE: 1}
+    assert gate.accepted == 1

@@ -1,0 +1,48 @@
+"""Deadlines and the measured speed, on an invented clock."""
+
+import pytest
+
+from lfdm_ros.nodes.pacing import LARGEST_BACKLOG, Pacer, SpeedMeter
+
+
+def test_deadlines_do_not_drift() -> None:
+    pacer = Pacer(0.01, 2.0, now=100.0)
+    now = 100.0
+    for _ in range(1000):
+        now += max(0.0, pacer.delay(now)) + 0.0004  # always woken late
+        pacer.tick(now)
+    assert now == pytest.approx(100.0 + 1000 * 0.005, abs=0.001)
+    assert pacer.overruns == 0
+
+
+def test_catches_up_after_a_hiccup_and_counts_it() -> None:
+    pacer = Pacer(0.01, 1.0, now=0.0)
+    pacer.tick(0.045)  # 35 ms late
+    assert pacer.delay(0.045) < 0.0
+    for _ in range(3):
+        pacer.tick(0.045)
+    assert pacer.delay(0.045) == pytest.approx(0.005)
+    assert pacer.overruns == 3  # 35, 25 and 15 ms late; 5 ms is no overrun
+
+
+def test_gives_up_a_large_backlog() -> None:
+    pacer = Pacer(0.01, 1.0, now=0.0)
+    late = 0.01 + LARGEST_BACKLOG + 1.0
+    pacer.tick(late)
+    assert pacer.delay(late) == pytest.approx(0.01)
+
+
+def test_zero_is_as_fast_as_possible() -> None:
+    pacer = Pacer(0.01, 0.0, now=0.0)
+    pacer.tick(1000.0)
+    assert pacer.delay(0.0) == 0.0 and pacer.overruns == 0
+    pacer.set_factor(0.5, 7.0)
+    assert pacer.delay(7.0) == pytest.approx(0.02)
+
+
+def test_speed_meter_averages_over_its_window() -> None:
+    meter = SpeedMeter(0.0, 0.0, window=1.0)
+    assert meter.read(3.0, 0.5) == 0.0
+    assert meter.read(10.0, 2.0) == pytest.approx(5.0)
+    assert meter.read(10.1, 2.1) == pytest.approx(5.0)
+    assert meter.read(10.0, 3.5) == 0.0

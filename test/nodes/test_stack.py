@@ -1,0 +1,156 @@
+"""Stack files, scenarios and parameters: what is wrong is named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.compose import prepare_stack
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.processes import node_arguments
+from lfdm_ros.nodes.scenario import load_scenario
+from lfdm_ros.nodes.stack import EXECUTABLES, load_stack, node_class, parse_override
+from lfdm_ros.resources import share_directory
+
+SIMULATOR: dict[str, Any] = {"nodes": [{"executable": "vehicle_simulator"}]}
+
+
+def ships(kind: str) -> list[str]:
+    return sorted(path.stem for path in (share_directory() / "config" / kind).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", ships("stacks"))
+def test_shipped_stacks_load(name: str) -> None:
+    assert load_stack(name).nodes
+
+
+@pytest.mark.parametrize("name", ships("scenarios"))
+def test_shipped_scenarios_load_and_cover_their_duration(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.profile.time[0] == 0.0 and scenario.profile.time[-1] <= scenario.duration
+
+
+@pytest.mark.parametrize("executable", EXECUTABLES)
+def test_parameter_defaults_pass_their_own_check_and_have_a_description(executable: str) -> None:
+    for parameter in node_class(executable).PARAMETERS:
+        assert parameter.convert(parameter.default, "x") == parameter.default
+        assert len(parameter.description) > 10
+
+
+def test_executables_are_the_modules_with_a_main() -> None:
+    folder = share_directory() / "lfdm_ros" / "nodes"
+    if not folder.is_dir():
+        pytest.skip("not run from the source tree")
+    assert sorted(EXECUTABLES) == sorted(p.stem for p in folder.glob("*.py") if "\ndef main(" in p.read_text())
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"colour": 1}, "unknown key 'colour'"),
+    ({"nodes": []}, "nodes: give a list"),
+    ({"nodes": [{"executable": "warp_drive"}]}, "executable 'warp_drive' is unknown"),
+    ({"nodes": [{"executable": "vehicle_simulator", "nme": "x"}]}, "nodes[0]: unknown key 'nme'"),
+    ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"speed": 1}}]}, "nodes[0]: parameters: speed"),
+    ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"publish_rate": "fast"}}]}, "'fast' is no number"),
+    ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"publish_rate": float("nan")}}]}, "nan is outside"),
+    ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"stepping": "sideways"}}]}, "free_running, lockstep"),
+    ({"nodes": [{"executable": "vehicle_simulator"}, {"executable": "vehicle_simulator"}]}, "two nodes are named"),
+    ({"parameters": {"seat_colour": 1}}, "no node has a parameter 'seat_colour'"),
+    ({"nodes": [{"executable": "vehicle_simulator", "autostart": "yes"}]}, "autostart: 'yes'"),
+])
+def test_errors_name_the_key(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_stack({**SIMULATOR, **change})
+    assert words in str(error.value)
+
+
+def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("nodes: [{executable: vehicle_simulator, parameters: {physics_stp: 0.001}}]")
+    with pytest.raises(InputError, match=r"mine\.yaml: nodes\[0\].*physics_stp"):
+        load_stack(path)
+    path.write_text("nodes: [")
+    with pytest.raises(InputError, match=r"mine\.yaml"):
+        load_stack(path)
+
+
+def test_own_parameters_go_before_common_ones_and_overrides_before_both() -> None:
+    data = {"parameters": {"scenario": "ramp_steer"}, "nodes": [
+        {"executable": "vehicle_simulator", "parameters": {"scenario": "coast_down", "speed_factor": 2}},
+        {"executable": "input_player"}]}
+    stack = load_stack(data)
+    assert [entry.value("scenario") for entry in stack.nodes] == ["coast_down", "ramp_steer"]
+    assert stack.nodes[0].value("speed_factor") == 2.0 and isinstance(stack.nodes[0].value("speed_factor"), float)
+    prepared, timeout = prepare_stack(data, speed=0, duration=3, record="b", overrides={
+        "scenario": "sine_steer", "vehicle_simulator.publish_rate": 50})
+    recorder, simulator, player = prepared.nodes
+    assert recorder.value("bag") == "b" and recorder.value("use_sim_time") is True
+    assert (simulator.value("speed_factor"), simulator.value("stop_time"), simulator.value("publish_rate")) == (0.0, 3.0, 50.0)
+    assert simulator.value("scenario") == player.value("scenario") == "sine_steer"
+    assert timeout is None
+
+
+def test_without_a_simulator_the_duration_is_wall_time() -> None:
+    prepared, timeout = prepare_stack({"nodes": [{"executable": "calibrator"}]}, duration=3)
+    assert timeout == 3
+    with pytest.raises(InputError, match="--speed: no node"):
+        prepare_stack({"nodes": [{"executable": "calibrator"}]}, speed=1)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a.b=1.5", ("a.b", 1.5)), ("x=hello", ("x", "hello")), ("a.t=[u, v]", ("a.t", ["u", "v"]))])
+def test_set_reads_yaml(text: str, expected: tuple[str, Any]) -> None:
+    assert parse_override(text) == expected
+
+
+@pytest.mark.parametrize("text", ["novalue", "=3", "a=["])
+def test_set_refuses(text: str) -> None:
+    with pytest.raises(InputError, match="--set"):
+        parse_override(text)
+
+
+def test_override_of_an_unknown_node() -> None:
+    with pytest.raises(InputError, match="has no node 'ghost'; it has vehicle_simulator"):
+        prepare_stack(SIMULATOR, overrides={"ghost.speed_factor": 1})
+
+
+def test_process_arguments_carry_names_and_parameters(tmp_path: Path) -> None:
+    entry = load_stack({"nodes": [{"executable": "vehicle_simulator", "name": "sim", "namespace": "car",
+                                   "parameters": {"vehicle": "hmmwv"}, "remappings": {"odom": "o"}}]}).nodes[0]
+    arguments = node_arguments(entry, tmp_path / "p.yaml")
+    assert arguments == ["--ros-args", "-r", "__node:=sim", "-r", "__ns:=/car", "-r", "odom:=o", "--params-file", str(tmp_path / "p.yaml")]
+    assert "vehicle: hmmwv" in (tmp_path / "p.yaml").read_text()
+
+
+def test_parameter_types() -> None:
+    number, whole, words = Parameter("n", 1.0, ""), Parameter("w", 1, ""), Parameter("t", [], "")
+    assert number.convert(2, "n") == 2.0
+    assert words.convert([], "t") == [] and words.ros([]).type_ == words.ros(["a"]).type_
+    for parameter, value in ((number, True), (whole, 1.5), (words, [1]), (words, "a")):
+        with pytest.raises(InputError):
+            parameter.convert(value, "x")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("inputs: [[0, 0, 0]]", "inputs: give rows"),
+    ("inputs: [[0, 0, 0, zero]]", "inputs: not all cells are numbers"),
+    ("inputs: [[0, 0, 0, 2]]", "brake 2 is outside"),
+    ("inputs: [[0, 0, 0, 0], [0, 0, 0, 0]]", "does not rise"),
+    ("{inputs: [[0, 0, 0, 0]], duration: -1}", "duration is -1"),
+    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {sped: 3}}", "initial: unknown key 'sped'"),
+    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {speed: -3}}", "speed is -3"),
+    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {x: .nan}}", "x is nan"),
+    ("3", "give keys"),
+])
+def test_scenario_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        load_scenario(path)
+    assert "mine.yaml" in str(error.value) and words in str(error.value)
+
+
+def test_a_table_of_inputs_is_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.txt"
+    path.write_text("0 0 0 0\n2.5 0.1 0.2 0\n")
+    scenario = load_scenario(path)
+    assert scenario.duration == 2.5 and scenario.initial.speed == 0.0

@@ -1,0 +1,167 @@
+"""The stepping loop in its own thread, without ROS; `published` collects what a node would publish."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.command_gate import ANSWERED_ALREADY, CommandGate
+from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Pose, Stepper
+from lfdm_ros.simulation import SimulationDiverged, Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+TICK = 10_000_000  # ns
+TURN = (0.1, 0.3, 0.0)
+
+
+class Loop:
+    """A stepper and what it published."""
+
+    def __init__(self, stepping: str, **options: object) -> None:
+        self.simulator = Simulator(load_vehicle("hmmwv"))
+        self.simulator.reset(vx=10.0)
+        self.gate = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5)
+        self.published: list[tuple[int, list[float]]] = []
+        self.stepper = Stepper(self.simulator, 10, stepping, self.gate, self._publish, **options)  # type: ignore[arg-type]
+        self.seen = threading.Condition()
+
+    def _publish(self, stamp: int, outputs: list[float]) -> None:
+        with self.seen:
+            self.published.append((stamp, outputs))
+            self.seen.notify_all()
+
+    @property
+    def latest(self) -> int:
+        """Stamp of the last state [ns], -1 before the first."""
+        return self.published[-1][0] if self.published else -1
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        with self.seen:
+            assert self.seen.wait_for(condition, timeout=20.0), f"after {len(self.published)} states"
+
+    def __enter__(self) -> "Loop":
+        self.stepper.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stepper.stop()
+
+
+def drive(ticks: int, **options: object) -> list[tuple[int, list[float]]]:
+    """A lockstep run in which each state is answered."""
+    with Loop(LOCKSTEP, speed_factor=0.0, **options) as loop:
+        for i in range(ticks):
+            loop.wait(lambda i=i: len(loop.published) > i)  # type: ignore[misc]
+            assert loop.stepper.command((0.001 * i, 0.3, 0.0), loop.published[i][0])
+        loop.wait(lambda: len(loop.published) == ticks + 1)
+    return loop.published
+
+
+def test_lockstep_is_the_same_to_the_bit_and_equals_the_core() -> None:
+    first = drive(50)
+    assert first == drive(50)
+    assert [stamp for stamp, _ in first] == [i * TICK for i in range(51)]
+    core = Simulator(load_vehicle("hmmwv"))
+    core.reset(vx=10.0)
+    for i in range(50):
+        core.advance((0.001 * i, 0.3, 0.0), (0.001 * i, 0.3, 0.0), 10)
+    assert first[-1][1] == core.outputs.tolist()
+
+
+def test_lockstep_waits_republishes_and_counts_wrong_answers() -> None:
+    with Loop(LOCKSTEP, speed_factor=0.0) as loop:
+        loop.wait(lambda: len(loop.published) == 2)  # the same state again, for whoever came late
+        assert [stamp for stamp, _ in loop.published] == [0, 0]
+        assert loop.stepper.status().waiting and loop.stepper.status().ticks == 0
+        assert loop.stepper.command(TURN, 0)
+        loop.wait(lambda: loop.latest == TICK)
+        assert not loop.stepper.command(TURN, 0)
+        assert loop.gate.rejected[ANSWERED_ALREADY] == 1
+        assert loop.stepper.status().ticks == 1
+
+
+def test_free_running_follows_the_speed_factor() -> None:
+    with Loop(FREE_RUNNING, speed_factor=5.0) as loop:
+        begin = time.monotonic()
+        loop.wait(lambda: loop.latest >= 100 * TICK)
+        assert time.monotonic() - begin >= 0.19  # never faster than asked; slower only on a busy machine
+    stamps = [stamp for stamp, _ in loop.published]
+    assert stamps == [i * TICK for i in range(len(stamps))]
+
+
+def test_pause_step_and_go_on() -> None:
+    with Loop(FREE_RUNNING, speed_factor=0.0) as loop:
+        loop.stepper.pause(True)
+        with pytest.raises(InputError, match="ticks is 0"):
+            loop.stepper.step(0)
+        before = loop.stepper.time_ns
+        loop.stepper.step(7)
+        assert loop.stepper.time_ns == before + 7 * TICK
+        loop.stepper.pause(False)
+        loop.wait(lambda: loop.latest > before + 20 * TICK)
+        with pytest.raises(InputError, match="not paused"):
+            loop.stepper.step(1)
+
+
+def test_reset_keeps_time_rising_and_stamps_unique() -> None:
+    with Loop(LOCKSTEP, speed_factor=0.0) as loop:
+        loop.wait(lambda: len(loop.published) == 1)
+        loop.stepper.reset(Pose(x=5.0, y=-2.0, yaw=1.0, speed=3.0))
+        loop.wait(lambda: loop.latest == TICK)
+        outputs = loop.published[-1][1]
+        assert [outputs[loop.simulator.output_index[n]] for n in ("x", "y", "yaw", "vx")] == [5.0, -2.0, 1.0, 3.0]
+        assert not loop.stepper.command(TURN, 0)  # answers the state before the reset
+        assert loop.stepper.status().ticks == 0
+
+
+@pytest.mark.parametrize("pose", [{"x": float("nan")}, {"speed": -1.0}])
+def test_pose_is_validated(pose: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        Pose(**pose)
+
+
+def test_stops_at_the_stop_time_exactly() -> None:
+    ended: list[str] = []
+    over = threading.Event()
+
+    def end(reason: str) -> None:
+        ended.append(reason)
+        over.set()
+
+    with Loop(FREE_RUNNING, speed_factor=0.0, stop_time=0.25, ended=end) as loop:
+        assert over.wait(20.0)
+        time.sleep(0.05)  # time to go too far, if it did
+    assert loop.latest == 25 * TICK and len(loop.published) == 26
+    assert ended == ["simulated 0.25 s"]
+
+
+def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop(FREE_RUNNING, speed_factor=0.0)
+
+    def diverge(*_: object) -> None:
+        raise SimulationDiverged(0.123, loop.simulator.state)
+
+    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    with loop:
+        deadline = time.monotonic() + 20.0
+        while not loop.stepper.status().diverged and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "diverged" in loop.stepper.status().diverged
+        assert [stamp for stamp, _ in loop.published] == [0]  # no state is made up
+        monkeypatch.undo()
+        loop.stepper.reset(Pose())
+        loop.wait(lambda: loop.latest > 5 * TICK)
+        assert not loop.stepper.status().diverged
+
+
+def test_stop_and_start_keep_time() -> None:
+    loop = Loop(FREE_RUNNING, speed_factor=0.0)
+    with loop:
+        loop.wait(lambda: len(loop.published) > 3)
+    stopped = loop.latest
+    with loop:
+        loop.wait(lambda: loop.latest > stopped)
+    stamps = [stamp for stamp, _ in loop.published]
+    assert stamps == sorted(set(stamps))

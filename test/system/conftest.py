@@ -1,0 +1,74 @@
+"""The running graph, isolated from every other on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+# Before anything loads rclpy. One domain for each test run; 1 to 100 are free of other uses on Linux.
+os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ.pop("ROS_LOCALHOST_ONLY", None)
+
+from rclpy.node import Node  # noqa: E402
+
+from lfdm_ros.nodes.component import Component  # noqa: E402
+from lfdm_ros.nodes.recorder import message_class  # noqa: E402
+from lfdm_ros.nodes.runtime import Runtime  # noqa: E402
+
+PATIENCE = 20.0  # [s] for anything to happen
+
+
+class Graph:
+    """Nodes in this process, and a node of the test's own that listens, publishes and calls."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.node = Node("tester", context=runtime.context)
+        runtime.executor.add_node(self.node)
+
+    def add(self, node_class: type[Component], active: bool = True, **parameters: Any) -> Any:
+        table = {p.name: p for p in node_class.PARAMETERS}
+        node = node_class(context=self.runtime.context,
+                          parameter_overrides=[table[name].ros(value) for name, value in parameters.items()])
+        self.runtime.add(node)
+        if active:
+            node.bring_up("configure", "activate")
+        return node
+
+    def listen(self, topic: str, msgtype: str, qos: Any = 1000) -> list[Any]:
+        """A list that fills with what is heard."""
+        heard: list[Any] = []
+        self.node.create_subscription(message_class(msgtype), topic, heard.append, qos)
+        return heard
+
+    def wait(self, condition: Callable[[], Any], what: str = "the condition") -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"{what} did not come about in {PATIENCE:g} s"
+            self.runtime.spin_some(0.01)
+
+    def call(self, service_type: Any, name: str, **request: Any) -> Any:
+        client = self.node.create_client(service_type, name)
+        self.wait(client.service_is_ready, f"service {name}")
+        future = client.call_async(service_type.Request(**request))
+        self.wait(future.done, f"the answer of {name}")
+        self.node.destroy_client(client)
+        return future.result()
+
+    def diagnosis(self, heard: list[Any], name: str) -> Any:
+        """The newest DiagnosticStatus of a node among what was heard on /diagnostics."""
+        return next((s for array in reversed(heard) for s in array.status if s.name == name), None)
+
+
+@pytest.fixture
+def graph() -> Iterator[Graph]:
+    with Runtime() as runtime:
+        graph = Graph(runtime)
+        yield graph
+        runtime.executor.remove_node(graph.node)
+        graph.node.destroy_node()

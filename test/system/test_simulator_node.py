@@ -1,0 +1,191 @@
+"""The simulator node on the running graph: lifecycle, time, services, refused commands."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import SetBool
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import DriverCommand
+from lfdm_ros.nodes.messages import nanoseconds, set_stamp
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.srv import Reset, Step
+
+NAME = "vehicle_simulator"
+TICK = 10_000_000
+
+
+def command(stamp_ns: int = 0, steering: float = 0.0, throttle: float = 0.0, brake: float = 0.0) -> DriverCommand:
+    message = DriverCommand(steering=steering, throttle=throttle, brake=brake)
+    set_stamp(message.header.stamp, stamp_ns)
+    return message
+
+
+def stamps(messages: list[Any]) -> list[int]:
+    return [nanoseconds(m.clock if hasattr(m, "clock") else m.header.stamp) for m in messages]
+
+
+def values(diagnosis: Any) -> dict[str, str]:
+    return {pair.key: pair.value for pair in diagnosis.values}
+
+
+def test_lifecycle_through_its_services(graph: Any) -> None:
+    graph.add(VehicleSimulator, active=False)
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+
+    def change(transition: int) -> bool:
+        return bool(graph.call(ChangeState, f"{NAME}/change_state", transition=Transition(id=transition)).success)
+
+    def state() -> int:
+        return int(graph.call(GetState, f"{NAME}/get_state").current_state.id)
+
+    assert state() == State.PRIMARY_STATE_UNCONFIGURED
+    assert change(Transition.TRANSITION_CONFIGURE) and state() == State.PRIMARY_STATE_INACTIVE
+    assert states == []  # inactive nodes are silent
+    assert change(Transition.TRANSITION_ACTIVATE) and state() == State.PRIMARY_STATE_ACTIVE
+    graph.wait(lambda: len(states) > 10)
+    assert change(Transition.TRANSITION_DEACTIVATE)
+    graph.runtime.spin_some(0.1)
+    count = len(states)
+    graph.runtime.spin_some(0.2)
+    assert len(states) == count
+    assert change(Transition.TRANSITION_ACTIVATE)
+    graph.wait(lambda: len(states) > count)
+    assert stamps(states) == sorted(set(stamps(states)))  # time went on where it stood
+    assert change(Transition.TRANSITION_DEACTIVATE) and change(Transition.TRANSITION_CLEANUP)
+    assert change(Transition.TRANSITION_CONFIGURE) and change(Transition.TRANSITION_ACTIVATE)
+    count = len(states)
+    graph.wait(lambda: len(states) > count)
+    assert change(Transition.TRANSITION_ACTIVE_SHUTDOWN) and state() == State.PRIMARY_STATE_FINALIZED
+
+
+@pytest.mark.parametrize(("parameters", "words"), [
+    ({"vehicle": "nope"}, "nope"),
+    ({"publish_rate": 300.0}, "whole number of physics steps"),
+    ({"scenario": "nope"}, "nope"),
+])
+def test_rejected_configuration(graph: Any, parameters: dict[str, Any], words: str) -> None:
+    node = graph.add(VehicleSimulator, active=False, **parameters)
+    with pytest.raises(InputError, match=words):
+        node.bring_up("configure")
+    assert node.state == "unconfigured"
+
+
+def test_parameter_out_of_range_is_an_error_at_once(graph: Any) -> None:
+    with pytest.raises(InputError, match="timeout_brake"):
+        graph.add(VehicleSimulator, timeout_brake=2.0)
+
+
+def test_clock_and_topics_agree_and_speed_is_live(graph: Any) -> None:
+    clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock")
+    heard = {topic: graph.listen(topic, msgtype) for topic, msgtype in (
+        ("vehicle/state", "lfdm_ros/msg/VehicleState"), ("odom", "nav_msgs/msg/Odometry"),
+        ("imu", "sensor_msgs/msg/Imu"), ("wheels", "sensor_msgs/msg/JointState"))}
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
+    graph.add(VehicleSimulator, initial_speed=8.0, speed_factor=2.0)
+    graph.wait(lambda: len(clock) > 50)
+    ticks = stamps(clock)
+    assert ticks == [ticks[0] + i * TICK for i in range(len(ticks))]
+    for topic, messages in heard.items():
+        assert set(stamps(messages)) <= {*ticks, ticks[-1] + TICK}, topic
+    assert heard["vehicle/state"][0].vx == pytest.approx(8.0, abs=0.1)
+    assert heard["imu"][0].linear_acceleration.z == pytest.approx(9.80665, abs=0.01)
+    graph.wait(lambda: status and status[-1].speed_factor_reached > 0.0)
+    assert status[-1].speed_factor_asked == 2.0
+    assert status[-1].speed_factor_reached == pytest.approx(2.0, rel=0.25)
+
+    def set_parameter(name: str, value: Any) -> Any:
+        message = Parameter(name, value=value).to_parameter_msg()
+        return graph.call(SetParameters, f"{NAME}/set_parameters", parameters=[message]).results[0]
+
+    assert set_parameter("speed_factor", 7.0).successful
+    graph.wait(lambda: status[-1].speed_factor_asked == 7.0)
+    refused = set_parameter("physics_step", 0.002)
+    assert not refused.successful and "cannot change" in refused.reason
+    assert not set_parameter("speed_factor", -1.0).successful
+
+
+def test_pause_step_reset(graph: Any) -> None:
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    graph.add(VehicleSimulator, initial_speed=5.0)
+    graph.wait(lambda: len(states) > 5)
+    assert not graph.call(Step, f"{NAME}/step", ticks=1).success  # not paused
+    assert graph.call(SetBool, f"{NAME}/pause", data=True).success
+    graph.runtime.spin_some(0.1)
+    before = stamps(states)[-1]
+    result = graph.call(Step, f"{NAME}/step", ticks=25)
+    assert result.success and nanoseconds(result.time) == before + 25 * TICK
+    graph.wait(lambda: stamps(states)[-1] == before + 25 * TICK)
+    graph.runtime.spin_some(0.1)
+    assert stamps(states)[-1] == before + 25 * TICK  # still paused
+    assert not graph.call(Step, f"{NAME}/step", ticks=0).success
+    refused = graph.call(Reset, f"{NAME}/reset", x=math.nan)
+    assert not refused.success and "x is nan" in refused.message
+    assert graph.call(Reset, f"{NAME}/reset", x=3.0, y=4.0, yaw=0.5, speed=2.0).success
+    graph.wait(lambda: stamps(states)[-1] == before + 26 * TICK)
+    assert (states[-1].x, states[-1].y, states[-1].yaw, states[-1].vx) == (3.0, 4.0, 0.5, 2.0)
+    assert graph.call(SetBool, f"{NAME}/pause", data=False).success
+    graph.wait(lambda: stamps(states)[-1] > before + 30 * TICK)
+    assert stamps(states) == sorted(set(stamps(states)))
+
+
+def test_bad_commands_are_refused_and_named_and_silence_brakes(graph: Any) -> None:
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    graph.add(VehicleSimulator, initial_speed=15.0, speed_factor=5.0, command_timeout=0.3, timeout_brake=0.8, timeout_ramp=0.5)
+    publisher = graph.node.create_publisher(DriverCommand, "control/command", 100)
+    graph.wait(lambda: states and stamps(states)[-1] > 2 * 10**9)
+    for bad in (command(throttle=math.nan), command(steering=1.5), command(brake=-0.1), command(stamp_ns=10**9),
+                command(stamp_ns=1_700_000_000 * 10**9)):
+        publisher.publish(bad)
+    graph.wait(lambda: status and status[-1].commands_rejected == 5)
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, NAME)) and values(d)["commands_rejected.stale"] == "1")
+    counts = values(graph.diagnosis(diagnostics, NAME))
+    assert [counts[f"commands_rejected.{r}"] for r in ("not_finite", "out_of_range", "stale", "from_the_future")] == ["1", "2", "1", "1"]
+    assert graph.diagnosis(diagnostics, NAME).level == DiagnosticStatus.WARN
+    assert "braking" in graph.diagnosis(diagnostics, NAME).message
+    assert status[-1].command_timed_out
+    graph.wait(lambda: abs(states[-1].vx) < 0.01)  # it stopped
+
+    # A good command ends it.
+    def drive() -> bool:
+        publisher.publish(command(stamp_ns=stamps(states)[-1], throttle=0.8))
+        return bool(states[-1].vx > 1.0)
+
+    graph.wait(drive, "the vehicle to drive on")
+    graph.wait(lambda: drive() and not status[-1].command_timed_out)
+
+
+def test_lockstep_waits_says_so_and_ignores_late_answers(graph: Any) -> None:
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    graph.add(VehicleSimulator, stepping="lockstep", speed_factor=0.0, initial_speed=5.0)
+    publisher = graph.node.create_publisher(DriverCommand, "control/command", 100)
+    graph.wait(lambda: len(states) >= 3)  # published again and again for a driver that joins late
+    assert set(stamps(states)) == {0}
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, NAME)) and "waiting" in d.message)
+    publisher.publish(command(stamp_ns=0, throttle=0.5))
+    graph.wait(lambda: stamps(states)[-1] == TICK)
+    publisher.publish(command(stamp_ns=0, throttle=0.5))
+    publisher.publish(command(stamp_ns=5 * TICK, throttle=0.5))
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, NAME)) and values(d)["commands_rejected.wrong_stamp"] == "1")
+    assert values(graph.diagnosis(diagnostics, NAME))["commands_rejected.answered_already"] == "1"
+    assert stamps(states)[-1] == TICK
+    # Paused, two ticks granted: each still waits for its command.
+    assert graph.call(SetBool, f"{NAME}/pause", data=True).success
+    assert graph.call(Step, f"{NAME}/step", ticks=2).success
+    for tick in (1, 2, 3):
+        publisher.publish(command(stamp_ns=tick * TICK))
+        graph.runtime.spin_some(0.1)
+    assert stamps(states)[-1] == 3 * TICK
+    assert graph.call(SetBool, f"{NAME}/pause", data=False).success
+    graph.wait(lambda: stamps(states)[-1] == 4 * TICK)  # the command that waited

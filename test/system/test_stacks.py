@@ -1,0 +1,162 @@
+"""Whole stacks: lockstep repeats to the bit, the bag is complete, the command line runs and stops them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import bag_info, read_series
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.scenario import load_scenario
+from lfdm_ros.resources import share_directory
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+FIELDS = ["x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "ax", "ay", "wheel_speeds[0]", "wheel_speeds[3]", "tyre_force_z[1]"]
+SCENARIO = """
+initial: {speed: 12.0}
+duration: 4.0
+inputs:
+  - [0.0, 0.0, 0.2, 0.0]
+  - [1.0, 0.1, 0.2, 0.0]
+  - [3.0, -0.1, 0.4, 0.0]
+  - [4.0, 0.0, 0.0, 0.3]
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    path = tmp_path / "manoeuvre.yaml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def lockstep(scenario: str, bag: Path, **options: Any) -> dict[str, Any]:
+    return run_stack("simulator", speed=0, record=bag, overrides={
+        "scenario": scenario, "stepping": "lockstep", "on_finish": "shutdown"}, **options)
+
+
+@pytest.mark.parametrize("executor", ["events", "single"])
+def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: Path, executor: str) -> None:
+    summary = lockstep(scenario, tmp_path / "a", executor=executor)
+    assert summary["scenario_finished"] and summary["ticks"] == 400
+    assert summary["messages_dropped"] == 0 and sum(summary["commands_rejected"].values()) == 0
+    counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "a", digest=False)["topics"]}
+    for topic in ("/vehicle/state", "/odom", "/imu", "/wheels"):
+        assert counts[topic] == 401, topic
+    assert counts["/control/command"] == 400
+
+    # The same drive without ROS: the last bit agrees.
+    drive = load_scenario(scenario)
+    simulator = Simulator(load_vehicle("hmmwv"))
+    simulator.reset(vx=drive.initial.speed)
+    expected = []
+    for tick in range(401):
+        expected.append([simulator.outputs[simulator.output_index[n]] for n in ("x", "y", "vx", "yaw_rate")])
+        u = drive.profile.sample(1e-9 * (tick * 10_000_000))[0]
+        simulator.advance(u, u, 10)
+    recorded = read_series(tmp_path / "a", "vehicle/state", ["x", "y", "vx", "yaw_rate"])
+    np.testing.assert_array_equal(recorded.values, expected)
+
+
+def test_lockstep_repeats_to_the_bit(scenario: str, tmp_path: Path) -> None:
+    series = []
+    for name in ("a", "b"):
+        lockstep(scenario, tmp_path / name)
+        series.append(read_series(tmp_path / name, "vehicle/state", FIELDS))
+    assert np.array_equal(series[0].time, series[1].time)
+    assert np.array_equal(series[0].values, series[1].values)
+
+
+def test_free_running_stack_ends_after_its_duration(tmp_path: Path) -> None:
+    summary = run_stack("simulator", speed=20, duration=1.5, record=tmp_path / "bag")
+    assert summary["reason"] == "simulated 1.5 s" and summary["simulated_seconds"] == 1.5
+    counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "bag", digest=False)["topics"]}
+    assert counts["/vehicle/state"] == 151
+
+
+def test_a_bag_that_exists_is_refused(scenario: str, tmp_path: Path) -> None:
+    (tmp_path / "bag").mkdir()
+    with pytest.raises(InputError, match="exists already"):
+        lockstep(scenario, tmp_path / "bag")
+
+
+# ---- the command line, as a process ------------------------------------------------------------------------------------
+
+
+def lfdm(*arguments: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, text=True, cwd=share_directory(),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 60.0
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()[1]
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: bool) -> None:
+    bag = tmp_path / "bag"
+    arguments = ["up", "config/stacks/simulator.yaml", "--speed", "0", "--record", str(bag), "--set", f"scenario={scenario}",
+                 "--set", "vehicle_simulator.stepping=lockstep", "--set", "input_player.on_finish=shutdown"]
+    process = lfdm(*arguments, *(["--processes"] if processes else []))
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    counts = {t["topic"]: t["count"] for t in bag_info(bag, digest=False)["topics"]}
+    assert counts["/vehicle/state"] == 401 and counts["/control/command"] == 400
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_up_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    bag = tmp_path / "bag"
+    process = lfdm("up", "simulator", "--record", str(bag))
+    wait_for(lambda: list(bag.glob("*.mcap")) and list(bag.glob("*.mcap"))[0].stat().st_size > 20_000, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == status, errors
+    assert "Traceback" not in errors
+    info = bag_info(bag, digest=False)
+    assert info["closed"]
+    assert {t["topic"]: t["count"] for t in info["topics"]}["/vehicle/state"] > 10
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["up", "nope.yaml"], "nope.yaml"),
+    (["up", "simulator", "--set", "ghost.speed_factor=1"], "ghost"),
+    (["up", "simulator", "--set", "vehicle=nope"], "nope"),
+    (["up", "simulator", "--speed", "-1"], "--speed"),
+    (["up", "simulator", "--duration", "0"], "--duration"),
+])
+def test_up_names_what_is_wrong(arguments: list[str], words: str) -> None:
+    process = lfdm(*arguments)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2 and "Traceback" not in errors
+    assert words in errors.strip().splitlines()[-1]
+
+
+def test_bag_record_hears_another_process(tmp_path: Path) -> None:
+    bag = tmp_path / "bag"
+    recorder = lfdm("bag", "record", "--out", str(bag), "--topics", "/odom")
+    simulator = lfdm("up", "simulator")
+    try:
+        wait_for(lambda: list(bag.glob("*.mcap")) and list(bag.glob("*.mcap"))[0].stat().st_size > 30_000, recorder)
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(30) == 130
+    finally:
+        for process in (recorder, simulator):
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+    assert [t["topic"] for t in bag_info(bag, digest=False)["topics"]] == ["/odom"]

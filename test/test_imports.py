@@ -1,0 +1,61 @@
+"""Who may import whom: pyproject.toml has the contracts, import-linter reads them."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "lfdm_ros"
+GENERATED = {"lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action"}
+
+
+def imports(path: Path) -> set[str]:
+    """The dotted names that a module imports, at its top or inside functions."""
+    package = path.relative_to(ROOT).parent.parts
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[:len(package) - node.level + 1], *filter(None, [node.module])]) if node.level else node.module
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_contracts_hold(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("importlinter", reason="import-linter is not installed")
+    from importlinter.cli import lint_imports
+
+    monkeypatch.chdir(ROOT)
+    status = lint_imports(config_filename="pyproject.toml", no_cache=True)
+    assert status == 0, capsys.readouterr().out
+
+
+def test_only_nodes_import_the_generated_messages() -> None:
+    """import-linter does not see them: they are not in the source tree."""
+    offenders = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE / "nodes"
+        for name in imports(path) if any(name == g or name.startswith(g + ".") for g in GENERATED)]
+    assert not offenders
+
+
+def test_models_import_the_standard_library_only() -> None:
+    outside = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (PACKAGE / "models").rglob("*.py") for name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith(("lfdm_ros.models", "lfdm_ros.errors"))}
+    assert not outside
+
+
+def test_nodes_are_imported_by_the_command_line_inside_functions_only() -> None:
+    """`lfdm simulate` and `lfdm calibrate` work where there is no rclpy."""
+    for path in (PACKAGE / "cli").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                text = ast.unparse(node)
+                assert "lfdm_ros.nodes" not in text, f"{path.name}: {text}"

@@ -1,0 +1,108 @@
+"""The interfaces: every field tells its unit, every type survives serialisation and resembles what the design lists."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from lfdm_ros.resources import share_directory
+from lfdm_ros.units import to_si
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted([*ROOT.glob("msg/*.msg"), *ROOT.glob("srv/*.srv"), *ROOT.glob("action/*.action")])
+NUMBERS = r"(?:float|u?int)\d+(?:\[\d*\])?"
+FIELD = re.compile(r"^(?P<type>[A-Za-z][\w/]*(?:\[\d*\])?)\s+(?P<name>[a-z]\w*)\s*(?:#\s*(?P<comment>.*))?$")
+
+
+def fields(path: Path) -> list[re.Match]:
+    """The field declarations of a file; constants and comments are left out, a line that is none of them fails."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.strip() or line.startswith("#") or line == "---" or re.match(r"^\w+ [A-Z_]+=", line):
+            continue
+        match = FIELD.match(line)
+        assert match, f"{path.name}: cannot read '{line}'"
+        found.append(match)
+    return found
+
+
+def message_classes() -> list:
+    import lfdm_ros.action
+    import lfdm_ros.msg
+    import lfdm_ros.srv
+
+    classes = [getattr(lfdm_ros.msg, path.stem) for path in FILES if path.suffix == ".msg"]
+    for path in FILES:
+        if path.suffix == ".srv":
+            service = getattr(lfdm_ros.srv, path.stem)
+            classes += [service.Request, service.Response]
+        elif path.suffix == ".action":
+            action = getattr(lfdm_ros.action, path.stem)
+            classes += [action.Goal, action.Result, action.Feedback]
+    return classes
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_field_has_a_comment_and_every_number_a_unit(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# "), f"{path.name} does not say what it is"
+    for field in fields(path):
+        where = f"{path.name}: {field['name']}"
+        assert field["comment"], f"{where} has no comment"
+        if re.fullmatch(NUMBERS, field["type"]):
+            unit = re.match(r"\[([^\]]+)\] \S", field["comment"])
+            assert unit, f"{where} has no [unit]"
+            if unit[1] != "see units":
+                to_si(1.0, unit[1], unit[1], where)  # raises for a unit that pint does not know
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_units_are_si(path: Path) -> None:
+    for field in fields(path):
+        unit = re.match(r"\[([^\]]+)\]", field["comment"] or "")
+        if unit and unit[1] != "see units":
+            assert set(re.findall(r"[A-Za-z]+", unit[1])) <= {"m", "s", "rad", "N"}, f"{path.name}: {field['name']}"
+
+
+def test_serialisation_keeps_every_type() -> None:
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import deserialize_message, serialize_message
+
+    for cls in message_classes():
+        filled = cls()
+        for name, kind in cls.get_fields_and_field_types().items():
+            if kind in ("double", "float"):
+                setattr(filled, name, 0.1)
+            elif kind.startswith(("uint", "int")):
+                setattr(filled, name, 3)
+            elif kind == "string":
+                setattr(filled, name, "text")
+            elif kind == "sequence<double>":
+                setattr(filled, name, [1.5, -2.5])
+            elif kind == "sequence<string>":
+                setattr(filled, name, ["a", "b"])
+        assert deserialize_message(serialize_message(filled), cls) == filled
+        assert filled != cls()
+
+
+def test_not_measured_travels_as_nan() -> None:
+    pytest.importorskip("rclpy")
+    from lfdm_ros.msg import VehicleState
+    from rclpy.serialization import deserialize_message, serialize_message
+
+    received = deserialize_message(serialize_message(VehicleState(vy=math.nan, tyre_force_z=[math.nan] * 4)), VehicleState)
+    assert math.isnan(received.vy) and all(math.isnan(force) for force in received.tyre_force_z)
+
+
+def test_wheel_arrays_hold_four() -> None:
+    pytest.importorskip("rclpy")
+    from lfdm_ros.msg import VehicleState
+
+    kinds = VehicleState.get_fields_and_field_types()
+    assert {kinds[name] for name in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z")} == {"double[4]"}
+
+
+def test_definitions_are_installed_with_the_package() -> None:
+    """bags/ registers the definitions from there, with no ROS."""
+    assert sorted(path.name for path in (share_directory() / "msg").glob("*.msg")) == [
+        path.name for path in FILES if path.suffix == ".msg"]
