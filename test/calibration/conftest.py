@@ -99,3 +99,10 @@ def recipe_file(tmp_path: Path) -> Path:
     path = tmp_path / "small.yaml"
     path.write_text(RECIPE)
     return path
+
+
+@pytest.fixture
+def truth() -> dict[str, float]:
+    """The parameters of the vehicle that was recorded, as far as the recipe asks for them."""
+    return {"longitudinal_stiffness": TRUTH["longitudinal_stiffness_front"],
+            **{name: value for name, value in TRUTH.items() if name.startswith("cornering")}}

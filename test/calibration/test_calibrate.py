@@ -1,0 +1,224 @@
+"""The whole job on a small problem: files, reproducibility, interruption, prediction, and the commands."""
+
+import json
+import re
+
+import arviz as az
+import numpy as np
+import pytest
+
+from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
+from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.vehicles import load_vehicle
+
+
+@pytest.fixture(scope="module")
+def result(bags, tmp_path_factory, request):
+    """A calibration of the small problem: directory and summary."""
+    folder = tmp_path_factory.mktemp("small")
+    from_conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
+    (folder / "small.yaml").write_text(from_conftest.RECIPE)
+    summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=300, chains=4)
+    return folder / "out", summary
+
+
+def test_finds_the_parameters_that_drove(result, truth):
+    _, summary = result
+    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
+    for name, value in truth.items():
+        assert abs(rows[name]["mean"] - value) < 4.0 * rows[name]["sd"], name
+        assert rows[name]["sd"] < 0.1 * value, name
+    assert rows["sigma/vy"]["mean"] == pytest.approx(0.02, rel=0.2)
+    assert rows["initial/vx"]["mean"] == pytest.approx(15.0, abs=0.3)
+
+
+def test_summary_has_what_the_contract_names(result, bags):
+    directory, _ = result
+    summary = json.loads((directory / "summary.json").read_text(), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    assert {"model", "vehicle", "seed", "recordings", "stages", "rmse", "coverage_90", "warnings"} <= set(summary)
+    assert (summary["model"], summary["vehicle"], summary["seed"]) == ("eight_dof", "hmmwv", 3)
+    assert [r["path"] for r in summary["recordings"]] == [str(bags["speed_up"]), str(bags["turn"])]
+    assert all(re.fullmatch("[0-9a-f]{64}", r["sha256"]) for r in summary["recordings"])
+    for stage in summary["stages"]:
+        assert {"name", "sampler", "seconds", "parameters"} <= set(stage)
+        assert stage["sampler"] == "smc"
+        for row in stage["parameters"].values():
+            assert {"mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail"} <= set(row)
+            assert row["hdi_3%"] < row["mean"] < row["hdi_97%"]
+            assert row["r_hat"] < 1.05
+    assert set(summary["rmse"]) == {"vx", "omega_fl", "vy", "yaw_rate"}
+    for row in summary["rmse"].values():
+        assert row["posterior"] < row["prior"]
+    assert all(0.8 < covered <= 1.0 for covered in summary["coverage_90"].values())
+    # vx is measured with 0.05 m/s of noise, vy with 0.02 m/s.
+    assert summary["rmse"]["vx"]["posterior"] == pytest.approx(0.05, rel=0.15)
+    assert summary["rmse"]["vy"]["posterior"] == pytest.approx(0.02, rel=0.15)
+
+
+def test_arviz_opens_the_posterior(result):
+    directory, summary = result
+    data = az.from_netcdf(str(directory / "posterior.nc"))
+    assert {"posterior", "prior", "prior_predictive", "posterior_predictive", "observed_data", "log_likelihood", "sample_stats"} <= set(data.groups())
+    assert data.posterior["longitudinal_stiffness"].shape == (4, 300)
+    assert data.posterior["lateral.sigma.vy"].shape == (4, 300)
+    row = summary["stages"][1]["parameters"]["cornering_stiffness_rear"]
+    table = az.summary(data, var_names=["cornering_stiffness_rear"], hdi_prob=0.94, round_to="none")
+    assert float(table["mean"].iloc[0]) == pytest.approx(row["mean"])
+    assert float(table["r_hat"].iloc[0]) == pytest.approx(row["r_hat"])
+    assert data.posterior_predictive["lateral.vy"].dims == ("chain", "draw", "lateral.time")
+    assert data.observed_data["lateral.vy"].sizes == {"lateral.time": 200}
+    assert data.posterior.attrs["seed"] == 3
+    assert "longitudinal_stiffness" in data.posterior.attrs["recipe"]
+    assert json.loads(data.posterior.attrs["recordings"]) == {r["name"]: r["sha256"] for r in summary["recordings"]}
+
+
+def test_vehicle_has_the_means_and_what_was_held(result):
+    directory, summary = result
+    vehicle = load_vehicle(directory / "vehicle.yaml")
+    mean = summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"]
+    assert vehicle.parameters["longitudinal_stiffness_front"] == pytest.approx(mean)
+    assert vehicle.parameters["longitudinal_stiffness_rear"] == pytest.approx(mean)
+    assert vehicle.parameters["rolling_resistance"] == pytest.approx(0.0131)
+    assert "stage longitudinal" in vehicle.sources["longitudinal_stiffness_front"]
+    assert summary["stages"][0]["passed_on"]["longitudinal_stiffness_rear"] == pytest.approx(mean)
+
+
+def test_report_stands_alone(result):
+    page = (result[0] / "report.html").read_text()
+    assert "a note for the reader" in page
+    assert page.count("data:image/png;base64,") >= 12
+    assert "http" not in page
+    assert "cornering_stiffness_front" in page
+
+
+def test_posterior_summary_for_the_message(result):
+    directory, summary = result
+    message = load_posterior_summary(directory, thinned=50)
+    assert message["parameter_names"] == ["longitudinal_stiffness", "cornering_stiffness_front", "cornering_stiffness_rear"]
+    assert message["units"] == ["N", "N/rad", "N/rad"]
+    assert message["thinned_draws"].shape == (50, 3)
+    assert message["draws"] == 1200
+    assert message["means"][0] == summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"]
+    assert message["thinned_draws"][:, 0].mean() == pytest.approx(message["means"][0], abs=message["standard_deviations"][0])
+    assert message["recordings"] == ["speed_up", "turn"]
+    assert message["seed"] == 3
+
+
+def test_same_seed_same_draws(recipe_file, bags, tmp_path):
+    recipe = load_recipe(recipe_file)
+    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+        calibrate(recipe, list(bags.values()), tmp_path / name, draws=30, chains=2, seed=seed)
+    a, b, c = (az.from_netcdf(str(tmp_path / name / "posterior.nc")) for name in "abc")
+    for group in ("posterior", "prior", "posterior_predictive"):
+        for name, values in a[group].data_vars.items():
+            assert np.array_equal(values, b[group][name]), (group, name)
+    assert not np.array_equal(a.posterior["cornering_stiffness_rear"], c.posterior["cornering_stiffness_rear"])
+
+
+def test_interruption_keeps_finished_stages(recipe_file, bags, tmp_path):
+    def stop(state):
+        if state.stage == "lateral" and state.temperature > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2, progress=stop)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["interrupted"] is True
+    assert [stage["name"] for stage in summary["stages"]] == ["longitudinal"]
+    assert summary["warnings"][0] == "interrupted: without stage lateral"
+    assert load_vehicle(tmp_path / "out" / "vehicle.yaml").parameters["longitudinal_stiffness_front"] == pytest.approx(
+        summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"])
+    assert "cornering_stiffness_front" not in az.from_netcdf(str(tmp_path / "out" / "posterior.nc")).posterior
+
+
+def test_interruption_before_anything_is_finished_leaves_nothing(recipe_file, bags, tmp_path):
+    def stop(state):
+        if state.temperature > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2, progress=stop)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_command_reports_progress_as_json(recipe_file, bags, tmp_path, capsys):
+    arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2", "--progress-json"]
+    for bag in bags.values():
+        arguments += ["--bag", str(bag)]
+    assert main(arguments) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all(set(line) == {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message"} for line in lines)
+    assert [line["stage"] for line in lines if line["progress"] == 1.0] == ["longitudinal", "lateral"]
+    assert lines[-1]["stage_index"] == 1
+    assert lines[-1]["stage_count"] == 2
+
+
+def test_command_ends_with_130_when_interrupted(recipe_file, bags, tmp_path, monkeypatch, capsys):
+    from lfdm_ros.cli.calibrate import HumanLine
+
+    def stop(self, state):
+        if state.stage == "lateral":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(HumanLine, "__call__", stop)
+    arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2"]
+    assert main([*arguments, *(part for bag in bags.values() for part in ("--bag", str(bag)))]) == 130
+    assert (tmp_path / "out" / "posterior.nc").is_file()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--draws", "3"], "--draws 3: at least 10"),
+    (["--out", "{tmp}/small.yaml"], "cannot write to"),
+    ([], "needs recording 'turn', but the bags hold: speed_up; add --bag"),
+])
+def test_command_refuses_bad_input(recipe_file, bags, tmp_path, capsys, arguments, message):
+    given = ["calibrate", str(recipe_file), "--bag", str(bags["speed_up"]), "--out", str(tmp_path / "out")]
+    assert main([*given, *(a.format(tmp=tmp_path) for a in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_prediction_with_a_posterior(result, bags, tmp_path):
+    summary = predict(bags["turn"], tmp_path / "prediction", posterior=result[0], window=(0.5, 2.5))
+    assert set(summary["rmse"]) == {"vx", "vy", "yaw_rate", "omega_fl"}
+    assert summary["rmse"]["vy"]["posterior"] == pytest.approx(0.02, rel=0.2)
+    assert 0.8 < summary["coverage_90"]["vy"] <= 1.0
+    assert summary["noise_from"] == {"vx": "longitudinal", "omega_fl": "longitudinal", "vy": "lateral", "yaw_rate": "lateral"}
+    stored = json.loads((tmp_path / "prediction" / "summary.json").read_text())
+    assert stored["rmse"]["vy"] == summary["rmse"]["vy"]
+    assert (tmp_path / "prediction" / "report.html").read_text().count("data:image/png") == 2
+
+
+def test_prediction_with_a_vehicle_that_is_wrong_is_worse(result, bags, tmp_path, capsys):
+    good = predict(bags["turn"], tmp_path / "good", vehicle=result[0] / "vehicle.yaml", window=(0.5, 2.5))
+    soft = load_vehicle(result[0] / "vehicle.yaml").replace(cornering_stiffness_front=20e3)
+    bad = predict(bags["turn"], tmp_path / "bad", vehicle=soft, window=(0.5, 2.5))
+    assert bad["rmse"]["yaw_rate"]["posterior"] > 3 * good["rmse"]["yaw_rate"]["posterior"]
+    assert good["coverage_90"]["vy"] is None  # a vehicle says nothing about noise
+    assert main(["predict", "--vehicle", str(result[0] / "vehicle.yaml"), "--bag", str(bags["turn"]), "--window", "0.5:2.5", "--out",
+                 str(tmp_path / "again")]) == 0
+    assert "yaw_rate" in capsys.readouterr().out
+
+
+def test_prediction_refuses_bad_input(result, bags, tmp_path):
+    with pytest.raises(InputError, match="holds nothing in window"):
+        predict(bags["turn"], tmp_path / "out", posterior=result[0], window=(50.0, 60.0))
+    with pytest.raises(InputError, match=r"holds no summary\.json"):
+        predict(bags["turn"], tmp_path / "out", posterior=tmp_path)
+    assert main(["predict", "--vehicle", "hmmwv", "--bag", str(bags["turn"]), "--window", "3:1", "--out", str(tmp_path / "out")]) == 2
+
+
+def test_warnings_say_what_is_wrong(recipe_file, bags, tmp_path):
+    # The noise cannot be as small as its prior says, rolling resistance does nothing in two seconds of a turn.
+    text = recipe_file.read_text()
+    start = text.index("  - name: lateral")
+    text = text[:start] + text[start:].replace("cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}",
+                                               "rolling_resistance: {prior: uniform, lower: 13.0, upper: 13.2, unit: mm}")
+    recipe_file.write_text(text.replace("vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}",
+                                        "vy: {topic: measured/state, noise: {prior: uniform, lower: 1, upper: 10, unit: mm/s}}"))
+    summary = calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=200, chains=2)
+    text = "\n".join(summary["warnings"])
+    assert "rolling_resistance is not identified" in text
+    assert "the posterior of sigma/vy lies at a bound of its prior" in text

@@ -1,0 +1,111 @@
+"""Windows of recordings as arrays: grid, missing samples, held inputs, measured steering, and what cannot be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import BagWriter
+from lfdm_ros.calibration.dataset import find_recordings, load_window, pick_recording
+from lfdm_ros.calibration.recipe import Inputs, SteeringSource
+from lfdm_ros.errors import InputError
+from lfdm_ros.vehicles import load_vehicle
+
+VEHICLE = load_vehicle("hmmwv")
+STATE = "vehicle/state"
+
+
+def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands: np.ndarray, command_times: np.ndarray | None = None) -> Path:
+    """A bag of vehicle/state with some fields (the others NaN) and control/command (n, 3: steering, throttle, brake)."""
+    def header(t: float) -> dict:
+        stamp = round(t * 1e9)
+        return {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": ""}
+
+    names = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
+             "engine_speed")
+    wheels = {key: np.full(4, np.nan) for key in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z")}
+    with BagWriter(path, storage="mcap") as bag:
+        for k, t in enumerate(times):
+            values = {name: float(states[name][k]) if name in states else np.nan for name in names}
+            bag.write(STATE, "lfdm_ros/msg/VehicleState", round(t * 1e9),
+                      {"header": header(t), "child_frame_id": "", **values, **wheels, "gear": 0})
+        for u, t in zip(commands, times if command_times is None else command_times):
+            bag.write("control/command", "lfdm_ros/msg/DriverCommand", round(t * 1e9),
+                      {"header": header(t), "steering": u[0], "throttle": u[1], "brake": u[2]})
+    return path
+
+
+def load(path: Path, start: float = 0.0, end: float = 10.0, channels: tuple[str, ...] = ("vx",), inputs: Inputs = Inputs(), step: float = 0.005):  # noqa: B008
+    recording = next(iter(find_recordings([path]).values()))
+    return load_window(recording, start, end, model="eight_dof", vehicle=VEHICLE, step=step, state_topic=STATE, inputs=inputs,
+                       channels={name: (STATE, name) for name in channels})
+
+
+def test_window_has_its_start_but_not_its_end(tmp_path):
+    t = 0.01 * np.arange(200)
+    data = load(write(tmp_path / "a", t, {"vx": 5 + t, "vy": -t}, np.zeros((200, 3))), 0.5, 1.0, ("vy", "vx"))
+    np.testing.assert_allclose(data.times, 0.5 + 0.01 * np.arange(50))
+    np.testing.assert_allclose(data.observed[:, 1], 5 + data.times)
+    np.testing.assert_allclose(data.observed[:, 0], -data.times)
+    assert data.initial == {"vx": pytest.approx(5.5), "vy": pytest.approx(-0.5)}
+    assert data.channels == ("vy", "vx")
+
+
+def test_what_was_not_measured_stays_out(tmp_path):
+    t = 0.01 * np.arange(100)
+    vy = np.where(np.arange(100) % 3 == 0, t, np.nan)
+    data = load(write(tmp_path / "a", t, {"vx": t, "vy": vy}, np.zeros((100, 3))), channels=("vx", "vy"))
+    np.testing.assert_array_equal(np.isfinite(data.observed[:, 1]), np.arange(100) % 3 == 0)
+    np.testing.assert_allclose(data.observed[::3, 1], t[::3])
+
+
+def test_a_recording_with_jitter_gets_the_grid_of_the_step(tmp_path):
+    rng = np.random.default_rng(0)
+    t = 0.02 * np.arange(100) + np.r_[0.0, rng.uniform(-0.004, 0.004, 99)]
+    data = load(write(tmp_path / "a", t, {"vx": t}, np.zeros((100, 3))), step=0.005)
+    assert np.diff(data.times) == pytest.approx(0.005)
+    rows = np.flatnonzero(np.isfinite(data.observed[:, 0]))
+    assert len(rows) == 100
+    assert np.abs(data.observed[rows, 0] - data.times[rows]).max() <= 0.0025 + 1e-9
+
+
+def test_commands_are_held_as_a_topic_holds_them(tmp_path):
+    t = 0.01 * np.arange(100)
+    commands = np.column_stack([0.1 * np.arange(10), np.zeros((10, 2))])
+    data = load(write(tmp_path / "a", t, {"vx": t}, commands, command_times=0.1 * np.arange(10)))
+    assert data.hold
+    np.testing.assert_allclose(data.inputs[:, 0], 0.1 * np.floor(data.times / 0.1 + 1e-6))
+
+
+def test_steering_can_come_from_a_measured_angle(tmp_path):
+    t = 0.01 * np.arange(100)
+    path = write(tmp_path / "a", t, {"vx": t, "road_wheel_angle": 0.3 * t}, np.column_stack([np.zeros(100), t / 2, 0 * t]))
+    data = load(path, inputs=Inputs(steering=SteeringSource(STATE, "road_wheel_angle", 1.0, "max_road_wheel_angle")))
+    np.testing.assert_allclose(data.inputs[:, 0], 0.3 * data.times / VEHICLE.parameters["max_road_wheel_angle"])
+    np.testing.assert_allclose(data.inputs[:, 1], data.times / 2)
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    t = 0.01 * np.arange(100)
+    path = write(tmp_path / "a", t, {"vx": t}, np.zeros((100, 3)))
+    with pytest.raises(InputError, match=r"vehicle/state\.vy has no finite sample"):
+        load(path, channels=("vy",))
+    with pytest.raises(InputError, match=r"no finite sample in window \[5, 6\) s; it covers \[0.000, 0.990\] s"):
+        load(path, 5.0, 6.0)
+    short = write(tmp_path / "short", t, {"vx": t}, np.zeros((50, 3)), command_times=t[:50])
+    with pytest.raises(InputError, match=r"control/command\.steering covers \[0.000, 0.490\] s"):
+        load(short)
+    wild = write(tmp_path / "wild", t, {"vx": t}, np.column_stack([0 * t, 3 * t, 0 * t]))
+    with pytest.raises(InputError, match="throttle reaches"):
+        load(wild)
+
+
+def test_recordings_by_name(tmp_path):
+    t = 0.01 * np.arange(10)
+    path = write(tmp_path / "a", t, {"vx": t}, np.zeros((10, 3)))
+    recordings = find_recordings([path])
+    assert len(recordings["a"].sha256) == 64
+    with pytest.raises(InputError, match="needs recording 'b', but the bags hold: a"):
+        pick_recording(recordings, "b", "recipe.yaml")
+    with pytest.raises(InputError, match="is also in"):
+        find_recordings([path, path])

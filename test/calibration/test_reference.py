@@ -1,0 +1,50 @@
+"""The HMMWV of paper 000 against an independent implementation and sampler (least squares with Laplace widths on the same data)."""
+
+import pytest
+
+from lfdm_ros.bags import import_recording
+from lfdm_ros.calibration import calibrate, load_recipe
+from lfdm_ros.resources import find_config
+
+# mean, sd: b_phi is the total; the last stage holds 0.0175 m in the others.
+REFERENCE = {
+    "longitudinal_stiffness_front": (10266, 92), "longitudinal_stiffness_rear": (10006, 96), "cornering_stiffness_front": (43314, 270),
+    "cornering_stiffness_rear": (52114, 210), "roll_stiffness_front": (34634, 430), "roll_stiffness_rear": (27408, 400),
+    "roll_damping": (7346, 300), "rolling_resistance": (0.01309, 0.00008)}
+# Mean RMSE against the noisy arrays; the noise itself is nearly all of it.
+LARGEST_RMSE = {"vx": 0.205, "omega_fl": 0.86, "omega_rl": 0.90, "vy": 0.038, "roll": 0.0034, "roll_rate": 0.0028, "yaw_rate": 0.0148,
+                "rolling_resistance/vx": 0.0885}
+
+
+@pytest.fixture(scope="module")
+def paper(reference_data, tmp_path_factory):
+    """The three stages of the paper with a quarter of the particles."""
+    folder = tmp_path_factory.mktemp("hmmwv")
+    source = reference_data / "sbel_hmmwv_bayes_calibration"
+    if not source.is_dir():
+        pytest.skip(f"no recordings of the HMMWV at {source}")
+    mapping = find_config("recordings", "sbel_hmmwv")
+    bags = []
+    for name in ("acc", "rr_1", "simp_ramp"):
+        bags.append(folder / name)
+        import_recording(source / f"{name}.csv", mapping, bags[-1])
+    return calibrate(load_recipe("hmmwv_paper"), bags, folder / "out", draws=500, chains=4)
+
+
+def test_parameters_of_the_paper_setting(paper):
+    rows = {name: row for stage in paper["stages"] for name, row in stage["parameters"].items()}
+    for name, (mean, sd) in REFERENCE.items():
+        assert rows[name]["mean"] == pytest.approx(mean, rel=0.06 if name == "roll_damping" else 0.02), name
+        assert rows[name]["sd"] == pytest.approx(sd, rel=0.25), name
+    assert max(row["r_hat"] for stage in paper["stages"] for row in stage["parameters"].values()) < 1.01
+
+
+def test_responses_of_the_paper_setting(paper):
+    assert set(paper["rmse"]) == set(LARGEST_RMSE)
+    for channel, limit in LARGEST_RMSE.items():
+        assert paper["rmse"][channel]["posterior"] <= limit, channel
+        assert paper["rmse"][channel]["prior"] > 1.5 * limit, channel
+
+
+def test_what_the_model_misses_is_said(paper):
+    assert any("residuals of roll_rate are not white" in warning for warning in paper["warnings"])
