@@ -22,7 +22,8 @@ VARIED = ("cornering_stiffness_front", "cornering_stiffness_rear", "sprung_mass"
 def nanoseconds(model: str) -> float:
     vehicle = load_vehicle("hmmwv")
     times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
-    batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=PROFILE.sample(times), parameters=VARIED, channels=["vx"])
+    batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=PROFILE.sample(times),
+                         parameters=VARIED, channels=["vx"])
     theta = np.array([vehicle.parameters[n] for n in VARIED]) * np.random.default_rng(1).uniform(0.8, 1.2, (VEHICLES, len(VARIED)))
     x0, observed = initial_state(model, vehicle, vx=15.0), np.full((len(times), 1), np.nan)
     batch.squared_errors(theta[:16], x0, observed)

@@ -143,7 +143,8 @@ def load_mapping(path: str | Path) -> MappingFile:
         InputError: naming the file and the key.
     """
     path = Path(path)
-    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), ("description", "time_origin", "between_rows", "constants"))
+    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"),
+                                ("description", "time_origin", "between_rows", "constants"))
     origin = content.get("time_origin", "keep")
     if origin not in ("keep", "zero"):
         raise InputError(f"{path}: time_origin is '{origin}'; write keep (the file's own time) or zero (from its first row)")
@@ -157,7 +158,8 @@ def load_mapping(path: str | Path) -> MappingFile:
         if not isinstance(items.get("by_recording", {}), Mapping):
             raise InputError(f"{path}: sources.{name}.by_recording must map recordings to keys")
     mapping = MappingFile(
-        path=path, time_origin=origin, between_rows=between, constants=_constants(content.get("constants") or {}, path), source_items=sources,
+        path=path, time_origin=origin, between_rows=between, constants=_constants(content.get("constants") or {}, path),
+        source_items=sources,
         topics=tuple(_topic(name, items, f"{path}: topics.{name}", tuple(sources)) for name, items in topics.items()))
     for name, items in sources.items():
         for recording in ("", *map(str, items.get("by_recording") or {})):

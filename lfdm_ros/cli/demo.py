@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     result = args.out / "calibration"
     show = show_progress()
     try:
-        outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed, progress=show)
+        outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed,
+                            progress=show)
     finally:
         show.close()
     _say(f"4/4  predicting {TEST_SCENARIO}, which was not fitted")
