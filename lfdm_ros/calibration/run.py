@@ -16,6 +16,7 @@ from lfdm_ros.calibration.recipe import Recipe
 from lfdm_ros.calibration.smc import SmcProgress
 from lfdm_ros.calibration.stage import StageResult, run_stage
 from lfdm_ros.errors import InputError
+from lfdm_ros.vehicles import save_vehicle
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
 
 def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any]) -> None:
     try:
-        finished[-1].after.save(directory / "vehicle.yaml")
+        save_vehicle(finished[-1].after, directory / "vehicle.yaml")
         summary.write_json(directory / "summary.json", outcome)
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
         (directory / "report.html").write_text(report.calibration_report(recipe, finished, outcome), encoding="utf-8")

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration.recipe import load_recipe
     from lfdm_ros.cli.calibrate import show_progress
+    from lfdm_ros.vehicles import save_vehicle
 
     began = time.perf_counter()
     if args.seed < 0:
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     _say(f"1/4  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"
-    hidden.save(hidden_file)
+    save_vehicle(hidden, hidden_file)
 
     _say("2/4  driving on the ROS graph in lockstep, recording bags")
     bags = {}
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     _say(f"4/4  predicting {TEST_SCENARIO}, which was not fitted")
     after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
     uncalibrated = args.out / "uncalibrated_vehicle.yaml"
-    recipe.start_vehicle.save(uncalibrated)
+    save_vehicle(recipe.start_vehicle, uncalibrated)
     before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=uncalibrated, model=recipe.model, seed=args.seed)
     print(_table(recipe, truth, outcome))
     print(_errors(before, after))

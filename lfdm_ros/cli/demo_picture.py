@@ -55,8 +55,8 @@ def _parameters(axis: Any, posterior: dict[str, Any], parameters: dict[str, Any]
 
         axis.barh(row, 1.0, height=0.55, color=PRIOR, label="prior" if row == 0 else None)
         interval = [scaled(posterior["hdi_lower"][row]), scaled(posterior["hdi_upper"][row])]
-        axis.plot(interval, [row, row], color=POSTERIOR, lw=7, solid_capstyle="butt", label="posterior, 94 %" if row == 0 else None)
-        axis.plot(scaled(truth[name]), row, "|", color=TRUTH, ms=20, mew=2.5, label="hidden truth" if row == 0 else None)
+        axis.plot(interval, [row, row], color=POSTERIOR, lw=13, solid_capstyle="butt", label="posterior, 94 %" if row == 0 else None)
+        axis.plot(scaled(truth[name]), row - 0.36, "v", color=TRUTH, ms=8, label="hidden truth" if row == 0 else None)
     axis.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     axis.invert_yaxis()
     axis.set_xticks([0, 1], ["prior's lower end", "upper end"])
@@ -76,6 +76,9 @@ def _prediction(axes: Any, bands: dict[str, tuple[np.ndarray, np.ndarray]], bag:
             axis.fill_between(times, low, high, color=colour, alpha=0.6 if name == "prior" else 1.0, lw=0.8, ec=colour,
                               label=f"predicted, {name}", zorder=1 if name == "prior" else 3)
         axis.set_ylabel(label)
+        # Some of the prior's vehicles spin: the axis is for the measured one.
+        low, high = measured.values[:, column].min(), measured.values[:, column].max()
+        axis.set_ylim(low - 0.8 * (high - low), high + 0.8 * (high - low))
     axes[0].set_title("a manoeuvre that was not fitted")
     axes[0].legend(loc="upper right", fontsize=8)
     axes[-1].set_xlabel("time [s]")

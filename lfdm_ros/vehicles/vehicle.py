@@ -6,7 +6,6 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -39,7 +38,7 @@ def check(name: str, value: float, where: str) -> float:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """A vehicle: a name and its parameters, SI, read-only. Make one with `load_vehicle`, change it with `replace`."""
+    """A vehicle: a name and its parameters, SI, read-only. Make one with `load_vehicle`, change it with `replace`, write it with `save_vehicle`."""
 
     name: str
     parameters: Mapping[str, float]
@@ -72,9 +71,3 @@ class Vehicle:
         if missing:
             raise InputError(f"vehicle '{self.name}' lacks {', '.join(missing)}, which model '{model.name}' needs")
         return np.array([self.parameters[f.name] for f in model.parameters])
-
-    def save(self, path: str | Path) -> None:
-        """Writes the vehicle as YAML that `load_vehicle` reads back."""
-        from lfdm_ros.vehicles.yaml_file import dump
-
-        Path(path).write_text(dump(self), encoding="utf-8")

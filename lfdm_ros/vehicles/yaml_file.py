@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -39,8 +40,8 @@ def load_vehicle(name: str | os.PathLike[str]) -> Vehicle:
     return Vehicle(str(document.get("name", path.stem)), parameters, str(document.get("description", "")), sources)
 
 
-def dump(vehicle: Vehicle) -> str:
-    """The vehicle as the text of a vehicle file, in SI."""
+def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
+    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
@@ -53,7 +54,7 @@ def dump(vehicle: Vehicle) -> str:
                 stems = {column: [f"{stem}_{i}" for i in range(TABLE_POINTS)] for column, stem in columns.items()}
                 document[section][key] = {column: entry(points, [vehicle.parameters[n] for n in points])
                                           for column, points in stems.items()}
-    return str(yaml.dump(document, sort_keys=False, width=140, allow_unicode=True))
+    Path(path).write_text(yaml.dump(document, sort_keys=False, width=140, allow_unicode=True), encoding="utf-8")
 
 
 def _read_table(entries: Mapping[str, Any], key: str, columns: Mapping[str, str], where: str,

@@ -5,7 +5,7 @@ import yaml
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Vehicle, load_vehicle, save_vehicle
 from lfdm_ros.vehicles.schema import DECLARED, SECTIONS, TABLE_POINTS, TABLES
 
 
@@ -46,7 +46,7 @@ def test_units_are_converted(tmp_path, document):
 
 def test_round_trip(tmp_path):
     vehicle = load_vehicle("hmmwv").replace(cornering_stiffness_front=43210.5, source="posterior mean")
-    vehicle.save(tmp_path / "v.yaml")
+    save_vehicle(vehicle, tmp_path / "v.yaml")
     again = load_vehicle(tmp_path / "v.yaml")
     assert dict(again.parameters) == dict(vehicle.parameters)
     assert again.sources["cornering_stiffness_front"] == "posterior mean" and again.sources["sprung_mass"] == "000 Table 2"
