@@ -6,7 +6,11 @@ whoever passes a posterior on. PyMC and ArviZ are imported when a calibration is
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
+
+# Once a day ArviZ announces its next major version on standard error; the lock file decides about that.
+warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing a major refactor", category=FutureWarning)
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.recipe import Recipe, load_recipe

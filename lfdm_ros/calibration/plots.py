@@ -155,8 +155,8 @@ def highest_density_interval(values: np.ndarray, probability: float = 0.94) -> t
 
 
 def _against_data(axis: Any, times: np.ndarray, observed: np.ndarray, runs: np.ndarray, colour: str) -> None:
-    axis.plot(times, runs.T, color=colour, lw=0.7, alpha=0.25, zorder=1)
-    axis.plot(times, observed, ".", color=DATA, ms=1.6, zorder=2)
+    axis.plot(times, runs.T, color=colour, lw=0.7, alpha=0.25, zorder=2)
+    axis.plot(times, observed, ".", color=DATA, ms=1.6, zorder=1)
 
 
 def _grid(count: int, columns: int, height: float) -> tuple[Figure, list[Any]]:

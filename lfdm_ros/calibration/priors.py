@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy import stats
 
 from lfdm_ros.documents import number
@@ -63,12 +64,13 @@ class Prior:
         """
         import pymc as pm
 
-        v = self.values
+        # PyTensor takes a Python float for a float32 where that holds it exactly, and then its logarithm is good to 7 digits only.
+        v = {key: np.float64(value) for key, value in self.numbers}
         make: dict[str, Callable[[], Any]] = {
             "uniform": lambda: pm.Uniform(name, lower=v["lower"], upper=v["upper"], default_transform=None),
             "half_normal": lambda: pm.HalfNormal(name, sigma=v["sigma"]),
             "normal": lambda: pm.Normal(name, mu=v["mean"], sigma=v["sd"]),
-            "log_normal": lambda: pm.LogNormal(name, mu=math.log(v["median"]), sigma=v["log_sd"]),
+            "log_normal": lambda: pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"]),
             "truncated_normal": lambda: pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"),
                                                            default_transform=None),
         }

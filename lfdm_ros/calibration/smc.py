@@ -34,6 +34,8 @@ Chain = Generator[np.ndarray, Evaluation, None]
 class LockstepKernel(SMC_KERNEL):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
+    stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
+
     def __init__(self, *args: Any, density: BatchedDensity | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
                  compile_kwargs: dict[str, Any] | None = None, **kwargs: Any):
         """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""

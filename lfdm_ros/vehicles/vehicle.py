@@ -38,7 +38,7 @@ def check(name: str, value: float, where: str) -> float:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """A vehicle: a name and its parameters, SI, read-only. Make one with `load_vehicle`, change it with `replace`, write it with `save_vehicle`."""
+    """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`."""
 
     name: str
     parameters: Mapping[str, float]

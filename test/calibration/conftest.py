@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.simulation import InputProfile, Simulator, rollout
+from lfdm_ros.simulation import InputProfile, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 TRUTH = {"longitudinal_stiffness_front": 14000.0, "longitudinal_stiffness_rear": 14000.0, "cornering_stiffness_front": 50000.0,
@@ -18,7 +18,7 @@ NOISE = {"vx": 0.05, "vy": 0.02, "yaw_rate": 0.01, "omega_fl": 0.3}
 RECIPE = """
 model: eight_dof
 vehicle: hmmwv
-step: {value: 5, unit: ms}
+step: {value: 2, unit: ms}
 seed: 3
 draws: 100
 chains: 2
@@ -57,12 +57,16 @@ def write_bag(path: Path, name: str, seed: int = 5) -> Path:
     """Records one of MANOEUVRES: vehicle/state exact, measured/state with noise, both at 100 Hz."""
     speed, rows = MANOEUVRES[name]
     time, steering, throttle, brake = np.array(rows).T
-    profile = InputProfile(time, steering, throttle, brake)
-    simulator = Simulator(load_vehicle("hmmwv").replace(**TRUTH), model="eight_dof", dt=0.001)
+    times = 0.01 * np.arange(round(100 * time[-1]) + 1)
+    inputs = InputProfile(time, steering, throttle, brake).sample(times)
+    simulator = Simulator(load_vehicle("hmmwv").replace(**TRUTH), model="eight_dof", dt=0.002)
     simulator.reset(vx=speed)
-    times, outputs = rollout(simulator, profile, float(time[-1]))
     index, rng = simulator.output_index, np.random.default_rng(seed)
-    inputs = profile.sample(times)
+    outputs = []
+    for u in inputs:
+        simulator.advance(u, u, 0)
+        outputs.append(simulator.outputs.copy())
+        simulator.advance(u, u, 5)  # the command on a topic holds until the next one
 
     def state(row: np.ndarray, header: dict, noisy: bool) -> dict:
         def value(channel: str) -> float:

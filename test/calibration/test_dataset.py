@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.calibration.dataset import find_recordings, load_window, pick_recording
+from lfdm_ros.calibration.dataset import Dataset, find_recordings, load_window, pick_recording
 from lfdm_ros.calibration.recipe import Inputs, SteeringSource
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import load_vehicle
@@ -15,7 +15,8 @@ VEHICLE = load_vehicle("hmmwv")
 STATE = "vehicle/state"
 
 
-def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands: np.ndarray, command_times: np.ndarray | None = None) -> Path:
+def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands: np.ndarray,
+          command_times: np.ndarray | None = None) -> Path:
     """A bag of vehicle/state with some fields (the others NaN) and control/command (n, 3: steering, throttle, brake)."""
     def header(t: float) -> dict:
         stamp = round(t * 1e9)
@@ -35,9 +36,10 @@ def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands
     return path
 
 
-def load(path: Path, start: float = 0.0, end: float = 10.0, channels: tuple[str, ...] = ("vx",), inputs: Inputs = Inputs(), step: float = 0.005):  # noqa: B008
+def load(path: Path, start: float = 0.0, end: float = 10.0, channels: tuple[str, ...] = ("vx",), inputs: Inputs | None = None) -> Dataset:
+    """The window on a recording of step 5 ms."""
     recording = next(iter(find_recordings([path]).values()))
-    return load_window(recording, start, end, model="eight_dof", vehicle=VEHICLE, step=step, state_topic=STATE, inputs=inputs,
+    return load_window(recording, start, end, model="eight_dof", vehicle=VEHICLE, step=0.005, state_topic=STATE, inputs=inputs or Inputs(),
                        channels={name: (STATE, name) for name in channels})
 
 
@@ -62,7 +64,7 @@ def test_what_was_not_measured_stays_out(tmp_path):
 def test_a_recording_with_jitter_gets_the_grid_of_the_step(tmp_path):
     rng = np.random.default_rng(0)
     t = 0.02 * np.arange(100) + np.r_[0.0, rng.uniform(-0.004, 0.004, 99)]
-    data = load(write(tmp_path / "a", t, {"vx": t}, np.zeros((100, 3))), step=0.005)
+    data = load(write(tmp_path / "a", t, {"vx": t}, np.zeros((100, 3))))
     assert np.diff(data.times) == pytest.approx(0.005)
     rows = np.flatnonzero(np.isfinite(data.observed[:, 0]))
     assert len(rows) == 100

@@ -27,7 +27,7 @@ def lateral(bags, recipe_file):
 
 
 def test_batched_density_is_that_of_pymc(lateral):
-    likelihood, model = lateral
+    _, model = lateral
     density = BatchedDensity(model)
     particles = density.draw_prior(5, np.random.default_rng(0))
     prior, data = density(particles)
@@ -53,7 +53,7 @@ def test_likelihood_is_the_gaussian_of_eq_3(lateral):
 
 
 def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
-    likelihood, model = lateral
+    _, model = lateral
     density = BatchedDensity(model)
     calls = []
     original = RolloutLikelihood.squared_errors

@@ -73,11 +73,9 @@ def test_posterior_and_evidence_of_a_linear_gaussian_model(gaussian, gaussian_ru
 
 def test_log_likelihood_belongs_to_the_draws(gaussian, gaussian_run):
     density, _, _ = gaussian
-    problem = density.model
-    a, b, sigma = (gaussian_run.draws[n][2, 17] for n in ("a", "b", "sigma.y"))
-    observed = problem["y"].owner and problem.rvs_to_values[problem["y"]].eval()
-    t = np.linspace(0, 1, 60)
-    expected = stats.norm.logpdf(observed, a + b * (1.0 + 0.3 * t), sigma).sum()
+    a, b, sigma = (gaussian_run.draws[name][2, 17] for name in ("a", "b", "sigma.y"))
+    measured = density.model.rvs_to_values[density.model["y"]].eval()
+    expected = stats.norm.logpdf(measured, a + b * (1.0 + 0.3 * np.linspace(0, 1, 60)), sigma).sum()
     assert gaussian_run.log_likelihood[2, 17] == pytest.approx(expected, rel=1e-9)
 
 
@@ -93,8 +91,8 @@ def test_same_seed_same_draws(gaussian, gaussian_run):
 def test_a_sum_that_is_known_and_two_parts_that_are_not():
     # The ridge on which a Gaussian independence proposal is 15 to 25 % too narrow; ka is then uniform where kb fits into its prior.
     problem = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
-    density = BatchedDensity(build_model(problem, {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)},
-                                         {}, {"y": prior("half_normal", sigma=1.0)}))
+    priors = {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)}
+    density = BatchedDensity(build_model(problem, priors, {}, {"y": prior("half_normal", sigma=1.0)}))
     run = smc.sample(density, draws=1000, chains=4, seed=np.random.SeedSequence(4))
     total = run.draws["ka"] + run.draws["kb"]
     low, high = 0.2, problem.observed.mean() - 0.3  # of ka, to the thickness of the ridge
@@ -107,8 +105,8 @@ def test_a_thin_ridge_at_a_bound_of_the_prior():
     # Stretched 1 to 2000 and cut off by a bound: populations in transformed coordinates fall apart here (R-hat 1.7).
     t = np.linspace(0, 1, 200)
     problem = Linear(np.column_stack([1.0 + 1e-3 * t, np.ones(200)]), np.array([1924.0, 4758.0]), 5.0)
-    density = BatchedDensity(build_model(problem, {"a": prior("uniform", lower=1000.0, upper=50000.0), "b": prior("uniform", lower=1000.0, upper=50000.0)},
-                                         {}, {"y": prior("log_normal", median=5.0, log_sd=1.0)}))
+    priors = dict.fromkeys(("a", "b"), prior("uniform", lower=1000.0, upper=50000.0))
+    density = BatchedDensity(build_model(problem, priors, {}, {"y": prior("log_normal", median=5.0, log_sd=1.0)}))
     run = smc.sample(density, draws=500, chains=4, seed=np.random.SeedSequence(4))
     means = run.draws["a"].mean(axis=1)
     assert means.std(ddof=1) < 0.12 * run.draws["a"].std()
@@ -117,7 +115,7 @@ def test_a_thin_ridge_at_a_bound_of_the_prior():
 
 
 def test_pymc_can_drive_the_kernel(gaussian):
-    density, exact, evidence = gaussian
+    density, exact, _ = gaussian
     with density.model:
         run = pm.sample_smc(draws=500, chains=2, cores=1, kernel=smc.LockstepKernel, density=density, random_seed=3, progressbar=False,
                             compute_convergence_checks=False)
