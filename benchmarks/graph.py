@@ -118,7 +118,12 @@ def subscribe(core: int) -> None:
         for topic, msgtype in types.items():
             node.create_subscription(message_class(msgtype), topic, hear, qos.STATE, raw=True)
         runtime.executor.add_node(node)
-        threading.Thread(target=lambda: (sys.stdin.readline(), runtime.stop("end")), daemon=True).start()
+
+        def end() -> None:
+            sys.stdin.readline()
+            runtime.stop("end")
+
+        threading.Thread(target=end, daemon=True).start()
         print("ready", flush=True)
         runtime.spin()
         runtime.executor.remove_node(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
@@ -18,6 +20,8 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.parameters import Parameter, by_name
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+# Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
+_ACKNOWLEDGE = 5.0
 # (level, one line, values by name)
 Diagnosis = tuple[bytes, str, dict[str, Any]]
 
@@ -31,6 +35,8 @@ class Component(LifecycleNode):
 
     NAME: ClassVar[str]
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
+    # Whether at its end the node should still take what has come for it; `settled` then says when it has.
+    takes_all: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         """Creates the node, unconfigured.
@@ -97,6 +103,10 @@ class Component(LifecycleNode):
         """The node's health: level, one line, values."""
         return OK, self.state, {}
 
+    def settled(self) -> bool:
+        """Whether nothing has come in since the last call."""
+        return True
+
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
@@ -122,6 +132,12 @@ class Component(LifecycleNode):
         if self.state in ("active", "inactive"):
             self.cleanup()
         self.state = "finalized"
+
+    def wait_until_heard(self) -> None:
+        """Waits until other processes have what this node sent: a writer that goes takes with it what was not acknowledged."""
+        end = time.monotonic() + _ACKNOWLEDGE
+        for publisher in self.publishers:
+            publisher.wait_for_all_acked(Duration(nanoseconds=max(0, int(1e9 * (end - time.monotonic())))))
 
     def _transition(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
         try:

@@ -64,9 +64,9 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         executor: "events" or "single".
 
     Returns:
-        reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the stack has them: simulated_seconds,
-        ticks, speed_factor, overruns, commands_accepted, commands_rejected {reason: count}, scenario_finished,
-        messages_recorded, messages_dropped; response_times [s] from a state to its
+        reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
+        stack has them: simulated_seconds, ticks, speed_factor, overruns, commands_accepted, commands_rejected
+        {reason: count}, scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to its
         command, in lockstep.
 
     Raises:

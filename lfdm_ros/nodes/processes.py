@@ -8,20 +8,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
-from rclpy.node import Node
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.runtime import Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
 _ANSWER = 60.0  # [s] for a node to start and to configure: the first use of a model compiles it
+_ASK_AGAIN = 5.0  # [s] without an answer
+_FIND_TOPICS = 10.0  # [s] for a recorder
 _STOP = 10.0  # [s] for a node to end after SIGINT
 
 
@@ -69,48 +70,90 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
 
 
 def _bring_up(stack: Stack, manager: Node, runtime: Runtime, children: list[tuple[NodeEntry, subprocess.Popen[bytes]]]) -> None:
-    clients = {}
-    for entry, child in children:
-        if entry.autostart:
-            path = f"{_full_name(entry)}/change_state"
-            clients[entry.name] = manager.create_client(ChangeState, path)
-            _wait(runtime, child, entry, "start", clients[entry.name].service_is_ready)
-    for transition, verb in ((Transition.TRANSITION_CONFIGURE, "configure"), (Transition.TRANSITION_ACTIVATE, "activate")):
-        for entry, child in children:
-            if entry.name not in clients:
-                continue
-            future = clients[entry.name].call_async(ChangeState.Request(transition=Transition(id=transition)))
-            _wait(runtime, child, entry, verb, future.done)
-            if not future.result().success:
-                raise InputError(f"node {entry.name}: {verb} failed, see its log")
-            if verb == "activate" and entry.executable == "recorder":
-                _wait(runtime, child, entry, "find the topics", partial(_hears_all, manager, entry, stack))
+    remotes = [_Remote(entry, child, manager, runtime) for entry, child in children if entry.autostart]
+    for transition, verb, goal in ((Transition.TRANSITION_CONFIGURE, "configure", State.PRIMARY_STATE_INACTIVE),
+                                   (Transition.TRANSITION_ACTIVATE, "activate", State.PRIMARY_STATE_ACTIVE)):
+        for remote in remotes:
+            remote.change(transition, verb, goal)
+            if verb == "activate" and remote.entry.executable == "recorder":
+                _wait_for_recorder(remote, manager, stack)
 
 
-def _hears_all(manager: Node, recorder: NodeEntry, stack: Stack) -> bool:
-    """Whether the recorder has found every topic that the other nodes publish; only then may they begin."""
+class _Remote:
+    """A node in another process, seen through its lifecycle services."""
+
+    def __init__(self, entry: NodeEntry, child: subprocess.Popen[bytes], manager: Node, runtime: Runtime) -> None:
+        self.entry, self._child, self._runtime = entry, child, runtime
+        name = "/" + "/".join(part for part in (entry.namespace.strip("/"), entry.name) if part)
+        self._change = manager.create_client(ChangeState, f"{name}/change_state")
+        self._get = manager.create_client(GetState, f"{name}/get_state")
+
+    def change(self, transition: int, verb: str, goal: int) -> None:
+        """Makes a transition.
+
+        Raises:
+            InputError: it failed, or took longer than any configuration does.
+        """
+        if not self.wait(lambda: self._change.service_is_ready() and self._get.service_is_ready(), _ANSWER):
+            raise InputError(f"node {self.entry.name} did not start within {_ANSWER:g} s")
+        end = time.monotonic() + _ANSWER
+        calls: list[Any] = []
+        # DDS may lose the answer to a client that the node has not fully discovered yet, so it is asked again; of the second
+        # request only the outcome counts.
+        while not self._goal_reached(calls, goal):
+            if any(call.done() for call in calls):
+                raise InputError(f"node {self.entry.name}: {verb} failed, see its log")
+            if time.monotonic() > end:
+                raise InputError(f"node {self.entry.name} did not {verb} within {_ANSWER:g} s")
+            calls.append(self._change.call_async(ChangeState.Request(transition=Transition(id=transition))))
+            self.wait(lambda: any(call.done() for call in calls), _ASK_AGAIN)
+
+    def _goal_reached(self, calls: list[Any], goal: int) -> bool:
+        if any(call.done() and call.result().success for call in calls):
+            return True
+        if len(calls) < 2:
+            return False
+        state = self._get.call_async(GetState.Request())
+        self.wait(state.done, _ASK_AGAIN)
+        return bool(state.done() and state.result().current_state.id == goal)
+
+    def wait(self, done: Callable[[], bool], patience: float) -> bool:
+        """Serves the graph until `done`, or `patience` [s] is over, which is False.
+
+        Raises:
+            InputError: the node's process has ended.
+        """
+        end = time.monotonic() + patience
+        while not done():
+            if self._child.poll() is not None:
+                raise InputError(f"node {self.entry.name} ended with status {self._child.returncode}, see its log")
+            if time.monotonic() > end:
+                return False
+            self._runtime.spin_some(0.05)
+        return True
+
+
+def _wait_for_recorder(recorder: _Remote, manager: Node, stack: Stack) -> None:
+    """Gives a recorder time to subscribe to all that the others will publish, before they begin."""
+    if not recorder.wait(lambda: not _unheard(manager, recorder.entry, stack), _FIND_TOPICS):
+        missing = ", ".join(sorted(_unheard(manager, recorder.entry, stack)))
+        manager.get_logger().warning(f"{recorder.entry.name} has not found {missing} yet; the bag may lack their first messages")
+
+
+def _unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
+    """The topics of the other nodes that the recorder has not subscribed to yet, as far as the manager knows."""
     def topics(entry: NodeEntry, kind: Callable[..., Any]) -> set[str]:
-        return {name for name, _ in kind(entry.name, f"/{entry.namespace.strip('/')}")}
+        try:
+            return {name for name, _ in kind(entry.name, f"/{entry.namespace.strip('/')}")}
+        except NodeNameNonExistentError:  # not discovered yet
+            return {f"those of {entry.name}"}
 
-    wanted = recorder.value("topics")
+    if recorder.value("topics"):
+        return set()
     published = set().union(*(topics(entry, manager.get_publisher_names_and_types_by_node)
                               for entry in stack.nodes if entry.name != recorder.name))
-    heard = topics(recorder, manager.get_subscriber_names_and_types_by_node)
-    return bool(wanted) or published - set(recorder.table["exclude"].default) <= heard  # type: ignore[arg-type]
-
-
-def _wait(runtime: Runtime, child: subprocess.Popen[bytes], entry: NodeEntry, what: str, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + _ANSWER
-    while not done():
-        if child.poll() is not None:
-            raise InputError(f"node {entry.name} ended with status {child.returncode}, see its log")
-        if time.monotonic() > end:
-            raise InputError(f"node {entry.name} did not {what} within {_ANSWER:g} s")
-        runtime.spin_some(0.05)
-
-
-def _full_name(entry: NodeEntry) -> str:
-    return "/" + "/".join(part for part in (entry.namespace.strip("/"), entry.name) if part)
+    excluded = set(recorder.table["exclude"].default)  # type: ignore[arg-type]
+    return published - excluded - topics(recorder, manager.get_subscriber_names_and_types_by_node)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -10,11 +10,11 @@ def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATI
                       durability=durability)
 
 
-# What the vehicle measures, each publishing tick. Deep, so that a recorder that stalls for seconds at 20 times real time loses
-# nothing: a reliable writer keeps a sample until it is acknowledged or pushed out by `depth` newer ones.
-STATE = _reliable(2000)
-# A driver's commands; the newest counts, but in lockstep each one does.
-COMMAND = _reliable(100)
+# What the vehicle measures and what its driver commands, each publishing tick. Deep, so that a recorder in another process that
+# falls behind for seconds at 50 times real time loses nothing: a reliable writer keeps a sample until it is acknowledged or
+# pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
+STATE = _reliable(10_000)
+COMMAND = _reliable(10_000)
 # Time: the newest counts.
 CLOCK = _reliable(1)
 # Status and diagnostics, once or twice a second.

@@ -96,6 +96,8 @@ class Recorder(Component):
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )
 
+    takes_all = True
+
     def configure(self) -> None:
         if not self.value("bag"):
             raise InputError(f"parameter bag of node {self.get_name()} is empty; give the folder of the bag to write")
@@ -108,6 +110,7 @@ class Recorder(Component):
         self._taken: dict[str, Subscription] = {}
         self._unknown: dict[str, str] = {}
         self._dropped_before = 0
+        self._taken_before = -1
 
     def activate(self) -> None:
         self._subscribe()
@@ -130,8 +133,12 @@ class Recorder(Component):
         """The bag's state: messages written, dropped, waiting."""
         return self._bag
 
-    def is_recording(self, topic: str) -> bool:
-        return topic in self._taken
+    def settled(self) -> bool:
+        if self.state != "active":
+            return True
+        taken = self._bag.written + self._bag.waiting + self._bag.dropped
+        same, self._taken_before = taken == self._taken_before, taken
+        return same
 
     def _subscribe(self) -> None:
         """Subscribes to wanted topics that have appeared since."""

@@ -23,6 +23,10 @@ from lfdm_ros.nodes.component import Component
 _SLICE = 0.05
 # Time [s] for callbacks that are queued when a node ends.
 _DRAIN = 0.02
+# Time [s] for a node that has fallen behind, which in a live graph may never have everything.
+_LARGEST_DRAIN = 1.0
+# Turns without news after which it has: on a busy machine one turn alone may pass without any work done.
+_QUIET = 5
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
@@ -65,6 +69,10 @@ class Runtime:
         # Last made, last ended, and what a node has sent is delivered before the next one ends: a recorder made first hears
         # everybody's last word.
         for node in reversed(self.nodes):
+            self._drain(node)
+            # Who interrupts a run wants it to end; a run that ended as planned should be complete in everybody's bag.
+            if exit_status(self.reason) == 0 and kind is None:
+                node.wait_until_heard()
             node.release()
             self.spin_some(_DRAIN)
         for node in reversed(self.nodes):
@@ -72,6 +80,13 @@ class Runtime:
             node.destroy_node()
         self.executor.shutdown()
         self.context.try_shutdown()
+
+    def _drain(self, node: Component) -> None:
+        """Lets a node that has fallen behind take what has come for it, until that is quiet for a while."""
+        end, quiet = time.monotonic() + _LARGEST_DRAIN, 0
+        while node.takes_all and quiet < _QUIET and time.monotonic() < end:
+            self.spin_some(_DRAIN)
+            quiet = quiet + 1 if node.settled() else 0
 
     def add(self, node: Component) -> None:
         """Runs a node from now on; it may ask to end the run."""

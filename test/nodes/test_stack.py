@@ -91,13 +91,14 @@ def test_own_parameters_go_before_common_ones_and_overrides_before_both() -> Non
 
 
 def test_without_a_simulator_the_duration_is_wall_time() -> None:
-    prepared, timeout = prepare_stack({"nodes": [{"executable": "calibrator"}]}, duration=3)
+    _, timeout = prepare_stack({"nodes": [{"executable": "calibrator"}]}, duration=3)
     assert timeout == 3
     with pytest.raises(InputError, match="--speed: no node"):
         prepare_stack({"nodes": [{"executable": "calibrator"}]}, speed=1)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("a.b=1.5", ("a.b", 1.5)), ("x=hello", ("x", "hello")), ("a.t=[u, v]", ("a.t", ["u", "v"]))])
+@pytest.mark.parametrize(("text", "expected"), [
+    ("a.b=1.5", ("a.b", 1.5)), ("x=hello", ("x", "hello")), ("a.t=[u, v]", ("a.t", ["u", "v"]))])
 def test_set_reads_yaml(text: str, expected: tuple[str, Any]) -> None:
     assert parse_override(text) == expected
 

@@ -14,11 +14,11 @@ os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.pop("ROS_LOCALHOST_ONLY", None)
 
-from rclpy.node import Node  # noqa: E402
+from rclpy.node import Node
 
-from lfdm_ros.nodes.component import Component  # noqa: E402
-from lfdm_ros.nodes.recorder import message_class  # noqa: E402
-from lfdm_ros.nodes.runtime import Runtime  # noqa: E402
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.recorder import message_class
+from lfdm_ros.nodes.runtime import Runtime
 
 PATIENCE = 20.0  # [s] for anything to happen
 

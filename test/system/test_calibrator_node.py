@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
-from rclpy.action import ActionClient
-
 from lfdm_ros.action import Calibrate
 from lfdm_ros.msg import CalibratorStatus
+from rclpy.action import ActionClient
+
 from lfdm_ros.nodes import calibrator, qos
 from lfdm_ros.nodes.calibration_process import CalibrationProcess
 

@@ -20,8 +20,9 @@ def test_each_launch_file_has_its_stack(path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_launch_file_describes_the_nodes_of_its_stack(path) -> None:
     pytest.importorskip("launch_ros", reason="launch_ros is not installed (it has no wheels)")
-    from launch import LaunchContext
     from launch_ros.actions import LifecycleNode
+
+    from launch import LaunchContext
 
     description = runpy.run_path(str(path))["generate_launch_description"]()
     context = LaunchContext()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from lfdm_ros.msg import DriverCommand
+from lfdm_ros.srv import Reset, Step
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import SetParameters
@@ -14,10 +16,8 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
-from lfdm_ros.srv import Reset, Step
 
 NAME = "vehicle_simulator"
 TICK = 10_000_000
