@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,48 +25,74 @@ FAST_SECONDS = 150.0  # simulated
 REAL_SECONDS = 5.0
 
 
-def stack(**simulator: Any) -> dict[str, Any]:
-    return {"parameters": {"scenario": "coast_down"}, "nodes": [
-        {"executable": "input_player", "parameters": {"at_end": "hold"}},
-        {"executable": "vehicle_simulator", "parameters": {"publish_rate": 100.0, **simulator}}]}
-
-
 def measure(runs: int) -> list[Record]:
     """All numbers of `lfdm bench graph`."""
-    # rclpy is loaded here and not above, because of the environment set there.
-    from lfdm_ros.nodes.compose import run_stack
-
     cores = sorted(os.sched_getaffinity(0))
+    drive(duration=1.0, speed_factor=0.0)  # compiles, loads
 
-    def fast(own: int, other: int) -> float:
-        with pinned(own), subscriber(other):
-            return float(run_stack(stack(speed_factor=0.0), duration=FAST_SECONDS)["speed_factor"])
+    def fast(own: int, other: int) -> tuple[float, float]:
+        with pinned(own), Subscriber(other) as subscriber:
+            run = drive(subscriber, duration=FAST_SECONDS, speed_factor=0.0)
+        # The clock's queue holds one, so only the other topics must arrive whole.
+        return run["speed_factor"], subscriber.received / (run["ticks"] * len(TOPICS))
 
     def cost(executor: str) -> float:
-        with subscriber(cores[-1]):
-            summary = run_stack(stack(speed_factor=1.0), duration=REAL_SECONDS, executor=executor)
-        return float(summary["cpu_seconds"] / summary["wall_seconds"])
+        with Subscriber(cores[-1]) as subscriber:
+            run = drive(subscriber, executor, duration=REAL_SECONDS, speed_factor=1.0)
+        return float(run["cpu_seconds"] / run["wall_seconds"])
 
-    def lockstep(executor: str = "events") -> dict[str, Any]:
-        return run_stack(stack(stepping="lockstep", speed_factor=0.0), duration=0.4 * FAST_SECONDS, executor=executor)
-
-    def p99(summary: dict[str, Any]) -> float:
-        times = sorted(summary["response_times"])
+    def p99(run: dict[str, Any]) -> float:
+        times = sorted(run["response_times"])
         return float(1e3 * times[int(0.99 * (len(times) - 1))])
 
-    run_stack(stack(speed_factor=0.0), duration=1.0)  # compiles, loads
-    events = [lockstep() for _ in range(runs)]
-    single = [lockstep("single") for _ in range(runs)]
+    other, same = ([fast(cores[0], core) for _ in range(runs)] for core in (cores[-1], cores[0]))
+    lockstep = {executor: [drive(None, executor, duration=FAST_SECONDS / 3, speed_factor=0.0, stepping="lockstep")
+                           for _ in range(runs)] for executor in ("events", "single")}
     return [
-        Record.of("speed_factor_max", [fast(cores[0], cores[-1]) for _ in range(runs)], "1"),
-        Record.of("speed_factor_max/subscriber_on_same_core", [fast(cores[0], cores[0]) for _ in range(runs)], "1"),
-        Record.of("speed_factor_max/lockstep", [s["speed_factor"] for s in events], "1"),
-        Record.of("speed_factor_max/lockstep_single_threaded_executor", [s["speed_factor"] for s in single], "1"),
+        Record.of("speed_factor_max", [speed for speed, _ in other], "1"),
+        Record.of("speed_factor_max/received_share", [share for _, share in other], "1"),
+        Record.of("speed_factor_max/subscriber_on_same_core", [speed for speed, _ in same], "1"),
+        Record.of("speed_factor_max/subscriber_on_same_core/received_share", [share for _, share in same], "1"),
+        Record.of("speed_factor_max/lockstep", [run["speed_factor"] for run in lockstep["events"]], "1"),
+        Record.of("speed_factor_max/lockstep/single_threaded", [run["speed_factor"] for run in lockstep["single"]], "1"),
         Record.of("cpu_share_1x", [cost("events") for _ in range(runs)], "1"),
-        Record.of("cpu_share_1x/single_threaded_executor", [cost("single") for _ in range(runs)], "1"),
-        Record.of("state_to_command_ms_p99", [p99(s) for s in events], "ms"),
-        Record.of("state_to_command_ms_p99/single_threaded_executor", [p99(s) for s in single], "ms"),
+        Record.of("cpu_share_1x/single_threaded", [cost("single") for _ in range(runs)], "1"),
+        Record.of("state_to_command_ms_p99", [p99(run) for run in lockstep["events"]], "ms"),
+        Record.of("state_to_command_ms_p99/single_threaded", [p99(run) for run in lockstep["single"]], "ms"),
     ]
+
+
+def drive(subscriber: Subscriber | None = None, executor: str = "events", *, duration: float, **simulator: Any) -> dict[str, Any]:
+    """One run of simulator and player, begun once the subscriber is connected; what run_stack says of it."""
+    # rclpy is loaded here and not above, because of the environment set there.
+    from lfdm_ros.nodes.compose import make_node, prepare_stack
+    from lfdm_ros.nodes.runtime import Runtime
+    from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+
+    prepared, _ = prepare_stack({"parameters": {"scenario": "coast_down"}, "nodes": [
+        {"executable": "input_player", "parameters": {"at_end": "hold"}},
+        {"executable": "vehicle_simulator", "parameters": {"publish_rate": 100.0, **simulator}}]}, duration=duration)
+    with Runtime(executor=executor) as runtime:
+        nodes = [make_node(entry, runtime) for entry in prepared.nodes]
+        for node in nodes:
+            runtime.add(node)
+            node.bring_up("configure")
+        if subscriber is not None:
+            end = time.monotonic() + 20.0
+            while any(nodes[-1].count_subscribers(topic) < 1 for topic in ("/clock", "odom", "imu", "wheels")):
+                if time.monotonic() > end:
+                    raise RuntimeError("the subscriber does not connect; are the two processes in the same ROS domain?")
+                runtime.spin_some(0.1)
+            runtime.spin_some(0.5)
+        for node in nodes:
+            node.bring_up("activate")
+        wall, cpu = time.monotonic(), time.process_time()
+        runtime.spin(timeout=120.0)
+        wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+        simulator_node = nodes[-1]
+        assert isinstance(simulator_node, VehicleSimulator)
+        summary = simulator_node.summary()
+    return {**summary, "wall_seconds": wall, "cpu_seconds": cpu, "speed_factor": summary["simulated_seconds"] / wall}
 
 
 @contextmanager
@@ -79,19 +106,22 @@ def pinned(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-@contextmanager
-def subscriber(core: int) -> Iterator[None]:
-    """A process on one core that subscribes to all topics; fails when it hears nothing."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--subscribe", str(core)]
-    # The same lfdm_ros as ours, also where it is run from the source tree.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as child:
-        assert child.stdout is not None
-        child.stdout.readline()  # it is ready
-        yield
-        received, _ = child.communicate("end\n", timeout=30.0)
-        if not int(received.split()[-1]):
-            raise RuntimeError("the subscriber heard nothing; are the two processes in the same ROS domain?")
+class Subscriber:
+    """A process on one core that subscribes to all topics; `received` counts its messages once it has ended."""
+
+    def __init__(self, core: int) -> None:
+        # The same lfdm_ros as ours, also where it is run from the source tree.
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, str(Path(__file__).resolve()), "--subscribe", str(core)]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.received = 0
+
+    def __enter__(self) -> Subscriber:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        output, _ = self._child.communicate("end\n", timeout=60.0)
+        self.received = int(output.split()[-1])
 
 
 def subscribe(core: int) -> None:
@@ -124,7 +154,6 @@ def subscribe(core: int) -> None:
             runtime.stop("end")
 
         threading.Thread(target=end, daemon=True).start()
-        print("ready", flush=True)
         runtime.spin()
         runtime.executor.remove_node(node)
         node.destroy_node()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,14 @@ class Calibrator(Component):
                 stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
                 temperature=progress.temperature, progress=progress.progress, time_left=progress.time_left))
 
-        self._start(CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws,
-                                       chains=request.chains, seed=request.seed), request.out, report, done)
+        try:
+            process = CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws,
+                                         chains=request.chains, seed=request.seed)
+        except OSError as error:
+            self._busy = False
+            goal.abort()
+            return Calibrate.Result(message=f"the calibration does not start: {error}", directory=request.out)
+        self._start(process, request.out, report, done)
         if goal.is_cancel_requested:  # before there was a process to interrupt
             self._on_cancel(goal)
         # Resumed by the executor: the thread that sets it wakes it through a task of its own.
@@ -120,7 +127,12 @@ class Calibrator(Component):
                 self._set_status(CalibratorStatus.RUNNING, progress)
                 report(progress)
 
-            result = self._conclude(process, process.follow(follow), out)
+            try:
+                result = self._conclude(process, process.follow(follow), out)
+            except Exception as error:  # a bug; a goal without a result would hang
+                self.get_logger().fatal(traceback.format_exc())
+                result = Calibrate.Result(message=f"internal error: {error!r}", directory=out)
+                self._set_status(CalibratorStatus.FAILED, Progress(message=result.message))
             self._process, self._busy = None, False
             if done is not None and self.executor is not None:
                 self.executor.create_task(lambda: done.set_result(result))

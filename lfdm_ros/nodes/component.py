@@ -12,6 +12,7 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 
@@ -121,6 +122,15 @@ class Component(LifecycleNode):
 
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
         return self._transition("cleanup", "unconfigured", self.cleanup, lambda: super(Component, self).on_cleanup(state))
+
+    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:  # noqa: N802
+        # rclpy lets a request that does not fit the present state end the process.
+        try:
+            return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]
+        except rclpy_implementation.RCLError:
+            self.get_logger().warning(f"a transition was asked for that does not exist from state {self.state}")
+            response.success = False
+            return response
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
         return self._transition("shutdown", "finalized", self.release)

@@ -84,6 +84,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         for step in ("configure", "activate"):
             for node in started:
                 node.bring_up(step)
+                runtime.raise_if_interrupted()
         begin, cpu_begin = time.monotonic(), time.process_time()
         reason = runtime.spin(timeout=min(limits, default=None), until=until)
         wall, cpu = time.monotonic() - begin, time.process_time() - cpu_begin

@@ -21,7 +21,7 @@ from lfdm_ros.nodes.runtime import Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
 _ANSWER = 60.0  # [s] for a node to start and to configure: the first use of a model compiles it
-_ASK_AGAIN = 5.0  # [s] without an answer
+_ASK_AGAIN = 3.0  # [s] without an answer
 _FIND_TOPICS = 10.0  # [s] for a recorder
 _STOP = 10.0  # [s] for a node to end after SIGINT
 
@@ -97,31 +97,31 @@ class _Remote:
         if not self.wait(lambda: self._change.service_is_ready() and self._get.service_is_ready(), _ANSWER):
             raise InputError(f"node {self.entry.name} did not start within {_ANSWER:g} s")
         end = time.monotonic() + _ANSWER
-        calls: list[Any] = []
-        # DDS may lose the answer to a client that the node has not fully discovered yet, so it is asked again; of the second
-        # request only the outcome counts.
-        while not self._goal_reached(calls, goal):
-            if any(call.done() for call in calls):
-                raise InputError(f"node {self.entry.name}: {verb} failed, see its log")
+        request = ChangeState.Request(transition=Transition(id=transition))
+        call = self._change.call_async(request)
+        # DDS may lose a request or its answer while the two have not fully discovered each other: then the node's state tells.
+        while not self.wait(call.done, _ASK_AGAIN):
+            state = self._state()
+            if state == goal:
+                return
             if time.monotonic() > end:
                 raise InputError(f"node {self.entry.name} did not {verb} within {_ANSWER:g} s")
-            calls.append(self._change.call_async(ChangeState.Request(transition=Transition(id=transition))))
-            self.wait(lambda: any(call.done() for call in calls), _ASK_AGAIN)
+            if state is not None and not call.done():
+                call = self._change.call_async(request)
+        if not call.result().success and self._state() != goal:
+            raise InputError(f"node {self.entry.name}: {verb} failed, see its log")
 
-    def _goal_reached(self, calls: list[Any], goal: int) -> bool:
-        if any(call.done() and call.result().success for call in calls):
-            return True
-        if len(calls) < 2:
-            return False
+    def _state(self) -> int | None:
+        """The id of the node's lifecycle state; None without an answer."""
         state = self._get.call_async(GetState.Request())
-        self.wait(state.done, _ASK_AGAIN)
-        return bool(state.done() and state.result().current_state.id == goal)
+        return int(state.result().current_state.id) if self.wait(state.done, _ASK_AGAIN) else None
 
     def wait(self, done: Callable[[], bool], patience: float) -> bool:
         """Serves the graph until `done`, or `patience` [s] is over, which is False.
 
         Raises:
             InputError: the node's process has ended.
+            KeyboardInterrupt: a signal has come.
         """
         end = time.monotonic() + patience
         while not done():
@@ -130,6 +130,7 @@ class _Remote:
             if time.monotonic() > end:
                 return False
             self._runtime.spin_some(0.05)
+            self._runtime.raise_if_interrupted()
         return True
 
 

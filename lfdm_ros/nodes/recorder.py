@@ -75,8 +75,8 @@ class BagThread:
                 try:
                     self._writer.write_raw(*self._queue.popleft())
                     self.written += 1
-                except InputError as error:
-                    self.failure = str(error)
+                except Exception as error:  # whatever it is, it must reach the diagnostics
+                    self.failure = str(error) if isinstance(error, InputError) else repr(error)
                     self.dropped += 1 + len(self._queue)
                     self._queue.clear()
             if self._closing:

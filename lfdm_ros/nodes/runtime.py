@@ -61,8 +61,11 @@ class Runtime:
         self.nodes: list[Component] = []
         self._done: Future = Future(executor=self.executor)
         self.reason = ""
+        self._signals = _signals(self.stop)
 
     def __enter__(self) -> Runtime:
+        # From the first node on, so that a signal never cuts one off in the middle of starting or ending.
+        self._signals.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -80,6 +83,16 @@ class Runtime:
             node.destroy_node()
         self.executor.shutdown()
         self.context.try_shutdown()
+        self._signals.__exit__()
+
+    def raise_if_interrupted(self) -> None:
+        """For the time before `spin`.
+
+        Raises:
+            KeyboardInterrupt: a signal has asked to end.
+        """
+        if exit_status(self.reason):
+            raise KeyboardInterrupt
 
     def _drain(self, node: Component) -> None:
         """Lets a node that has fallen behind take what has come for it, until that is quiet for a while."""
@@ -108,14 +121,13 @@ class Runtime:
             until: asked 20 times a second; True ends the run.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        with _signals(self.stop):
-            while not self._done.done():
-                # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
-                self.executor.spin_until_future_complete(self._done, timeout_sec=_SLICE)
-                if until is not None and until():
-                    self.stop("until")
-                elif end is not None and time.monotonic() >= end:
-                    self.stop(f"ran {timeout:g} s")
+        while not self._done.done():
+            # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
+            self.executor.spin_until_future_complete(self._done, timeout_sec=_SLICE)
+            if until is not None and until():
+                self.stop("until")
+            elif end is not None and time.monotonic() >= end:
+                self.stop(f"ran {timeout:g} s")
         return self.reason
 
     def spin_some(self, seconds: float) -> None:
@@ -124,11 +136,12 @@ class Runtime:
 
 
 class _signals:
-    """SIGINT and SIGTERM end the run instead of the process; only the main thread may set handlers."""
+    """SIGINT and SIGTERM end the run instead of the process; a second one insists. Only the main thread may set handlers."""
 
     def __init__(self, stop: Callable[[str], None]) -> None:
         self._stop = stop
         self._previous: dict[int, Any] = {}
+        self._told = False
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -140,6 +153,9 @@ class _signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._told:
+            raise KeyboardInterrupt
+        self._told = True
         self._stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
 

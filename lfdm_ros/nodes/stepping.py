@@ -206,6 +206,15 @@ class Stepper:
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:  # a bug; without this the node would fall silent and look healthy
+            with self._wake:
+                self._diverged = f"the loop ended, restart the node: {error!r}"
+                self._wake.notify_all()
+            raise
+
+    def _loop(self) -> None:
         while True:
             with self._wake:
                 while self._running and not self._fresh and (wait := self._wait()) > 0.0:

@@ -49,6 +49,7 @@ def test_lifecycle_through_its_services(graph: Any) -> None:
 
     assert state() == State.PRIMARY_STATE_UNCONFIGURED
     assert change(Transition.TRANSITION_CONFIGURE) and state() == State.PRIMARY_STATE_INACTIVE
+    assert not change(Transition.TRANSITION_CONFIGURE)  # does not exist from here; refused, and the node lives on
     assert states == []  # inactive nodes are silent
     assert change(Transition.TRANSITION_ACTIVATE) and state() == State.PRIMARY_STATE_ACTIVE
     graph.wait(lambda: len(states) > 10)

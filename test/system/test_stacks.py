@@ -126,6 +126,19 @@ def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: 
     assert len(set(read_series(bag, "vehicle/state", ["vx"]).time)) == 401
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.15, 0.3, 0.6])
+def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: float) -> None:
+    bag = tmp_path / "bag"
+    process = lfdm("up", "simulator", "--record", str(bag))
+    wait_for(lambda: list(bag.glob("*.mcap")), process)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert bag_info(bag, digest=False)["closed"]
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_up_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals, status: int) -> None:
     bag = tmp_path / "bag"
