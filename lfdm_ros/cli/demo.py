@@ -120,7 +120,7 @@ def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]
     from lfdm_ros.nodes.compose import run_stack
     from lfdm_ros.nodes.runtime import INTERRUPTED
 
-    summary = run_stack("demo", record=bag, overrides={
+    summary = run_stack("demo", record=bag, quiet=True, overrides={
         "scenario": scenario, "vehicle_simulator.vehicle": str(vehicle), "state_sensor.seed": seed})
     if summary["reason"] == INTERRUPTED:
         raise KeyboardInterrupt

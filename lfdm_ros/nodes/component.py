@@ -123,7 +123,7 @@ class Component(LifecycleNode):
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
         return self._transition("cleanup", "unconfigured", self.cleanup, lambda: super(Component, self).on_cleanup(state))
 
-    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:  # noqa: N802
+    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
         # rclpy lets a request that does not fit the present state end the process.
         try:
             return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]

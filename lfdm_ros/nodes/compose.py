@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rclpy.logging import LoggingSeverity
+
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
@@ -45,7 +47,7 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
               duration: float | None = None, record: str | os.PathLike[str] | None = None,
               overrides: Mapping[str, Any] | None = None, until: Callable[[], bool] | None = None,
-              timeout: float | None = None, domain_id: int | None = None, executor: str = "events") -> dict[str, Any]:
+              timeout: float | None = None, quiet: bool = False, domain_id: int | None = None, executor: str = "events") -> dict[str, Any]:
     """Composes a stack in this process, runs it to its end, and takes it down.
 
     All nodes are configured in the order of the list, then activated in that order; a bag is recorded from the first state
@@ -60,6 +62,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         overrides: {"NODE.PARAMETER" or "PARAMETER": value}.
         until: asked 20 times a second.
         timeout: wall time [s] after which to end in any case.
+        quiet: the nodes log warnings and errors only.
         domain_id: ROS domain; None: as the environment says.
         executor: "events" or "single".
 
@@ -79,6 +82,8 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         for entry in prepared.nodes:
             node = make_node(entry, runtime)
             runtime.add(node)
+            if quiet:
+                node.get_logger().set_level(LoggingSeverity.WARN)
             if entry.autostart:
                 started.append(node)
         for step in ("configure", "activate"):
