@@ -56,6 +56,7 @@ def _parameters(axis: Any, posterior: dict[str, Any], parameters: dict[str, Any]
         axis.barh(row, 1.0, height=0.55, color=PRIOR, label="prior" if row == 0 else None)
         interval = [scaled(posterior["hdi_lower"][row]), scaled(posterior["hdi_upper"][row])]
         axis.plot(interval, [row, row], color=POSTERIOR, lw=13, solid_capstyle="butt", label="posterior, 94 %" if row == 0 else None)
+        axis.plot(scaled(posterior["means"][row]), row, "|", color=POSTERIOR, ms=13, mew=2)  # visible however narrow the interval
         axis.plot(scaled(truth[name]), row - 0.36, "v", color=TRUTH, ms=8, label="hidden truth" if row == 0 else None)
     axis.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     axis.invert_yaxis()

@@ -1,0 +1,52 @@
+"""The demo, with few draws: the whole way from the graph to the report."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import read_series
+from lfdm_ros.cli.main import main
+from lfdm_ros.vehicles import load_vehicle
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("demo") / "result"
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["demo", "--out", str(out), "--draws", "60", "--chains", "2", "--seed", "4"]) == 0
+    return out, printed.getvalue()
+
+
+def test_the_truth_is_found(demo: tuple[Path, str]) -> None:
+    out, text = demo
+    hidden = load_vehicle(out / "hidden_vehicle.yaml").parameters
+    found = load_vehicle(out / "calibration" / "vehicle.yaml").parameters
+    for name in ("cornering_stiffness_front", "cornering_stiffness_rear", "longitudinal_stiffness_front", "rolling_resistance"):
+        assert found[name] == pytest.approx(hidden[name], rel=0.05)
+        assert name in text
+    before, after = (json.loads((out / folder / "summary.json").read_text())["rmse"]
+                     for folder in ("prediction_uncalibrated", "prediction"))
+    assert after["yaw_rate"]["posterior"] < before["yaw_rate"]["posterior"]
+    assert after["yaw_rate"]["posterior"] == pytest.approx(0.02, rel=0.1)  # the noise itself
+    assert (out / "demo.png").stat().st_size > 10_000 and (out / "calibration" / "report.html").is_file()
+
+
+def test_the_sensor_adds_its_noise_and_nothing_else(demo: tuple[Path, str]) -> None:
+    bag = demo[0] / "recordings" / "ramp_steer"
+    fields = ["vx", "yaw_rate", "wheel_speeds[2]", "x"]
+    true, measured = (read_series(bag, topic, fields) for topic in ("vehicle/state", "measured/state"))
+    assert len(true.time) == len(measured.time) == 801 and (true.time == measured.time).all()
+    error = measured.values - true.values
+    np.testing.assert_allclose(error[:, :3].std(axis=0), [0.1, 0.02, 1.0], rtol=0.1)
+    np.testing.assert_allclose(error[:, :3].mean(axis=0) / [0.1, 0.02, 1.0], 0.0, atol=4 / np.sqrt(801))
+    assert np.isnan(measured.values[:, 3]).all()  # no noise declared: not measured
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err and (tmp_path / "thesis.txt").read_text() == "precious"
