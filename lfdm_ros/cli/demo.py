@@ -22,7 +22,7 @@ LARGEST_SIDESLIP, LARGEST_ROLL = 0.2, 0.15
 
 EPILOG = """example:
   lfdm demo
-  lfdm demo --seed 7 --out /tmp/demo"""
+  lfdm demo --seed 7 --out another_demo"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

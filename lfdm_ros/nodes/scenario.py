@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import yaml
 
+from lfdm_ros import documents
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.stepping import Pose
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import InputProfile
-
-_KEYS = {"description", "initial", "duration", "inputs"}
-_INITIAL_KEYS = {"x", "y", "yaw", "speed"}
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,9 @@ def load_scenario(name: str | os.PathLike[str]) -> Scenario:
     if path.suffix not in (".yaml", ".yml"):
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-    data = _mapping(data, f"{path}", _KEYS)
-    initial = _mapping(data.get("initial") or {}, f"{path}: initial", _INITIAL_KEYS)
-    rows = data.get("inputs")
+    data = documents.mapping(documents.read_yaml(path)[0], f"{path}", ("inputs",), ("description", "initial", "duration"))
+    initial = documents.mapping(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
+    rows = data["inputs"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
         raise InputError(f"{path}: inputs: give rows [time, steering, throttle, brake]")
     try:
@@ -54,26 +45,12 @@ def load_scenario(name: str | os.PathLike[str]) -> Scenario:
         raise InputError(f"{path}: inputs: not all cells are numbers") from None
     time, steering, throttle, brake = table.T
     profile = InputProfile(time, steering, throttle, brake, where=f"{path}: inputs")
-    duration = _number(data.get("duration", float(profile.time[-1])), f"{path}: duration")
+    duration = documents.number(data.get("duration", float(profile.time[-1])), f"{path}: duration")
     if duration <= 0.0:
         raise InputError(f"{path}: duration is {duration:g} s; give more than 0")
+    start = {key: documents.number(value, f"{path}: initial: {key}") for key, value in initial.items()}
     try:
-        pose = Pose(**{key: _number(value, f"{path}: initial: {key}") for key, value in initial.items()})
+        pose = Pose(**start)
     except InputError as error:
         raise InputError(f"{path}: initial: {error}") from None
     return Scenario(path.stem, pose, profile, duration)
-
-
-def _mapping(value: Any, where: str, known: set[str]) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: give keys {', '.join(sorted(known))}")
-    for key in value:
-        if key not in known:
-            raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(sorted(known))}")
-    return value
-
-
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{where}: {value!r} is not a number")
-    return float(value)

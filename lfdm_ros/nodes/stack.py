@@ -17,11 +17,11 @@ import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lfdm_ros import documents
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
@@ -117,11 +117,8 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
     else:
         path = find_config("stacks", source)
         where = str(path)
-        try:
-            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-    _check_keys(data, where, _STACK_KEYS)
+        data = documents.read_yaml(path)[0]
+    data = documents.mapping(data, where, optional=_STACK_KEYS)
     nodes = data.get("nodes")
     if not isinstance(nodes, list) or not nodes:
         raise InputError(f"{where}: nodes: give a list of nodes")
@@ -131,7 +128,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         if names.count(name) > 1:
             raise InputError(f"{where}: two nodes are named '{name}'; give them names of their own")
     stack = Stack(where, tuple(entries))
-    for name, value in _check_keys(data.get("parameters") or {}, f"{where}: parameters").items():
+    for name, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
         # What a node says itself goes before what all are given.
         silent = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
@@ -158,7 +155,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _entry(data: Any, where: str) -> NodeEntry:
-    _check_keys(data, where, _NODE_KEYS)
+    data = documents.mapping(data, where, optional=_NODE_KEYS)
     executable = data.get("executable")
     if executable not in EXECUTABLES:
         raise InputError(f"{where}: executable '{executable}' is unknown; known are {', '.join(EXECUTABLES)}")
@@ -169,19 +166,16 @@ def _entry(data: Any, where: str) -> NodeEntry:
     autostart = data.get("autostart", True)
     if not isinstance(autostart, bool):
         raise InputError(f"{where}: autostart: {autostart!r} is not true or false")
-    remappings = _check_keys(data.get("remappings") or {}, f"{where}: remappings")
+    remappings = _by_name(data.get("remappings") or {}, f"{where}: remappings")
     if not all(isinstance(value, str) for value in remappings.values()):
         raise InputError(f"{where}: remappings: give FROM: TO, both names")
     entry = NodeEntry(executable, name, namespace, remappings=remappings, autostart=autostart)
-    for parameter, value in _check_keys(data.get("parameters") or {}, f"{where}: parameters").items():
+    for parameter, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
         entry = entry.with_parameter(parameter, value, f"{where}: parameters: {parameter}")
     return entry
 
 
-def _check_keys(value: Any, where: str, known: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+def _by_name(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"{where}: not a mapping" + (f" with the keys {', '.join(known)}" if known else ""))
-    for key in value:
-        if known is not None and key not in known:
-            raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(known)}")
+        raise InputError(f"{where}: expected a mapping of names, found {value!r}")
     return value

@@ -139,8 +139,8 @@ def test_parameter_types() -> None:
     ("{inputs: [[0, 0, 0, 0]], duration: -1}", "duration is -1"),
     ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {sped: 3}}", "initial: unknown key 'sped'"),
     ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {speed: -3}}", "speed is -3"),
-    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {x: .nan}}", "x is nan"),
-    ("3", "give keys"),
+    ("{inputs: [[0, 0, 0, 0]], duration: 1, initial: {x: .nan}}", "initial: x: expected a finite number, found nan"),
+    ("3", "expected a mapping with inputs"),
 ])
 def test_scenario_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "mine.yaml"
