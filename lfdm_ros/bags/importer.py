@@ -198,7 +198,7 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         if leaf.base not in ("float32", "float64") and not np.all(values == np.round(values)):
             raise InputError(f"{where}: '{text}' must be whole numbers for a field of type {leaf.base}")
         leaves.append((leaf, values))
-    rows = np.arange(len(time))
+    rows: np.ndarray = np.arange(len(time))
     if topic.only_changes_of is not None:
         held = np.asarray(own.columns[topic.only_changes_of].values)
         rows = np.flatnonzero((held[1:] != held[:-1]) & np.isfinite(held[1:])) + 1
@@ -226,10 +226,10 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
     for leaf, text in topic.text:
         owner = _owner(message, leaf.steps)
         setattr(owner, str(leaf.steps[-1]), text)
-    targets = []
+    targets: list[tuple[Any, str | int, Any]] = []
     for leaf, values in filled.leaves:
-        whole = leaf.base not in ("float32", "float64")
-        column = values.astype(bool).tolist() if leaf.base == "bool" else values.astype(np.int64).tolist() if whole else values.tolist()
+        kind = bool if leaf.base == "bool" else float if leaf.base in ("float32", "float64") else int
+        column: Any = values.astype(kind).tolist()
         targets.append((_owner(message, leaf.steps), leaf.steps[-1], column))
     stamp = message.header.stamp if hasattr(message, "header") else None
     for row, time in enumerate(filled.stamps.tolist()):
