@@ -95,14 +95,19 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
             range, a channel has no finite sample.
     """
     where = f"{recording.path} ({recording.name})"
+    fields: dict[str, list[str]] = {}
+    for topic, field in channels.values():
+        fields.setdefault(topic, []).append(field)
+    recorded = {topic: read_series(recording.path, topic, wanted) for topic, wanted in fields.items()}
     series = {}
     for name, (topic, field) in channels.items():
-        data = read_series(recording.path, topic, [field])
-        inside = (data.time >= start - GRID_TOLERANCE) & (data.time < end - GRID_TOLERANCE) & np.isfinite(data.values[:, 0])
+        data = recorded[topic]
+        values = data.values[:, fields[topic].index(field)]
+        inside = (data.time >= start - GRID_TOLERANCE) & (data.time < end - GRID_TOLERANCE) & np.isfinite(values)
         if not inside.any():
             span = f"[{data.time.min():.3f}, {data.time.max():.3f}] s" if len(data.time) else "nothing"
             raise InputError(f"{where}: {topic}.{field} has no finite sample in window [{start:g}, {end:g}) s; it covers {span}")
-        series[name] = data.time[inside], data.values[inside, 0]
+        series[name] = data.time[inside], values[inside]
     state_time, initial = _initial_state(recording, state_topic, model, start, end)
     start = max(start, state_time)
     times = _grid([t for t, _ in series.values()], start, step, where)

@@ -55,11 +55,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_progress() -> HumanLine:
-    """Shows the progress of `lfdm_ros.calibration.calibrate` to a person, on standard error."""
-    return HumanLine()
-
-
 class ProgressJson:
     """Progress as JSON, one object a line."""
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration.recipe import load_recipe
-    from lfdm_ros.cli.calibrate import show_progress
+    from lfdm_ros.cli.calibrate import HumanLine
     from lfdm_ros.vehicles import save_vehicle
 
     began = time.perf_counter()
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration import calibrate, predict
 
     result = args.out / "calibration"
-    show = show_progress()
+    show = HumanLine()
     try:
         outcome = calibrate(recipe, [bags[s] for s in scenarios], result, draws=args.draws, chains=args.chains, seed=args.seed,
                             progress=show)
@@ -68,9 +68,8 @@ def run(args: argparse.Namespace) -> int:
         show.close()
     _say(f"4/4  predicting {TEST_SCENARIO}, which was not fitted")
     after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
-    uncalibrated = args.out / "uncalibrated_vehicle.yaml"
-    save_vehicle(recipe.start_vehicle, uncalibrated)
-    before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=uncalibrated, model=recipe.model, seed=args.seed)
+    before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=recipe.start_vehicle, model=recipe.model,
+                     seed=args.seed)
     print(_table(recipe, truth, outcome))
     print(_errors(before, after))
     from lfdm_ros.cli.demo_picture import draw

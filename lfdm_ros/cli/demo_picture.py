@@ -86,15 +86,13 @@ def _prediction(axes: Any, bands: dict[str, tuple[np.ndarray, np.ndarray]], bag:
 
 
 def _responses(recipe: Any, parameters: dict[str, Any], names: list[str], draws: np.ndarray, bag: Path) -> tuple[np.ndarray, np.ndarray]:
-    from lfdm_ros.bags import read_series
-    from lfdm_ros.simulation import BatchRollout, initial_state
+    from lfdm_ros.calibration.dataset import find_recordings, load_window
+    from lfdm_ros.calibration.likelihood import RolloutLikelihood
+    from lfdm_ros.calibration.recipe import DEFAULT_STATE, Inputs
 
-    commands = read_series(bag, "control/command", ["steering", "throttle", "brake"])
-    start = read_series(bag, "vehicle/state", ["vx"])
-    targets = [(column, target, factor) for column, name in enumerate(names) for target, factor in parameters[name].targets]
-    times = start.time[0] + 0.01 * np.arange(round((start.time[-1] - start.time[0]) / 0.01) + 1)
-    inputs = np.column_stack([np.interp(times, commands.time, column) for column in commands.values.T])
-    batch = BatchRollout(model=recipe.model, vehicle=recipe.start_vehicle, dt=recipe.step, times=times, inputs=inputs,
-                         parameters=[target for _, target, _ in targets], channels=list(CHANNELS), hold=True)
-    theta = np.column_stack([factor * draws[:, column] for column, _, factor in targets])
-    return times, batch.trajectories(theta, initial_state(recipe.model, recipe.start_vehicle, vx=float(start.values[0, 0])))
+    (recording,) = find_recordings([bag]).values()
+    data = load_window(recording, 0.0, np.inf, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
+                       channels={name: ("measured/state", name) for name in CHANNELS}, state_topic=DEFAULT_STATE, inputs=Inputs())
+    rollout = RolloutLikelihood(data, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
+                                unknowns=[parameters[name].targets for name in names])
+    return data.times, rollout.trajectories(draws)

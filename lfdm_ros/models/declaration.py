@@ -28,7 +28,7 @@ class Model:
 
     `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns a namespace with
       step(x, u, p, h) -> x: one half-implicit step of h seconds,
-      rhs(x, u, p) -> dx/dt: the equations in continuous time (the entries of `memory` have derivative 0),
+      rhs(x, u, p) -> dx/dt: the equations in continuous time (0 for states that only hold a value of the last step),
       tyre_forces(x, u, p, h) -> 12 values: Fx, Fy, Fz of each wheel in the tyre frame,
       drive(x, u, p) -> (gear, engine speed, road-wheel angle).
     x and u are tuples in the order declared, p has one attribute for each parameter.
@@ -38,7 +38,6 @@ class Model:
     description: str
     source: str
     states: tuple[Field, ...]
-    memory: tuple[str, ...]  # states that hold a value of the last step and have no differential equation
     inputs: tuple[Field, ...]
     outputs: tuple[Field, ...]
     parameters: tuple[Field, ...]

@@ -228,5 +228,5 @@ MODEL = Model(
     name="eight_dof",
     description="8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins; Fiala tyre",
     source="paper 000 (Unjhawala et al. 2023) eqs 4-13; tyre: paper 001 eqs 10-21",
-    states=STATES, memory=("ax", "ay"), inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=build,
+    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=build,
 )
