@@ -1,7 +1,7 @@
 """One vehicle on one core: nanoseconds per physics step, and what the first use of a model costs.
 
-`lfdm bench models`, or `python benchmarks/models.py`. Beside ours what a Python user would otherwise run: the same equations
-in CasADi's virtual machine.
+`lfdm bench models`, or `python benchmarks/models.py`. Beside ours what a Python user would otherwise run, and any program given
+with `--peer`.
 """
 
 from __future__ import annotations
@@ -11,74 +11,150 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.backends import casadi_model
-from lfdm_ros.cli.bench import Record, format_table
-from lfdm_ros.models import model_names
+from lfdm_ros.cli.bench import Record, format_table, load_benchmark
+from lfdm_ros.cli.bench_peer import Peer
+from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, Simulator
-from lfdm_ros.vehicles import load_vehicle
+
+subjects = load_benchmark("_subjects")
+alternatives = load_benchmark("_alternatives")
 
 SECONDS, STEP = 10.0, 1e-3
+REPEATS = 10  # a run is the best of so many
 RUNS = {
-    "acceleration": InputProfile([0, 0.5, 1.5], [0, 0, 0], [0, 0, 1], [0, 0, 0]),
+    "acceleration": InputProfile([0, 0.5, 1.5, 7.5, 8.5], [0] * 5, [0, 0, 1, 1, 0], [0] * 5),
     "lane_change": InputProfile([0, 3, 4, 5, 6, 7, 8], [0, 0, 0.3, -0.3, 0.3, -0.3, 0], [1, 1, 0.1, 0.1, 0.1, 0.1, 0.1], [0] * 7),
 }
-TYRE = "fiala"
 
 
-def nanoseconds_per_step(model: str, profile: InputProfile) -> float:
-    """Best of ten runs of 10 s from rest, one compiled call for each row of the inputs, no output."""
-    simulator = Simulator(load_vehicle("hmmwv"), model=model, dt=STEP)
-    knots = [*profile.time, SECONDS]
+def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Record]:
+    """All numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
+
+    Raises:
+        InputError: nothing matches `only` or a peer's name; a peer fails.
+    """
+    # Every combination of model, tyre and run, by name.
+    table = {f"{subject.name}/{run}": (subject, profile) for subject in subjects.SUBJECTS for run, profile in RUNS.items()}
+    chosen = [name for name in table if fnmatch(name, only)]
+    if not chosen:
+        raise InputError(f"--only {only}: matches none of {', '.join(table)}")
+    beside = peers_by_measurement(peers, table, chosen)
+    records = []
+    for name in chosen:
+        subject, profile = table[name]
+        simulator = Simulator(subject.vehicle, model=subject.model.name, dt=STEP)
+        ours = [milliseconds(simulator, profile) for _ in range(runs)]
+        records.append(Record.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
+        if name in beside:
+            records += against(beside[name], name, simulator, profile, runs)
+    for subject in dict.fromkeys(table[name][0] for name in chosen):
+        records += alternatives_of(subject, runs)
+    for chassis in dict.fromkeys(table[name][0].chassis for name in chosen):
+        records += cost_of_start(subjects.of_chassis(chassis), runs)
+    if only == "*":
+        records += commonroad(runs)
+    return records
+
+
+# -- Ours -----------------------------------------------------------------------------------------------------------
+
+def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
+    """10 s from rest, one compiled call for each row of the inputs, no output; the best of a few repeats."""
+    knots = [*profile.time[profile.time < SECONDS], SECONDS]
     inputs = profile.sample(knots)
-    steps = [round((after - before) / STEP) for before, after in pairwise(knots)]
+    segments = [(u0, u1, round((t1 - t0) / STEP)) for (t0, t1), (u0, u1) in zip(pairwise(knots), pairwise(inputs))]
     best = np.inf
-    for _ in range(10):
+    for _ in range(REPEATS):
         simulator.reset()
         began = time.perf_counter()
-        for before, after, count in zip(inputs[:-1], inputs[1:], steps):
-            simulator.advance(before, after, count)
+        for u0, u1, steps in segments:
+            simulator.advance(u0, u1, steps)
         best = min(best, time.perf_counter() - began)
-    return 1e9 * best / (SECONDS / STEP)
+    return 1e3 * best
 
 
-def nanoseconds_in_casadi(model: str) -> float:
-    """The same step, called from Python on CasADi's virtual machine."""
-    vehicle, step = load_vehicle("hmmwv"), casadi_model(model).step
-    simulator = Simulator(vehicle, model=model, dt=STEP)
-    x, u, p = simulator.state, np.array([0.1, 0.5, 0.0]), vehicle.vector(simulator.model)
-    began = time.perf_counter()
-    for _ in range(500):
-        x = step(x, u, p, STEP)
-    return 1e9 * (time.perf_counter() - began) / 500
+def per_step(ms: float) -> float:
+    """Nanoseconds per step of a run that took `ms`."""
+    return 1e6 * ms / (SECONDS / STEP)
 
 
-def seconds_to_first_step(model: str, cache: str) -> float:
-    """From before the model is asked for to its first step, in a process of its own."""
-    script = ("import time, sys; from lfdm_ros.simulation import Simulator; from lfdm_ros.vehicles import load_vehicle; "
-              f"v = load_vehicle('hmmwv'); t = time.perf_counter(); Simulator(v, model={model!r}).advance([0, 0, 0], [0, 0, 0], 1); "
+def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
+    """With an empty cache and with a full one: seconds of a process from its first line to the first step."""
+    script = ("import time; t = time.perf_counter(); from lfdm_ros.simulation import Simulator; "
+              "from lfdm_ros.vehicles import load_vehicle; "
+              f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
               "print(time.perf_counter() - t)")
-    env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True).stdout)
+
+    def seconds(cache: str) -> float:
+        env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+    first, warm = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as cache:
+            first.append(seconds(cache))
+            warm.append(seconds(cache))
+    return [Record.of(f"first_use_s/{subject.chassis}", first, "s"), Record.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 
-def measure(runs: int) -> list[Record]:
-    """All numbers of `lfdm bench models`."""
-    records = []
-    for model in model_names():
-        for name, profile in RUNS.items():
-            records.append(Record.of(f"step_ns/{model}/{TYRE}/{name}", [nanoseconds_per_step(model, profile) for _ in range(runs)], "ns"))
-        records.append(Record.of(f"step_ns/{model}/{TYRE}/casadi_vm", [nanoseconds_in_casadi(model) for _ in range(runs)], "ns"))
-        first, warm = [], []
+# -- Beside ours ----------------------------------------------------------------------------------------------------
+
+def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
+    """The peer of each measurement; one without a name stands beside all that are measured.
+
+    Raises:
+        InputError: no such measurement, or two peers for one.
+    """
+    beside: dict[str, Peer] = {}
+    for peer in peers:
+        if peer.measurement and peer.measurement not in chosen:
+            raise InputError(f"--peer {peer.measurement}: not measured here; choose from {', '.join(chosen)}")
+        for name in [peer.measurement] if peer.measurement else chosen:
+            if name in beside:
+                raise InputError(f"--peer: two programs beside {name}; run them one after the other")
+            beside[name] = peer
+    return beside
+
+
+def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Record]:
+    """Ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
+    ratios, theirs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Path(folder, "inputs.txt")
+        knots = [*profile.time[profile.time < SECONDS], SECONDS]
+        np.savetxt(inputs, np.column_stack([knots, profile.sample(knots)]), fmt="%.15g")
         for _ in range(runs):
-            with tempfile.TemporaryDirectory() as cache:
-                first.append(seconds_to_first_step(model, cache))
-                warm.append(seconds_to_first_step(model, cache))
-        records += [Record.of(f"first_use_s/{model}", first, "s"), Record.of(f"warm_start_s/{model}", warm, "s")]
-    return records
+            ours = milliseconds(simulator, profile)
+            theirs.append(peer.milliseconds(inputs))
+            ratios.append(ours / theirs[-1])
+    return [Record.of(f"peer_step_ns/{name}", [per_step(ms) for ms in theirs], "ns"), Record.of(f"peer_ratio/{name}", ratios, "1")]
+
+
+def alternatives_of(subject: subjects.Subject, runs: int) -> list[Record]:
+    """The same equations without our compiled kernels."""
+    model, vehicle = subject.model, subject.vehicle
+    ways = {
+        "python": lambda: alternatives.interpreted(model, vehicle, alternatives.PYTHON),
+        "numpy": lambda: alternatives.interpreted(model, vehicle, alternatives.NUMPY),
+        "casadi_vm": lambda: alternatives.casadi_virtual_machine(model, vehicle),
+    }
+    return [Record.of(f"alternative_ns/{way}/{subject.name}", [run() for _ in range(runs)], "ns") for way, run in ways.items()]
+
+
+def commonroad(runs: int) -> list[Record]:
+    """CommonRoad's models, if they are installed; nanoseconds per simulated millisecond."""
+    if not alternatives.commonroad_is_there():
+        print(alternatives.COMMONROAD_HINT, file=sys.stderr)
+        return []
+    return [Record.of(f"alternative_ns/commonroad/{model}/{integrator}", [alternatives.commonroad(model, integrator) for _ in range(runs)],
+                      "ns") for model in alternatives.COMMONROAD_MODELS for integrator in ("odeint", "euler")]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,19 @@
-"""What turns the equations of `lfdm_ros.models` into a numba kernel or a CasADi function."""
+"""What turns the equations of `lfdm_ros.models` into CasADi graphs, and those into machine code for one vehicle or many."""
 
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
-from lfdm_ros.backends.numba_backend import Kernels, numba_kernels
+from lfdm_ros.backends.code_cache import cache_directory
+from lfdm_ros.backends.compiled_functions import compiled, compiled_jacobian, compiled_model_function
+from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
+from lfdm_ros.backends.trajectory_kernels import (
+    HALF_IMPLICIT,
+    RUNGE_KUTTA,
+    advance_kernel,
+    batch_kernel,
+    cores,
+    run_batch,
+    sensitivity_kernel,
+)
 
-__all__ = ["CasadiModel", "Kernels", "casadi_model", "numba_kernels"]
+__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "CasadiModel", "SolverFailed", "advance_kernel", "batch_kernel", "cache_directory",
+           "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "cores", "implicit_interval", "run_batch",
+           "sensitivity_kernel"]

@@ -1,4 +1,4 @@
-"""The equations as CasADi functions: exact Jacobians of the same text that numba compiles."""
+"""The equations as CasADi graphs: exact Jacobians, and what `machine_code` compiles."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from types import SimpleNamespace
 
 import casadi as ca
 
-from lfdm_ros.models import get_model
+from lfdm_ros.models import WHEELS, Model, get_model
 
 OPERATIONS = SimpleNamespace(
-    fn=lambda f: f, namespace=SimpleNamespace,
-    where=lambda condition, a, b: ca.if_else(condition, a, b),
-    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos,
+    namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
+    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos, tanh=ca.tanh,
 )
 
 
@@ -21,20 +20,22 @@ OPERATIONS = SimpleNamespace(
 class CasadiModel:
     """A model as SX functions; x (nx,), u (nu,), p (np,) in the order the model declares, h a scalar [s].
 
-    step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; tyre_forces(x, u, p, h) -> (12,);
+    step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; tyre_forces(x, u, p, h) -> (12,); outputs(x, u, p, h) -> (ny,);
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
     step: ca.Function
     rhs: ca.Function
     tyre_forces: ca.Function
+    outputs: ca.Function
     step_jacobian: ca.Function
     rhs_jacobian: ca.Function
+    input_time: float
 
 
 @cache
 def casadi_model(name: str) -> CasadiModel:
-    """Builds the functions of a model.
+    """Builds the functions of a model from its specification.
 
     Raises:
         InputError: no such model.
@@ -45,20 +46,38 @@ def casadi_model(name: str) -> CasadiModel:
     u = [ca.SX.sym(f.name) for f in model.inputs]
     p = [ca.SX.sym(f.name) for f in model.parameters]
     h = ca.SX.sym("h")
-    parameters = SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)})
+    q = equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
     xs, us, ps = ca.vertcat(*x), ca.vertcat(*u), ca.vertcat(*p)
 
-    step = ca.vertcat(*equations.step(tuple(x), tuple(u), parameters, h))
-    rhs = ca.vertcat(*equations.rhs(tuple(x), tuple(u), parameters))
-    forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), parameters, h))
+    step = ca.vertcat(*equations.step(tuple(x), tuple(u), q, h))
+    rhs = ca.vertcat(*equations.rhs(tuple(x), tuple(u), q))
+    forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), q, h))
+    drive = equations.drive(tuple(x), tuple(u), q)
 
     def jacobians(f: ca.SX) -> list[ca.SX]:
         return [ca.densify(ca.jacobian(f, v)) for v in (xs, us, ps)]
 
+    stem = name.replace("/", "_")
+    arguments = ["x", "u", "p", "h"]
     return CasadiModel(
-        step=ca.Function(f"{name}_step", [xs, us, ps, h], [step], ["x", "u", "p", "h"], ["x_next"]),
-        rhs=ca.Function(f"{name}_rhs", [xs, us, ps], [rhs], ["x", "u", "p"], ["dx"]),
-        tyre_forces=ca.Function(f"{name}_forces", [xs, us, ps, h], [forces], ["x", "u", "p", "h"], ["forces"]),
-        step_jacobian=ca.Function(f"{name}_step_jac", [xs, us, ps, h], jacobians(step)),
-        rhs_jacobian=ca.Function(f"{name}_rhs_jac", [xs, us, ps], jacobians(rhs)),
+        step=ca.Function(f"{stem}_step", [xs, us, ps, h], [ca.densify(step)], arguments, ["x_next"]),
+        rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
+        tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
+        outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces))], arguments, ["y"]),
+        step_jacobian=ca.Function(f"{stem}_step_jac", [xs, us, ps, h], jacobians(step)),
+        rhs_jacobian=ca.Function(f"{stem}_rhs_jac", [xs, us, ps], jacobians(rhs)),
+        input_time=equations.input_time,
     )
+
+
+def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:
+    """What every model reports, in the order declared; 0 for what this one does not have."""
+    values = {field.name: x[i] for i, field in enumerate(model.states)}
+    for axle, wheels in (("front", "fl fr"), ("rear", "rl rr")):
+        if f"omega_{axle}" in values:
+            values |= {f"omega_{wheel}": values[f"omega_{axle}"] for wheel in wheels.split()}
+    values |= dict(zip(("gear", "engine_speed", "road_wheel_angle"), drive))
+    names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in WHEELS]
+    values |= {name: forces[i] for i, name in enumerate(names)}
+    values["lifted_wheels"] = sum(ca.if_else(forces[8 + i] > 0.0, 0.0, 1.0) for i in range(4))
+    return ca.vertcat(*(values.get(field.name, 0.0) for field in model.outputs))

@@ -76,6 +76,39 @@ class Prior:
         }
         return make[self.kind]()
 
+    # -- The coordinate in which the unknown is searched: the unconstrained one of the PyMC model ------------------
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the coordinate is the logarithm of the value; otherwise it is the value."""
+        return self.kind in ("half_normal", "log_normal")
+
+    def coordinate(self, value: Any) -> Any:
+        """Value to coordinate."""
+        return np.log(value) if self.logarithmic else value
+
+    def value(self, coordinate: Any) -> Any:
+        """Coordinate to value."""
+        return np.exp(coordinate) if self.logarithmic else coordinate
+
+    def spread(self) -> float:
+        """Standard deviation of the coordinate."""
+        if self.kind == "log_normal":
+            return self.values["log_sd"]
+        return math.pi / math.sqrt(8.0) if self.kind == "half_normal" else float(self.frozen().std())
+
+    def deviation(self, coordinate: Any) -> Any:
+        """A residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
+        v = self.values
+        if self.kind == "uniform":
+            return np.zeros_like(coordinate)
+        if self.kind == "log_normal":
+            return (coordinate - math.log(v["median"])) / v["log_sd"]
+        if self.kind == "half_normal":
+            z = coordinate - math.log(v["sigma"])
+            return np.sign(z) * np.sqrt(np.maximum(np.expm1(2.0 * z) - 2.0 * z, 0.0))
+        return (coordinate - v["mean"]) / v["sd"]
+
     def bounds(self) -> tuple[float, float]:
         """The support."""
         lower, upper = self.frozen().support()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ DEFAULT_STATE = "vehicle/state"
 # Names of unknowns that are no vehicle parameters: sigma.vx is the noise of channel vx, initial.vx an estimated initial state.
 SIGMA = "sigma."
 INITIAL = "initial."
+SAMPLERS = ("smc", "least_squares")
+SCALES = ("noise", "measured_sd", "error_range")
+MINIMISERS = ("trust_region", "powell")
 WHEEL_FIELDS = {f"omega_{wheel}": f"wheel_speeds[{i}]" for i, wheel in enumerate(("fl", "fr", "rl", "rr"))}
 
 
@@ -62,6 +65,21 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What the sampler least_squares minimises: the sum over channels and samples of the squared scaled error.
+
+    scale: `noise` divides the error of a channel by its noise, which is estimated with it, and adds the priors: the posterior mode;
+    `measured_sd` divides by the standard deviation of what was measured; `error_range` maps the error itself from its least to its
+    greatest value onto [0, 1], which is no measure of agreement (a constant error costs nothing definite) but has been published.
+    minimiser: `trust_region` (Gauss-Newton steps with bounds), or `powell`: SciPy's, with its default tolerances, in SI units and from
+    the vehicle's values, to redo what others did with it.
+    """
+
+    scale: str = "noise"
+    minimiser: str = "trust_region"
+
+
+@dataclass(frozen=True)
 class Stage:
     """One inference: the window [start, end) of one recording."""
 
@@ -74,6 +92,7 @@ class Stage:
     inputs: Inputs
     parameters: tuple[Parameter, ...]
     channels: tuple[Channel, ...]
+    objective: Objective = field(default_factory=Objective)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -96,6 +115,7 @@ class Recipe:
     note: str
     fixed: Mapping[str, float]
     stages: tuple[Stage, ...]
+    sampler: str = SAMPLERS[0]
 
     @property
     def start_vehicle(self) -> Vehicle:
@@ -112,10 +132,10 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     path = find_config("calibration", name)
     where = str(path)
     document, content = read_yaml(path)
-    top = mapping(document, where, ("model", "vehicle", "stages"), ("step", "seed", "draws", "chains", "note", "parameters"))
-    model = get_model(text(top["model"], f"{where}: model"))
-    declared = {field.name: field for field in model.parameters}
+    top = mapping(document, where, ("model", "vehicle", "stages"), ("step", "seed", "draws", "chains", "sampler", "note", "parameters"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))
+    model = get_model(vehicle.spec(text(top["model"], f"{where}: model")))  # what the vehicle lacks, the recipe may hold
+    declared = {field.name: field for field in model.parameters}
     fixed = {}
     for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
         fixed[key] = check(key, quantity(entry, declared[key].unit, f"{where}: parameters.{key}")[0], f"{where}: parameters")
@@ -130,11 +150,12 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     return Recipe(
         path=path, text=content, model=model.name, vehicle=vehicle, step=step, fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", 0), draws=integer(top.get("draws", 1000), f"{where}: draws", 10),
-        chains=integer(top.get("chains", 8), f"{where}: chains", 1), note=" ".join(str(top.get("note", "")).split()))
+        chains=integer(top.get("chains", 8), f"{where}: chains", 1),
+        sampler=_choice(top.get("sampler", SAMPLERS[0]), SAMPLERS, f"{where}: sampler"), note=" ".join(str(top.get("note", "")).split()))
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:
-    stage = mapping(entry, where, ("name", "recording", "window", "parameters", "channels"), ("initial_state", "inputs"))
+    stage = mapping(entry, where, ("name", "recording", "window", "parameters", "channels"), ("initial_state", "inputs", "least_squares"))
     name = text(stage["name"], f"{where}.name")
     if not name.replace("_", "").isalnum():
         raise InputError(f"{where}.name: '{name}' may hold letters, digits and underscores only")
@@ -158,7 +179,8 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
         parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in
                          _nonempty(stage["parameters"], f"{where}.parameters").items()),
         channels=tuple(_channel(key, spec, f"{where}.channels", states) for key, spec in
-                       _nonempty(stage["channels"], f"{where}.channels").items()))
+                       _nonempty(stage["channels"], f"{where}.channels").items()),
+        objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
 
 
 def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> Parameter:
@@ -211,6 +233,18 @@ def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> Steering
     if scale == 0.0:
         raise InputError(f"{where}.scale: must not be 0")
     return SteeringSource(text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"), text(spec["field"], f"{where}.field"), scale, per)
+
+
+def _objective(entry: Any, where: str) -> Objective:
+    spec = mapping(entry, where, (), ("scale", "minimiser"))
+    return Objective(_choice(spec.get("scale", SCALES[0]), SCALES, f"{where}.scale"),
+                     _choice(spec.get("minimiser", MINIMISERS[0]), MINIMISERS, f"{where}.minimiser"))
+
+
+def _choice(value: Any, choices: Iterable[str], where: str) -> str:
+    if value not in choices:
+        raise InputError(f"{where}: '{value}' is not one of: {', '.join(choices)}")
+    return str(value)
 
 
 def _check_stages(stages: Iterable[Stage], where: str) -> None:

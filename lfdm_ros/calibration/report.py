@@ -32,6 +32,14 @@ th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }
 </body></html>
 """
 
+# How to read the columns and figures about the draws.
+_READING = {
+    "smc": "R-hat below 1.01 and ESS that rises linearly say that the chains agree. Particles of one chain share ancestors, so ArviZ's ESS "
+           "and MCSE flatter; the error column comes from the spread of the independent chains.",
+    "least_squares": "The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether "
+                     "that Gaussian is the posterior is what Pareto k in summary.json says: below 0.7 it is close.",
+}
+
 
 def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
     """The page of a calibration; `summary` is what summary.json says."""
@@ -45,8 +53,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
               "interval of the posterior predictive.</p>", _fit_table(summary)]
     for result, stage in zip(results, summary["stages"]):
         parts += _stage(result, stage, _fields(recipe.model))
-    parts.append("<p class=small>R-hat below 1.01 and ESS that rises linearly say that the chains agree. Particles of one chain share "
-                 "ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the independent chains.</p>")
+    parts.append(f"<p class=small>{_READING[recipe.sampler]}</p>")
     return _PAGE.format(title=f"Calibration of {_e(summary['vehicle'])}", body="\n".join(parts))
 
 
@@ -72,12 +79,11 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     channels = [_label(channel, fields) for channel in result.dataset.channels]
     sigma = {i: float(draws[SIGMA + channel].mean()) for i, channel in enumerate(result.dataset.channels)}
     times, observed = result.dataset.times, result.dataset.observed
-    evidence = f"{stage['log_evidence']:.2f}" + (f" ± {stage['log_evidence_sd']:.2f}" if stage["log_evidence_sd"] is not None else "")
     yield f"<h2>Stage {_e(stage['name'])}</h2>"
     passed_on = ", ".join(f"{_e(target)} = {value:.6g}" for target, value in stage["passed_on"].items())
     yield (f"<p class=small>Recording {_e(stage['recording'])}, window [{stage['window'][0]:g}, {stage['window'][1]:g}) s, "
-           f"{stage['temperatures']} temperatures, {stage['evaluations']} simulations in {stage['seconds']:.1f} s, "
-           f"log evidence {evidence}. Passed on: {passed_on}.</p>")
+           f"{_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
+           f"Passed on ({_e(result.run.point_is)}): {passed_on}.</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
     yield "<h3>Responses against data</h3>" + _image(plots.responses(

@@ -30,7 +30,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
 
     `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.CHANNEL, STAGE.initial.STATE; `prior_predictive`,
     `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s]; `log_likelihood` one value for each
-    data set; `sample_stats` temperatures and log evidence. Stages are independent given the means passed on.
+    data set; `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
     """
     import arviz as az
     import pymc
@@ -53,12 +53,12 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
             name = f"{stage}.{channel}"
             groups["observed_data"][name] = ((time,), result.dataset.observed[:, column])
             for group, predictive in (("prior_predictive", result.prior_predictive), ("posterior_predictive", result.posterior_predictive)):
-                groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
+                with np.errstate(over="ignore"):  # an unstable draw of the prior may leave the range, as infinity
+                    groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
         groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
-        longest = max(len(betas) for betas in run.betas)
-        betas = np.array([betas + [np.nan] * (longest - len(betas)) for betas in run.betas])
-        groups["sample_stats"][f"{stage}.beta"] = (("chain", f"{stage}.temperature"), betas)
-        groups["sample_stats"][f"{stage}.log_evidence"] = (("chain",), run.log_evidence)
+        for name, (dimensions, values) in run.stored.items():
+            own = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
+            groups["sample_stats"][f"{stage}.{name}"] = (own, values)
     attributes = {
         "inference_library": "pymc", "inference_library_version": pymc.__version__, "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from lfdm_ros.calibration import report, results, summary
 from lfdm_ros.calibration.dataset import find_recordings, load_stage, pick_recording
 from lfdm_ros.calibration.recipe import Recipe
-from lfdm_ros.calibration.smc import SmcProgress
+from lfdm_ros.calibration.samplers import Report, SamplerProgress, get_sampler
 from lfdm_ros.calibration.stage import StageResult, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import save_vehicle
@@ -33,22 +33,25 @@ class Progress:
 
 
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
-              chains: int | None = None, seed: int | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+              chains: int | None = None, seed: int | None = None, sampler: str | None = None,
+              progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Calibrates and writes posterior.nc, vehicle.yaml, summary.json and report.html to `out`.
 
     Args:
         bags: recordings that the stages name.
-        draws, chains, seed: instead of the recipe's.
+        draws, chains, seed, sampler: instead of the recipe's.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
 
     Returns:
         What summary.json says.
 
     Raises:
-        InputError: recordings do not fit the recipe, or `out` cannot be written.
+        InputError: recordings do not fit the recipe, no such sampler, or `out` cannot be written.
         KeyboardInterrupt: stopped; the stages that were finished are written, the summary says that it was interrupted.
     """
     draws, chains, seed = draws or recipe.draws, chains or recipe.chains, recipe.seed if seed is None else seed
+    recipe = replace(recipe, sampler=sampler or recipe.sampler)
+    method = get_sampler(recipe.sampler)
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,10 +70,10 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     try:
         for index, (stage, dataset, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
             tell = _teller(progress, stage.name, index, len(recipe.stages))
-            tell(SmcProgress(0.0, 0.0, float("nan"), 0), "preparing")
-            finished.append(run_stage(stage, dataset, recipe, vehicle, draws=draws, chains=chains, seed=stage_seed, report=tell))
+            tell(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
+            finished.append(run_stage(stage, dataset, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell))
             vehicle = finished[-1].after
-            tell(SmcProgress(1.0, 1.0, 0.0, finished[-1].run.evaluations), f"done in {finished[-1].run.seconds:.1f} s")
+            tell(SamplerProgress(1.0, 1.0, 0.0, finished[-1].run.evaluations, f"done in {finished[-1].run.seconds:.1f} s"))
     except KeyboardInterrupt:
         if not finished:
             raise
@@ -92,10 +95,9 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
 
 
-def _teller(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Callable[..., None]:
-    def tell(state: SmcProgress, message: str = "") -> None:
+def _teller(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
+    def tell(state: SamplerProgress) -> None:
         if progress is not None:
-            text = message or f"temperature {state.temperature:.2g}, {state.evaluations} runs"
-            progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, text))
+            progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, state.message))
 
     return tell

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ import pymc as pm
 from pymc.smc.kernels import SMC_KERNEL
 
 from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, without_compiler
+from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
 
 STEPS = 10  # moves at each temperature
 FINAL_STEPS = 40  # moves at the posterior itself
@@ -153,18 +154,25 @@ class SmcResult:
     seconds: float
 
 
-@dataclass(frozen=True)
-class SmcProgress:
-    """Where a run is: the temperature of the slowest chain, the share done [0, 1], the seconds left (NaN: unknown)."""
-
-    temperature: float
-    progress: float
-    time_left: float
-    evaluations: int
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+    result = sample(problem.density, draws=draws, chains=chains, seed=seed, report=report)
+    temperatures = max(len(betas) for betas in result.betas)
+    evidence = float(result.log_evidence.mean())
+    spread = float(result.log_evidence.std(ddof=1)) if chains > 1 else None
+    return SampleRun(
+        draws=result.draws, log_likelihood=result.log_likelihood, point_is="posterior mean",
+        point={name: float(result.draws[name].mean()) for name in problem.unknowns},
+        evaluations=result.evaluations, seconds=result.seconds,
+        statistics={"temperatures": temperatures, "acceptance": result.acceptance.mean(axis=0).tolist(), "log_evidence": evidence,
+                    "log_evidence_sd": spread},
+        stored={"beta": (("chain", "temperature"), np.array([betas + [np.nan] * (temperatures - len(betas)) for betas in result.betas])),
+                "log_evidence": (("chain",), result.log_evidence)},
+        account=f"{temperatures} temperatures, log evidence {evidence:.2f}" + (f" ± {spread:.2f}" if spread is not None else ""))
 
 
 def sample(density: BatchedDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
-           final_steps: int = FINAL_STEPS, report: Callable[[SmcProgress], None] | None = None) -> SmcResult:
+           final_steps: int = FINAL_STEPS, report: Report | None = None) -> SmcResult:
     """Runs SMC chains in lock step; the same seed gives the same draws.
 
     Args:
@@ -207,17 +215,21 @@ class _Clock:
         self._calls = 0
         self._progress = 0.0
 
-    def read(self, pending: dict[int, np.ndarray], evaluations: int) -> SmcProgress:
+    def read(self, pending: dict[int, np.ndarray], evaluations: int) -> SamplerProgress:
         self._calls += 1
         slowest = min(self._kernels, key=lambda kernel: kernel.beta)
         if not pending:
-            return SmcProgress(1.0, self._progress, 0.0, evaluations)
+            return self._state(1.0, 0.0, evaluations)
         if len(slowest.betas) < 2:
-            return SmcProgress(float(slowest.beta), self._progress, float("nan"), evaluations)
+            return self._state(float(slowest.beta), float("nan"), evaluations)
         rate = np.log(slowest.betas[-1] / slowest.betas[0]) / (len(slowest.betas) - 1)
         temperatures = max(len(slowest.betas) + np.log(1.0 / slowest.betas[-1]) / rate, slowest.iteration)
         total = 1 + (temperatures - 1) * self._steps + self._final
         # An estimate that moves back would only annoy.
         self._progress = max(self._progress, min(0.99, self._calls / total))
         spent = time.perf_counter() - self._began
-        return SmcProgress(float(slowest.beta), self._progress, spent / self._progress - spent, evaluations)
+        return self._state(float(slowest.beta), spent / self._progress - spent, evaluations)
+
+    def _state(self, temperature: float, left: float, evaluations: int) -> SamplerProgress:
+        # The temperature is that of the slowest chain.
+        return SamplerProgress(temperature, self._progress, left, evaluations, f"temperature {temperature:.2g}, {evaluations} runs")

@@ -37,7 +37,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
 
     A channel that two stages measured stands under its name for the first, and as STAGE/CHANNEL for the later ones.
     """
-    stages = [_stage(result) for result in results]
+    stages = [_stage(result, recipe.sampler) for result in results]
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
     for stage in stages:
@@ -56,7 +56,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered, "warnings": warnings}
 
 
-def _stage(result: StageResult) -> dict[str, Any]:
+def _stage(result: StageResult, sampler: str) -> dict[str, Any]:
     observed, channels = result.dataset.observed, result.dataset.channels
     prior = mean_rmse(result.prior_predictive.sample, observed)
     posterior = mean_rmse(result.posterior_predictive.sample, observed)
@@ -64,13 +64,11 @@ def _stage(result: StageResult) -> dict[str, Any]:
     residual = residuals(result.posterior_predictive.responses, observed)
     run = result.run
     return {
-        "name": result.stage.name, "sampler": "smc", "seconds": run.seconds, "evaluations": run.evaluations,
+        "name": result.stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations,
         "recording": result.dataset.recording.name, "window": [result.stage.start, result.stage.end],
         "channels": {c.name: {"topic": c.topic, "field": c.field} for c in result.stage.channels},
         "state_topic": result.stage.state_topic, "inputs": asdict(result.stage.inputs),
-        "temperatures": max(len(betas) for betas in run.betas), "acceptance": run.acceptance.mean(axis=0).tolist(),
-        "log_evidence": float(run.log_evidence.mean()),
-        "log_evidence_sd": float(run.log_evidence.std(ddof=1)) if len(run.log_evidence) > 1 else None,
+        **run.statistics,
         "parameters": _parameters(result),
         "passed_on": {target: result.after.parameters[target] for target in result.stage.targets},
         "rmse": {c: {"prior": float(a), "posterior": float(b)} for c, a, b in zip(channels, prior, posterior)},
@@ -99,6 +97,7 @@ def _parameters(result: StageResult) -> dict[str, Any]:
 
 def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     name, draws = stage["name"], result.run.draws
+    yield from (f"{name}: {text}" for text in result.run.warnings)
     for parameter, row in stage["parameters"].items():
         if row["r_hat"] >= R_HAT_LIMIT:
             yield f"{name}: R-hat of {parameter} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"

@@ -116,7 +116,7 @@ def _from_posterior(directory: Path) -> _Source:
 
 def _from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str) -> _Source:
     known = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
-    return _Source(model=get_model(model).name, vehicle=known, step=DEFAULT_STEP, unknowns=(), draws=np.zeros((1, 1, 0)), noise={},
+    return _Source(model=known.model(model).name, vehicle=known, step=DEFAULT_STEP, unknowns=(), draws=np.zeros((1, 1, 0)), noise={},
                    inputs=Inputs())
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import inspect
 import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 
-EPILOG = """example:
-  lfdm bench graph --json graph.json"""
+EPILOG = """examples:
+  lfdm bench graph --json graph.json
+  lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
+      a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
+      run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(_names())}")
     parser.add_argument("--json", metavar="FILE", help="write the records to this file")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
+    parser.add_argument("--only", metavar="PATTERN", help="models and batch: only the measurements whose MODEL/TYRE/RUN, or MODEL, matches")
+    parser.add_argument("--peer", action="append", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
+                        help="models: run this program in turn with ours and report the ratio of the times; repeatable")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +58,17 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--runs {args.runs}: give 1 or more")
     if args.json and not Path(args.json).resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no such folder")
-    records = _load(args.name).measure(args.runs)
+    if args.name not in _names():
+        raise InputError(f"no benchmark '{args.name}' in {_folder()}; there are: {', '.join(_names()) or 'none'}")
+    module = load_benchmark(args.name)
+    options: dict[str, Any] = {}
+    if args.only is not None:
+        options["only"] = args.only
+    if args.peer:
+        options["peers"] = [Peer.parse(text) for text in args.peer]
+    for option in options.keys() - inspect.signature(module.measure).parameters.keys():
+        raise InputError(f"--{option.removesuffix('s')} is not an option of the benchmark '{args.name}'")
+    records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:
         Path(args.json).write_text(
@@ -81,15 +101,15 @@ def _folder() -> Path:
 
 
 def _names() -> list[str]:
-    return sorted(path.stem for path in _folder().glob("*.py"))
+    # A leading underscore marks what benchmarks share.
+    return sorted(path.stem for path in _folder().glob("[!_]*.py"))
 
 
-def _load(name: str) -> ModuleType:
-    path = _folder() / f"{name}.py"
-    if name not in _names():
-        raise InputError(f"no benchmark '{name}' in {_folder()}; there are: {', '.join(_names()) or 'none'}")
-    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", path)
+def load_benchmark(name: str) -> ModuleType:
+    """The module benchmarks/NAME.py, imported anew."""
+    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", _folder() / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look for their annotations
     spec.loader.exec_module(module)
     return module

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EPILOG = """example:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --out result
+  lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler least_squares --out quick
 
 The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), summary.json and report.html.
 Ctrl-C keeps the stages that are done."""
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    parser.add_argument("--sampler", choices=("smc",), default="smc", help="sequential Monte Carlo")
+    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; least_squares: optimum and Gaussian intervals, "
+                        "in seconds (default: the recipe's)")
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
 
 
@@ -47,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     recipe = load_recipe(args.recipe)
     show = ProgressJson() if args.progress_json else HumanLine()
     try:
-        summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, progress=show)
+        summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, sampler=args.sampler,
+                            progress=show)
     finally:
         show.close()
     if not args.progress_json:
@@ -104,9 +107,13 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
     width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
     for stage in summary["stages"]:
         print(f"{stage['name']}: {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
+        objective = stage.get("objective")
+        if objective:
+            print(f"  objective ({objective['scale']}): {objective['start']:.8g} -> {objective['optimum']:.8g}")
         for name, row in stage["parameters"].items():
             r_hat = f"  R-hat {row['r_hat']:.4f}" if math.isfinite(row["r_hat"]) else ""
-            print(f"  {name:{width}}  {row['mean']:12.6g} ± {row['sd']:<10.3g} {row['unit']:12}{r_hat}")
+            value = objective["optimum_at"].get(name, row["mean"]) if objective else row["mean"]
+            print(f"  {name:{width}}  {value:12.6g} ± {row['sd']:<10.3g} {row['unit']:12}{r_hat}")
     print("mean RMSE (prior -> posterior)")
     for channel, row in summary["rmse"].items():
         print(f"  {channel:{width}}  {row['prior']:10.4g} -> {row['posterior']:.4g}")

@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
     "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
     "models": "list models with states, inputs, parameters and units",
+    "vehicle": "import vehicles of the C++ library LFDM",
     "simulate": "run a vehicle model on a file of driver inputs",
     "bag": "record, inspect and import rosbag2 recordings",
     "calibrate": "infer vehicle parameters from recordings",

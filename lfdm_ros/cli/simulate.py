@@ -27,7 +27,7 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vehicle", required=True, help="name in config/vehicles, or a YAML file")
     parser.add_argument("--model", default="eight_dof", help="model name, see `lfdm models` (default %(default)s)")
-    parser.add_argument("--tyre", default="fiala", choices=("fiala",), help="tyre model (default %(default)s)")
+    parser.add_argument("--tyre", choices=("fiala", "tmeasy", "tmeasy_nr"), help="tyre model (default: the vehicle's)")
     parser.add_argument("--inputs", required=True, type=Path, help="file of driver inputs")
     parser.add_argument("--dt", type=float, default=1e-3, help="physics step [s] (default %(default)s)")
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"end time {until:g} s: give --until above 0, or inputs whose last time is above 0")
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
-    simulator = Simulator(load_vehicle(args.vehicle), model=args.model, dt=args.dt)
+    simulator = Simulator(load_vehicle(args.vehicle), model=args.model, dt=args.dt, tyre=args.tyre)
     simulator.reset(vx=args.speed)
     began = time.perf_counter()
     try:
@@ -60,6 +60,6 @@ def run(args: argparse.Namespace) -> int:
         writer.writerow(("time", *COLUMNS))
         writer.writerows([f"{t:.6f}", *(f"{value:.12g}" for value in row)] for t, row in zip(times, picked))
     speed = np.hypot(*outputs[-1, [simulator.output_index["vx"], simulator.output_index["vy"]]])
-    print(f"{args.out}: {len(times)} rows, {until:g} s of {args.model} simulated in {seconds:.3f} s "
+    print(f"{args.out}: {len(times)} rows, {until:g} s of {simulator.model.name} simulated in {seconds:.3f} s "
           f"({until / seconds:.0f} x real time), final speed {speed:.2f} m/s", file=sys.stderr)
     return 0

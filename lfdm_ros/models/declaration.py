@@ -20,6 +20,19 @@ class Field:
     lower: float = float("-inf")
     upper: float = float("inf")
     strict: bool = False  # lower and upper themselves are out of range
+    role: str = "continuous"  # of a state: continuous, held (a value of the last step) or discrete
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that fills a slot of a chassis: a tyre, a powertrain, a steering. Its equations are a factory like a model's."""
+
+    name: str
+    description: str
+    parameters: tuple[Field, ...]
+    build: Callable[..., Any]
+    wheel_states: tuple[Field, ...] = ()  # one of each per wheel; names without the wheel
+    states: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,11 +40,13 @@ class Model:
     """A vehicle model: its declaration and the factory of its equations.
 
     `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns a namespace with
-      step(x, u, p, h) -> x: one half-implicit step of h seconds,
-      rhs(x, u, p) -> dx/dt: the equations in continuous time (0 for states that only hold a value of the last step),
-      tyre_forces(x, u, p, h) -> 12 values: Fx, Fy, Fz of each wheel in the tyre frame,
-      drive(x, u, p) -> (gear, engine speed, road-wheel angle).
-    x and u are tuples in the order declared, p has one attribute for each parameter.
+      prepare(p) -> q: what depends on the parameters alone, as nested tuples; computed once a run,
+      step(x, u, q, h) -> x: one half-implicit step of h seconds,
+      rhs(x, u, q) -> for each state its derivative; for a held one new value minus present (0 = residual), for a discrete one 0,
+      tyre_forces(x, u, q, h) -> 12 values: Fx, Fy, Fz of each wheel in the tyre frame,
+      drive(x, u, q) -> (gear, engine speed, road-wheel angle),
+      input_time: where in a step the inputs are read, 0 its start, 0.5 its middle.
+    x and u are tuples in the order declared, p has one attribute for each parameter. In continuous time h is 0.
     """
 
     name: str
@@ -44,11 +59,18 @@ class Model:
     build: Callable[[Any], Any]
 
 
-def per_wheel(stem: str, unit: str, description: str, symbol: str = "") -> tuple[Field, ...]:
-    """Four fields, front left to rear right."""
-    places = ("front left", "front right", "rear left", "rear right")
-    return tuple(Field(f"{stem}_{w}", unit, f"{description}, {place}", f"{symbol}_{w}" if symbol else "")
-                 for w, place in zip(WHEELS, places))
+PLACES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right", "front": "front axle", "rear": "rear axle"}
+
+
+def per_wheel(stem: str, unit: str, description: str, symbol: str = "", wheels: tuple[str, ...] = WHEELS,
+              role: str = "continuous") -> tuple[Field, ...]:
+    """One field a wheel, front left to rear right."""
+    return tuple(Field(f"{stem}_{w}", unit, f"{description}, {PLACES[w]}", f"{symbol}_{w}" if symbol else "", role=role) for w in wheels)
+
+
+def table_fields(stem: str, unit: str, description: str, points: int, lower: float, upper: float) -> tuple[Field, ...]:
+    """One column of a table: `points` fields stem_0, stem_1, ..."""
+    return tuple(Field(f"{stem}_{i}", unit, f"{description}, point {i}", "", lower, upper) for i in range(points))
 
 
 INPUTS = (
@@ -75,6 +97,7 @@ OUTPUTS = (
     Field("gear", "1", "gear, 1 is the lowest forward gear"),
     Field("engine_speed", "rad/s", "engine or motor speed"),
     Field("road_wheel_angle", "rad", "steering angle at the front wheels, + left", "delta"),
+    Field("lifted_wheels", "1", "number of wheels that carry no load"),
     *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x"),
     *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y"),
     *per_wheel("tyre_fz", "N", "vertical tyre force", "F_z"),

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import numba_kernels
+from lfdm_ros.backends import batch_kernel, run_batch
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
+
+_REALS = {"float64": "double", "float32": "float"}
 
 
 class BatchRollout:
     """N runs at once; each run has its own values of some parameters, all share inputs and sample times."""
 
     def __init__(self, *, model: str, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
-                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False):
+                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64"):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
@@ -25,12 +26,15 @@ class BatchRollout:
             hold: the inputs are kept from each sample to the next instead, as an actuator keeps a command.
             parameters: P names of what `theta` holds.
             channels: C names of states to report or compare.
+            precision: float64, or float32: about twice as fast; errors stay within 1e-4 of a channel's range over 10 s.
 
         Raises:
             InputError: unknown model, parameter or channel; times not evenly spaced; inputs not finite.
         """
-        self.model = get_model(model)
-        self._kernels = numba_kernels(model)
+        if precision not in _REALS:
+            raise InputError(f"precision '{precision}' must be one of {', '.join(_REALS)}")
+        self.model = vehicle.model(model)
+        self._kernel = batch_kernel(self.model.name, _REALS[precision])
         names = [f.name for f in self.model.parameters]
         states = [f.name for f in self.model.states]
         for name in parameters:
@@ -74,13 +78,11 @@ class BatchRollout:
 
     def _run(self, theta: ArrayLike, x0: ArrayLike, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray]:
         theta = np.atleast_2d(np.asarray(theta, float))
-        n, c = len(theta), len(self._rows)
-        if observed.shape != (len(self.times), c):
-            raise ValueError(f"observed has shape {observed.shape}, expected {(len(self.times), c)}")
+        n, shape = len(theta), (len(self.times), len(self._rows))
+        if observed.shape != shape:
+            raise ValueError(f"observed has shape {observed.shape}, expected {shape}")
         parameters = np.repeat(self._base[:, None], n, axis=1)
         parameters[self._columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
-        sums = np.empty((n, c))
-        kept = np.empty((n, len(self.times), c) if keep else (0, 0, 0))
-        self._kernels.batch(parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed, sums, kept, keep)
-        return sums, kept
+        sums, kept = run_batch(self._kernel, parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed, keep)
+        return sums, np.empty((0, 0, 0)) if kept is None else kept

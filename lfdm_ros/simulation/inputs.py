@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 
+# Inputs that a program wrote may leave their range by its rounding; they are cut to it.
+ROUNDING = 1e-9
+
 COLUMNS = ("time", *(field.name for field in INPUTS))
 
 
@@ -33,11 +36,12 @@ class InputProfile:
             if not np.all(np.isfinite(values)):
                 raise InputError(f"{where}: row {row}: not a finite number")
             for field, value in zip(INPUTS, values[1:]):
-                if not field.lower <= value <= field.upper:
+                if not field.lower - ROUNDING <= value <= field.upper + ROUNDING:
                     raise InputError(f"{where}: row {row}: {field.name} {value:g} is outside [{field.lower:g}, {field.upper:g}]")
             if row > 1 and values[0] <= table[row - 2, 0]:
                 raise InputError(f"{where}: row {row}: time {values[0]:g} does not rise")
-        self.time, self.values = table[:, 0], table[:, 1:]
+        self.time = table[:, 0]
+        self.values = np.clip(table[:, 1:], [f.lower for f in INPUTS], [f.upper for f in INPUTS])
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> InputProfile:

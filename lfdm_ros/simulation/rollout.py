@@ -4,30 +4,72 @@ from __future__ import annotations
 
 import numpy as np
 
+from lfdm_ros.backends import casadi_model, compiled_model_function, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.simulator import Simulator
+from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator
+
+# Steps in one compiled call; bounds the memory of a long run.
+_CHUNK = 20_000
 
 
 def rollout(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
     """Runs from the simulator's present state and returns times (K,) [s] and outputs (K, ny), the first row at the start.
 
-    Between outputs the inputs are linear, so `output_step` also is the resolution of the profile.
+    The profile is read in each physics step, so its rows need not lie on the outputs. Leaves the simulator at the end of the run.
 
     Raises:
         InputError: output_step is not a multiple of the physics step.
         SimulationDiverged: a state is not finite.
     """
+    substeps = substeps_of(simulator, output_step)
+    count = int(np.floor(until / output_step + 1e-9)) + 1
+    start = time = simulator.time
+    spec, dt = simulator.model.name, simulator.dt
+    kernel, p = sensitivity_kernel(spec), simulator.vehicle.vector(simulator.model)
+    nothing = np.zeros((len(simulator.state), kernel.directions)), np.zeros((0, kernel.directions))
+    shift = casadi_model(spec).input_time
+    states = np.empty((count, len(simulator.state)))
+    states[0] = x = simulator.state.copy()
+    rows = max(1, _CHUNK // substeps)
+    for first in range(1, count, rows):
+        last = min(first + rows, count)
+        # Kept over each step is the input at the time at which the model reads it. Time adds up, as in the C++ library: where a
+        # ramp begins, the rounding of t decides in which step a wheel first turns.
+        steps = np.cumsum(np.concatenate([[time], np.full((last - first) * substeps, dt)]))
+        time = steps[-1]
+        inputs = profile.sample(steps + shift * dt)
+        run, _ = kernel.run(x, nothing[0], p, nothing[1], inputs, 1, dt, True)
+        states[first:last] = run[substeps::substeps]
+        if not np.isfinite(run[-1]).all():
+            bad = int(np.argmax(~np.isfinite(run).all(axis=1)))
+            raise SimulationDiverged(float(steps[bad]), run[max(bad - 1, 0)])
+        x = run[-1]
+    times = start + np.arange(count) * output_step
+    outputs = report(simulator, states, profile.sample(times))
+    simulator.jump(states[-1], (count - 1) * substeps, profile.sample(times[-1:])[0])
+    return times, outputs
+
+
+def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """The outputs (K, ny) of states (K, nx) under inputs (K, nu)."""
+    x, u = np.empty(states.shape[1]), np.empty(inputs.shape[1])
+    bound = compiled_model_function(simulator.model.name, "outputs").bind(x, u, simulator.vehicle.vector(simulator.model), [simulator.dt])
+    outputs = np.empty((len(states), len(bound.results[0])))
+    for k in range(len(states)):
+        x[:], u[:] = states[k], inputs[k]
+        bound.evaluate()
+        outputs[k] = bound.results[0]
+    return outputs
+
+
+def substeps_of(simulator: Simulator, output_step: float) -> int:
+    """Physics steps between two outputs.
+
+    Raises:
+        InputError: output_step is not a multiple of the physics step.
+    """
     substeps = round(output_step / simulator.dt)
     if substeps < 1 or abs(substeps * simulator.dt - output_step) > 1e-9 * output_step:
         raise InputError(f"output step {output_step} s is not a multiple of the physics step {simulator.dt} s")
-    count = int(np.floor(until / output_step + 1e-9)) + 1
-    times = simulator.time + np.arange(count) * output_step
-    inputs = profile.sample(times)
-    outputs = np.empty((count, len(simulator.output_names)))
-    simulator.advance(inputs[0], inputs[0], 0)
-    outputs[0] = simulator.outputs
-    for k in range(1, count):
-        simulator.advance(inputs[k - 1], inputs[k], substeps)
-        outputs[k] = simulator.outputs
-    return times, outputs
+    return substeps

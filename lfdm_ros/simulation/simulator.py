@@ -7,9 +7,8 @@ import difflib
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import numba_kernels
+from lfdm_ros.backends import advance_kernel, compiled_model_function
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import WHEELS, get_model
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -22,12 +21,12 @@ class SimulationDiverged(RuntimeError):
 
 
 def initial_state(model: str, vehicle: Vehicle, **values: float) -> np.ndarray:
-    """A state (nx,) from named values [SI]; the rest is 0, but wheels that are not given roll freely.
+    """A state (nx,) from named values [SI]; the rest is 0, but wheels that are not given roll freely, in the first gear.
 
     Raises:
         InputError: no such state, or not a finite number.
     """
-    fields = get_model(model).states
+    fields = vehicle.model(model).states
     names = [f.name for f in fields]
     for name, value in values.items():
         if name not in names:
@@ -35,45 +34,57 @@ def initial_state(model: str, vehicle: Vehicle, **values: float) -> np.ndarray:
             raise InputError(f"model '{model}' has no state '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
         if not np.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
-    p = vehicle.parameters
-    half_track = {"fl": 0.5, "fr": -0.5, "rl": 0.5, "rr": -0.5}
-    base = p["cg_to_front_axle"] + p["cg_to_rear_axle"]
-    state = dict.fromkeys(names, 0.0)
-    for wheel in WHEELS:
-        front = wheel[0] == "f"
-        arm = p["cg_to_rear_axle"] if front else p["cg_to_front_axle"]
-        axle = "front" if front else "rear"
-        load = 4.903325 * (p["sprung_mass"] * arm / base + p["unsprung_load_share"] * p[f"unsprung_mass_{axle}"])
-        radius = p["wheel_radius"] - load / p[f"tyre_vertical_stiffness_{axle}"]
-        speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * half_track[wheel] * p[f"track_{axle}"]
-        state[f"omega_{wheel}"] = speed / radius
+    state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields}
+    half_tracks = {"fl": 0.5, "fr": -0.5, "rl": 0.5, "rr": -0.5, "front": 0.0, "rear": 0.0}
+    for wheel, half in half_tracks.items():
+        if f"omega_{wheel}" in state:
+            axle = "front" if wheel[0] == "f" else "rear"
+            offset = half * vehicle.parameters[f"track_{axle}"] if half else 0.0
+            speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * offset
+            state[f"omega_{wheel}"] = speed / _static_radius(vehicle, axle)
     state.update(values)
     return np.array([state[name] for name in names])
+
+
+def _static_radius(vehicle: Vehicle, axle: str) -> float:
+    """Distance of the wheel's centre from the ground at rest [m]."""
+    p = vehicle.parameters
+    arm = p["cg_to_rear_axle"] if axle == "front" else p["cg_to_front_axle"]
+    sprung = p["sprung_mass"] * arm / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
+    load = 4.903325 * (sprung + p["unsprung_load_share"] * p[f"unsprung_mass_{axle}"])
+    return p["wheel_radius"] - load / p[f"tyre_vertical_stiffness_{axle}"]
 
 
 class Simulator:
     """A vehicle that is advanced tick by tick; each tick is one compiled call of many fixed steps."""
 
-    def __init__(self, vehicle: Vehicle, model: str = "eight_dof", dt: float = 1e-3):
-        """Compiles the model on first use (seconds); `dt` is the physics step [s].
+    def __init__(self, vehicle: Vehicle, model: str = "eight_dof", dt: float = 1e-3, tyre: str | None = None):
+        """Compiles the model on first use (a second or so).
+
+        Args:
+            model: a chassis, or a full specification; what it leaves open the vehicle decides (`Vehicle.spec`).
+            dt: physics step [s].
+            tyre: name of a tyre model; default the vehicle's.
 
         Raises:
             InputError: no such model, the vehicle lacks parameters, or dt is not in (0, 0.1].
         """
         if not 0.0 < dt <= 0.1:
             raise InputError(f"physics step {dt} s is outside (0, 0.1]")
-        self.model, self.vehicle, self.dt = get_model(model), vehicle, dt
-        self._kernels = numba_kernels(model)
+        self.model, self.vehicle, self.dt = vehicle.model(model, tyre), vehicle, dt
         self._p = vehicle.vector(self.model)
         self.output_names = tuple(f.name for f in self.model.outputs)
         self.output_index = {name: i for i, name in enumerate(self.output_names)}
         self._u_from, self._u = np.zeros((2, len(self.model.inputs)))
-        self._y = np.zeros(len(self.output_names))
+        self._h = np.array([dt])
+        self.state = np.zeros(len(self.model.states))
+        self._advance = advance_kernel(self.model.name)(self.state, self._p, self._u_from, self._u)
+        self._report = compiled_model_function(self.model.name, "outputs").bind(self.state, self._u, self._p, self._h)
         self.reset()
 
     def reset(self, **values: float) -> None:
         """Sets time to 0 and the state from named values, as `initial_state`."""
-        self.state = initial_state(self.model.name, self.vehicle, **values)
+        self.state[:] = initial_state(self.model.name, self.vehicle, **values)
         self._steps = 0
         self._u[:] = 0.0
 
@@ -89,13 +100,19 @@ class Simulator:
             SimulationDiverged: a state is not finite.
         """
         self._u_from[:], self._u[:] = u0, u1
-        self._kernels.advance(self.state, self._p, self._u_from, self._u, n, self.dt)
+        if n:
+            self._advance(n, self.dt)
         self._steps += n
         if not np.isfinite(self.state).all():
             raise SimulationDiverged(self.time, self.state.copy())
 
+    def jump(self, state: ArrayLike, n: int, u: ArrayLike) -> None:
+        """Takes over what another integrator made of n steps: the state (nx,) after them and the input (nu,) there."""
+        self.state[:], self._u[:] = state, u
+        self._steps += n
+
     @property
     def outputs(self) -> np.ndarray:
         """What the vehicle reports now: (ny,) in the order of `output_names`, SI. The array is reused by the next call."""
-        self._kernels.outputs(self.state, self._u, self._p, self.dt, self._y)
-        return self._y
+        self._report.evaluate()
+        return self._report.results[0]

@@ -1,29 +1,126 @@
-"""The sections of a vehicle file and the declarations (unit, range, description) of what stands in them."""
+"""The sections of a vehicle file, and the groups of keys in them that stand together.
+
+A file has only what the vehicle has: a small car without a gearbox says nothing of gears. What belongs together is a group, given
+whole or not at all. Units, ranges and descriptions come from the declarations of the models.
+"""
 
 from __future__ import annotations
 
-from lfdm_ros.models import Field, get_model, model_names
-from lfdm_ros.models.powertrain import MAP_POINTS
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lfdm_ros.models.registry import all_parameters
 
 # Every parameter of every model, by name. A parameter that two models share is declared once and means the same in both.
-DECLARED: dict[str, Field] = {field.name: field for name in model_names() for field in get_model(name).parameters}
+DECLARED = all_parameters()
 
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a file. Each column stands for the parameters STEM_0, STEM_1, ...; what is left of them repeats the last row."""
+
+    columns: Mapping[str, str]  # column -> stem; the first is what the table is looked up by
+    points: int
+    least: int = 2
+    rising: bool = True  # the first column must not fall
+    count: str = ""  # the parameter that holds the number of rows
+
+    def parameters(self, column: str) -> list[str]:
+        """The parameters of one column, in order."""
+        return [f"{self.columns[column]}_{i}" for i in range(self.points)]
+
+
+def _table(columns: Mapping[str, str], least: int = 2, rising: bool = True, count: str = "") -> Table:
+    stem = next(iter(columns.values()))
+    points = 0
+    while f"{stem}_{points}" in DECLARED:
+        points += 1
+    return Table(columns, points, least, rising, count)
+
+
+# Section and key of the tables.
+TABLES: dict[tuple[str, str], Table] = {
+    ("powertrain", "motor_map"): _table({"speed": "motor_speed", "torque": "motor_torque"}),
+    ("powertrain", "gears"): _table({"ratio": "gear_ratio", "upshift_speed": "upshift_speed", "downshift_speed": "downshift_speed"},
+                                    least=1, rising=False, count="gear_count"),
+    ("powertrain", "engine_map"): _table({"speed": "engine_speed", "torque": "engine_torque"}),
+    ("powertrain", "losses"): _table({"speed": "loss_speed", "torque": "loss_torque"}),
+    ("powertrain", "converter_capacity"): _table({"speed_ratio": "converter_speed_ratio", "capacity": "converter_capacity"}),
+    ("powertrain", "converter_torque"): _table({"speed_ratio": "converter_torque_speed_ratio", "torque_ratio": "converter_torque_ratio"}),
+    ("steering", "steering_map"): _table({"input": "steering_input", "angle": "steering_angle"}),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Keys that a file gives all or none of; `needs` names the groups that must then be there as well."""
+
+    title: str
+    keys: Mapping[str, tuple[str, ...]]  # section -> keys
+    needs: tuple[str, ...] = ()
+    required: bool = False
+    instead: Mapping[str, str] = field(default_factory=dict)  # key -> the key that may stand in its place
+
+
+FORCE_TABLE = tuple(f"tmeasy_{axis}_{quantity}_{load}" for axis in ("longitudinal", "lateral")
+                    for quantity in ("slope", "peak_force", "peak_slip", "sliding_force", "sliding_slip") for load in ("nominal", "double"))
+# What the size of a tyre stands for; see lfdm_ros.vehicles.tyre_size.
+FROM_SIZE = ("tyre_nominal_load", "tyre_maximum_load", *FORCE_TABLE)
+VERTICAL_STIFFNESS = ("tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear")
+
+GROUPS: dict[str, Group] = {
+    "mass": Group("every vehicle", {
+        "chassis": ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "yaw_inertia", "cg_to_front_axle",
+                    "cg_to_rear_axle")}, required=True),
+    # Single-track models, which have no wheels that turn, do without.
+    "wheels": Group("a vehicle with wheels that turn", {
+        "chassis": ("unsprung_load_share", "cg_height"), "wheels": ("wheel_inertia", "wheel_radius"),
+        "brakes": ("brake_torque_front", "brake_torque_rear")}),
+    "roll": Group("a body that rolls", {
+        "chassis": ("roll_inertia", "track_front", "track_rear"),
+        "suspension": ("roll_centre_drop_front", "roll_centre_drop_rear")}, needs=("wheels",)),
+    "roll_stiffness": Group("roll stiffness about the roll axis", {
+        "chassis": ("roll_yaw_inertia",),
+        "suspension": ("roll_stiffness_front", "roll_stiffness_rear", "roll_damping_front", "roll_damping_rear")}, needs=("roll",)),
+    "pitch": Group("a body that pitches", {"chassis": ("pitch_inertia",)}, needs=("roll",)),
+    "springs": Group("a suspension at each wheel", {
+        "suspension": ("suspension_stiffness_front", "suspension_stiffness_rear", "suspension_damping_front", "suspension_damping_rear")}),
+    "tyre": Group("a tyre under load", {"tyre": (*VERTICAL_STIFFNESS, "friction_scale")}, needs=("wheels",),
+                  instead=dict.fromkeys(VERTICAL_STIFFNESS, "size")),
+    "cornering": Group("a tyre that corners", {"tyre": ("cornering_stiffness_front", "cornering_stiffness_rear")}),
+    "axle_friction": Group("friction by axle", {"tyre": ("friction_front", "friction_rear")}, needs=("cornering",)),
+    "fiala": Group("a Fiala tyre", {
+        "tyre": ("rolling_resistance", "longitudinal_stiffness_front", "longitudinal_stiffness_rear", "friction_max", "friction_min")},
+        needs=("tyre", "cornering")),
+    "force_table": Group("a TMeasy tyre", {
+        "tyre": (*FROM_SIZE, "rolling_radius_weight_nominal", "rolling_radius_weight_double", "rolling_resistance_coefficient")},
+        needs=("tyre",), instead=dict.fromkeys(FROM_SIZE, "size")),
+    "carcass": Group("a TMeasy tyre with relaxation", {
+        "tyre": ("carcass_stiffness_longitudinal", "carcass_stiffness_lateral", "carcass_damping_longitudinal",
+                 "carcass_damping_lateral")}, needs=("force_table",)),
+    "coulomb": Group("a TMeasy tyre without relaxation", {
+        "tyre": ("coulomb_speed", "coulomb_blend_begin", "coulomb_blend_end")}, needs=("force_table",)),
+    "motor": Group("a motor", {"powertrain": ("driveline_ratio", "motor_map")}, needs=("wheels",)),
+    "gearbox": Group("an engine with a gearbox", {
+        "powertrain": ("gears", "engine_map", "losses", "throttle_modulation", "front_drive_share", "differential_bias")},
+        needs=("wheels",)),
+    "converter": Group("a torque converter", {
+        "powertrain": ("crank_inertia", "converter_capacity", "converter_torque")}, needs=("gearbox",)),
+    "linear_steering": Group("steering", {"steering": ("max_road_wheel_angle",)}),
+    "steering_map": Group("a steering map", {"steering": ("steering_map",)}),
+}
+
+# Section -> its keys, in the order in which files are written.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "chassis": ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "unsprung_load_share", "roll_inertia", "yaw_inertia",
-                "roll_yaw_inertia", "cg_to_front_axle", "cg_to_rear_axle", "cg_height", "track_front", "track_rear"),
-    "suspension": ("roll_centre_drop_front", "roll_centre_drop_rear", "roll_stiffness_front", "roll_stiffness_rear",
-                   "roll_damping_front", "roll_damping_rear"),
-    "wheels": ("wheel_inertia", "wheel_radius"),
-    "tyre": ("tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear", "rolling_resistance",
-             "longitudinal_stiffness_front", "longitudinal_stiffness_rear", "cornering_stiffness_front",
-             "cornering_stiffness_rear", "friction_max", "friction_min", "friction_scale"),
-    "powertrain": ("driveline_ratio",),
-    "brakes": ("brake_torque_front", "brake_torque_rear"),
-    "steering": ("max_road_wheel_angle",),
-}
+    section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
+    for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering")}
+REQUIRED_SECTIONS = tuple({section: None for group in GROUPS.values() if group.required for section in group.keys})
 
-# Tables of the file: section, key -> (column -> parameter stem). Column 0 must rise; the table is padded by its last row.
-TABLES: dict[tuple[str, str], dict[str, str]] = {
-    ("powertrain", "motor_map"): {"speed": "motor_speed", "torque": "motor_torque"},
-}
-TABLE_POINTS = MAP_POINTS
+_KEY_OF = {key: key for keys in SECTIONS.values() for key in keys}
+_KEY_OF |= {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
+_KEY_OF |= {table.count: key for (_, key), table in TABLES.items() if table.count}
+
+
+def keys_of(parameters: Iterable[str]) -> list[str]:
+    """The keys of a vehicle file that hold these parameters: a table once, whatever the number of its points."""
+    return list(dict.fromkeys(_KEY_OF.get(name, name) for name in parameters))

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model
-from lfdm_ros.vehicles.schema import DECLARED
+from lfdm_ros.models import Model, get_model
+from lfdm_ros.models.declaration import Part
+from lfdm_ros.models.registry import SLOTS, chassis_slots
+from lfdm_ros.vehicles.schema import DECLARED, keys_of
+
+# What a vehicle that has several parts for a slot drives with, unless it says otherwise.
+_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def check(name: str, value: float, where: str) -> float:
@@ -22,8 +34,7 @@ def check(name: str, value: float, where: str) -> float:
         InputError: unknown name (with the nearest known one), not a finite number, or out of range; `where` leads the message.
     """
     if name not in DECLARED:
-        near = difflib.get_close_matches(name, DECLARED, n=1)
-        raise InputError(f"{where}: unknown parameter '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        raise InputError(f"{where}: unknown parameter '{name}'{did_you_mean(name, DECLARED)}")
     declared = DECLARED[name]
     try:
         number = float(value)
@@ -38,17 +49,33 @@ def check(name: str, value: float, where: str) -> float:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`."""
+    """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`.
+
+    Args:
+        parameters: by name; those of the parts that the vehicle has.
+        sources: where the value of a parameter comes from.
+        conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
+        default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
+    """
 
     name: str
     parameters: Mapping[str, float]
     description: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+    conventions: str = "physics"
+    default_tyre: str = ""
 
     def __post_init__(self) -> None:
-        values = {name: check(name, value, f"vehicle '{self.name}'") for name, value in self.parameters.items()}
+        where = f"vehicle '{self.name}'"
+        values = {name: check(name, value, where) for name, value in self.parameters.items()}
         object.__setattr__(self, "parameters", MappingProxyType(values))
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+        choose("conventions", self.conventions, SLOTS["conventions"], where)
+        if self.default_tyre:
+            choose("default_tyre", self.default_tyre, SLOTS["tyre"], where)
+            missing = self._lacks(SLOTS["tyre"][self.default_tyre])
+            if missing:
+                raise InputError(f"{where}: default_tyre is {self.default_tyre}, but it lacks {_listed(missing)}")
 
     def replace(self, *, source: str = "", **changes: float) -> Vehicle:
         """A vehicle with some parameters changed (SI); `source` is noted for each of them.
@@ -56,10 +83,49 @@ class Vehicle:
         Raises:
             InputError: unknown parameter or value out of range.
         """
-        for name, value in changes.items():
-            check(name, value, f"vehicle '{self.name}'")
         notes = dict.fromkeys(changes, source) if source else {}
-        return Vehicle(self.name, {**self.parameters, **changes}, self.description, {**self.sources, **notes})
+        return dataclasses.replace(self, parameters={**self.parameters, **changes}, sources={**self.sources, **notes})
+
+    def parts(self, slot: str) -> tuple[str, ...]:
+        """The parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""
+        return tuple(name for name, part in SLOTS[slot].items() if not self._lacks(part))
+
+    def spec(self, chassis: str, tyre: str | None = None) -> str:
+        """The full name of the model that is this vehicle on a chassis, for `get_model`.
+
+        Args:
+            chassis: name of a chassis, or a specification CHASSIS/PART/...; the parts it names win over the vehicle's own.
+            tyre: name of a tyre model; by default the vehicle's `default_tyre`.
+
+        Raises:
+            InputError: no such chassis or part, a tyre for a chassis without a slot for it, or two tyres.
+        """
+        base, *named = chassis.split("/")
+        slots = chassis_slots(base)
+        if tyre is not None:
+            choose("tyre", tyre, SLOTS["tyre"], f"vehicle '{self.name}'")
+            if "tyre" not in slots:
+                raise InputError(f"model '{base}' has its own tyre; leave out the tyre '{tyre}'")
+            if any(part in SLOTS["tyre"] and part != tyre for part in named):
+                raise InputError(f"model '{chassis}' already names a tyre; leave out the tyre '{tyre}'")
+            named.append(tyre)
+        chosen = {slot: self._choice(slot) for slot in slots}
+        for part in named:
+            slot = next((slot for slot in slots if part in SLOTS[slot]), None)
+            if slot is None:
+                return get_model(chassis).name  # which says what is wrong
+            chosen[slot] = part
+        return get_model("/".join([base, *chosen.values()])).name
+
+    def model(self, chassis: str, tyre: str | None = None) -> Model:
+        """The model that is this vehicle on a chassis; see `spec`.
+
+        Raises:
+            InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part.
+        """
+        model = get_model(self.spec(chassis, tyre))
+        self._require(model)
+        return model
 
     def vector(self, model: Model) -> np.ndarray:
         """The parameters of a model as an array (np,), in the order the model declares.
@@ -67,7 +133,45 @@ class Vehicle:
         Raises:
             InputError: the vehicle lacks one of them.
         """
-        missing = [f.name for f in model.parameters if f.name not in self.parameters]
-        if missing:
-            raise InputError(f"vehicle '{self.name}' lacks {', '.join(missing)}, which model '{model.name}' needs")
+        self._require(model)
         return np.array([self.parameters[f.name] for f in model.parameters])
+
+    def _lacks(self, part: Part) -> list[str]:
+        return keys_of(f.name for f in part.parameters if f.name not in self.parameters)
+
+    def _choice(self, slot: str) -> str:
+        if slot == "conventions":
+            return self.conventions
+        if slot == "tyre" and self.default_tyre:
+            return self.default_tyre
+        has = self.parts(slot)
+        return next((part for part in _PREFERENCE.get(slot, has) if part in has), next(iter(SLOTS[slot])))
+
+    def _require(self, model: Model) -> None:
+        missing = [f.name for f in model.parameters if f.name not in self.parameters]
+        if not missing:
+            return
+        base, *named = model.name.split("/")
+        for slot in chassis_slots(base):
+            name = next((part for part in named if part in SLOTS[slot]), next(iter(SLOTS[slot])))
+            lacks = self._lacks(SLOTS[slot][name])
+            if lacks:
+                has = ", ".join(self.parts(slot)) or f"no {slot}"
+                raise InputError(f"vehicle '{self.name}' has no {name} {slot}: lacks {_listed(lacks)}; it has: {has}")
+        raise InputError(f"vehicle '{self.name}' cannot be a {base}: lacks {_listed(keys_of(missing))}")
+
+
+def choose(key: str, value: object, known: Collection[str], where: str) -> str:
+    """`value` as one of the known names.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{where}: {key} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def _listed(keys: list[str]) -> str:
+    """A few keys by name, and how many more there are."""
+    return ", ".join(keys[:6]) + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,13 @@ import yaml
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
-from lfdm_ros.vehicles.schema import DECLARED, SECTIONS, TABLE_POINTS, TABLES
-from lfdm_ros.vehicles.vehicle import Vehicle, check
+from lfdm_ros.vehicles.schema import DECLARED, FROM_SIZE, GROUPS, REQUIRED_SECTIONS, SECTIONS, TABLES, VERTICAL_STIFFNESS, Table
+from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
+from lfdm_ros.vehicles.vehicle import Vehicle, check, choose, did_you_mean
+
+_SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
 
 
 def load_vehicle(name: str | os.PathLike[str]) -> Vehicle:
@@ -25,53 +29,157 @@ def load_vehicle(name: str | os.PathLike[str]) -> Vehicle:
             message names file and key.
     """
     path = find_config("vehicles", name)
-    document = documents.mapping(documents.read_yaml(path)[0], str(path), SECTIONS, ("name", "description"))
+    document = documents.read_yaml(path)[0]
+    _known(document, str(path), ("name", "description", "conventions", "default_tyre", *SECTIONS))
+    documents.mapping(document, str(path), REQUIRED_SECTIONS, document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
-    for section, names in SECTIONS.items():
+    sections = {section: _section(document, section, str(path)) for section in SECTIONS}
+    for section, entries in sections.items():
         where = f"{path}: {section}"
-        tables = {key: columns for (place, key), columns in TABLES.items() if place == section}
-        entries = documents.mapping(document[section], where, (*names, *tables))
-        for key in names:
-            value, sources[key] = documents.quantity(entries[key], DECLARED[key].unit, f"{where}.{key}")
-            parameters[key] = check(key, value, where)
-        for key, columns in tables.items():
-            _read_table(entries, key, columns, where, parameters, sources)
-    return Vehicle(str(document.get("name", path.stem)), parameters, str(document.get("description", "")), sources)
+        for key, node in entries.items():
+            if (section, key) in TABLES:
+                _read_table(node, TABLES[section, key], f"{where}.{key}", parameters, sources)
+            elif key != "size":
+                value, sources[key] = documents.quantity(node, DECLARED[key].unit, f"{where}.{key}")
+                parameters[key] = check(key, value, where)
+    if "size" in sections["tyre"]:
+        _read_size(sections["tyre"], parameters, sources, f"{path}: tyre.size")
+    conventions = choose("conventions", document.get("conventions", "physics"), SLOTS["conventions"], str(path))
+    tyre = choose("default_tyre", document["default_tyre"], SLOTS["tyre"], str(path)) if "default_tyre" in document else ""
+    try:
+        return Vehicle(str(document.get("name", path.stem)), parameters, str(document.get("description", "")), sources, conventions, tyre)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
-    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back."""
+    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back to the last digit."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
 
-    document: dict[str, Any] = {"name": vehicle.name, "description": vehicle.description}
-    for section, names in SECTIONS.items():
-        document[section] = {key: entry([key], vehicle.parameters[key]) for key in names}
-        for (place, key), columns in TABLES.items():
-            if place == section:
-                stems = {column: [f"{stem}_{i}" for i in range(TABLE_POINTS)] for column, stem in columns.items()}
-                document[section][key] = {column: entry(points, [vehicle.parameters[n] for n in points])
-                                          for column, points in stems.items()}
-    Path(path).write_text(yaml.dump(document, sort_keys=False, width=140, allow_unicode=True), encoding="utf-8")
+    document: dict[str, Any] = {"name": vehicle.name, "description": vehicle.description, "conventions": vehicle.conventions}
+    if vehicle.default_tyre:
+        document["default_tyre"] = vehicle.default_tyre
+    for section, keys in SECTIONS.items():
+        entries: dict[str, Any] = {}
+        for key in keys:
+            if (section, key) not in TABLES:
+                if key in vehicle.parameters:
+                    entries[key] = entry([key], vehicle.parameters[key])
+                continue
+            table = TABLES[section, key]
+            names = {column: table.parameters(column) for column in table.columns}
+            if all(name in vehicle.parameters for column in names.values() for name in column):
+                rows = _row_count(table, names, vehicle.parameters)
+                entries[key] = {column: entry(points, [vehicle.parameters[n] for n in points[:rows]]) for column, points in names.items()}
+        if entries:
+            document[section] = entries
+    # Entries without anything nested stand on one line.
+    text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
+    Path(path).write_text(text, encoding="utf-8")
 
 
-def _read_table(entries: Mapping[str, Any], key: str, columns: Mapping[str, str], where: str,
-                parameters: dict[str, float], sources: dict[str, str]) -> None:
-    where = f"{where}.{key}"
-    table = documents.mapping(entries[key], where, columns)
-    read = {column: documents.quantities(table[column], DECLARED[f"{stem}_0"].unit, f"{where}.{column}")
-            for column, stem in columns.items()}
-    lengths = {len(values) for values, _ in read.values()}
-    if len(lengths) != 1 or not 2 <= min(lengths) <= TABLE_POINTS:
-        raise InputError(f"{where}: columns {', '.join(columns)} must be lists of the same length, 2 to {TABLE_POINTS}")
+def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] | None = None) -> None:
+    """Refuses keys other than `keys`, with the nearest of them, or with what `hint` says of the key."""
+    keys = tuple(keys)
+    if not isinstance(node, dict):
+        raise InputError(f"{where}: expected a mapping with {', '.join(keys)}, found {node!r}")
+    for key in node:
+        if key not in keys:
+            more = (hint or {}).get(key) or did_you_mean(str(key), keys) or f"; allowed: {', '.join(keys)}"
+            raise InputError(f"{where}: unknown key '{key}'{more}")
+
+
+def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
+    """A section's entries: known keys only, and of each group of keys that is begun all."""
+    entries = document.get(section, {})
+    where = f"{path}: {section}"
+    elsewhere = {key: f"; it belongs in section {other}" for other, keys in SECTIONS.items() for key in keys}
+    _known(entries, where, (*SECTIONS[section], *(("size",) if section == "tyre" else ())), elsewhere)
+    present = {key for name in SECTIONS if isinstance(document.get(name), dict) for key in document[name]}
+    begun = [group for group in GROUPS.values()
+             if group.required or any(key in present or group.instead.get(key) in present for keys in group.keys.values() for key in keys)]
+    for group in begun:
+        for needed in (group, *(GROUPS[name] for name in group.needs)):
+            for key in needed.keys.get(section, ()):
+                if key not in present and needed.instead.get(key) not in present:
+                    raise InputError(f"{where}: missing key '{key}', which {group.title} needs")
+    if section == "powertrain" and "motor_map" in present and "gears" in present:
+        raise InputError(f"{where}: motor_map and gears are two powertrains; give one")
+    return entries
+
+
+def _row_count(table: Table, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
+    if table.count:
+        return int(parameters[table.count])
+    rows = [tuple(parameters[column[i]] for column in names.values()) for i in range(table.points)]
+    count = table.points
+    while count > table.least and rows[count - 1] == rows[count - 2]:
+        count -= 1
+    return count
+
+
+def _read_table(node: Any, table: Table, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
+    columns = ", ".join(table.columns)
+    _known(node, where, table.columns)
+    entries = documents.mapping(node, where, table.columns)
+    read = {column: documents.quantities(entries[column], DECLARED[f"{stem}_0"].unit, f"{where}.{column}")
+            for column, stem in table.columns.items()}
+    lengths = {column: len(values) for column, (values, _) in read.items()}
+    rows = max(lengths.values())
+    if min(lengths.values()) != rows:
+        counts = ", ".join(f"{column} has {count}" for column, count in lengths.items())
+        raise InputError(f"{where}: columns {columns} must be lists of the same length; {counts}")
+    if not table.least <= rows <= table.points:
+        raise InputError(f"{where}: {rows} rows; give {table.least} to {table.points}")
     first = next(iter(read.values()))[0]
-    if any(after < before for before, after in pairwise(first)):
-        raise InputError(f"{where}: {next(iter(columns))} must not fall")
-    for column, stem in columns.items():
+    if table.rising and any(after < before for before, after in pairwise(first)):
+        raise InputError(f"{where}: {next(iter(table.columns))} must not fall from row to row")
+    for column in table.columns:
         values, source = read[column]
-        for i in range(TABLE_POINTS):
-            name = f"{stem}_{i}"
-            parameters[name] = check(name, values[min(i, len(values) - 1)], f"{where}.{column}")
+        for i, name in enumerate(table.parameters(column)):
+            parameters[name] = check(name, values[min(i, rows - 1)], f"{where}.{column}")
             sources[name] = source
+    if table.count:
+        parameters[table.count] = check(table.count, float(rows), where)
+        sources[table.count] = next(iter(read.values()))[1]
+
+
+def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:
+    """The tyre's force table from its size; a vertical stiffness that the file gives stays."""
+    twice = [name for name in FROM_SIZE if name in tyre]
+    if twice:
+        raise InputError(f"{where}: {twice[0]} follows from the size; give one of the two")
+    node = tyre["size"]
+    _known(node, where, (*_SIZE_KEYS, "source"))
+    documents.mapping(node, where, ("vehicle_type",), node)
+
+    def read(key: str, unit: str) -> float:
+        value = documents.quantity(node[key], unit, f"{where}.{key}")[0]
+        if not value > 0.0:
+            raise InputError(f"{where}: {key} must be above 0")
+        return value
+
+    for one, other in (("load_index", "load_capacity"), ("aspect_ratio", "rim_radius")):
+        if (one in node) == (other in node):
+            raise InputError(f"{where}: give {one} or {other}")
+    for one, other in (("width", "aspect_ratio"), ("pressure", "design_pressure")):
+        if (one in node) != (other in node):
+            raise InputError(f"{where}: {one} and {other} stand together")
+    kind = choose("vehicle_type", node["vehicle_type"], SHAPES, where)
+    try:
+        capacity = (load_of_index(documents.integer(node["load_index"], f"{where}.load_index", 0)) if "load_index" in node
+                    else read("load_capacity", "N"))
+        section_height = (read("width", "m") * read("aspect_ratio", "1") if "aspect_ratio" in node
+                          else parameters["wheel_radius"] - read("rim_radius", "m"))
+        ratio = read("pressure", "Pa") / read("design_pressure", "Pa") if "pressure" in node else 1.0
+        derived = TyreSize(kind, capacity, section_height, ratio).parameters()
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+    note = "; ".join(filter(None, ("from the size of the tyre", str(node.get("source", "")))))
+    for name, value in derived.items():
+        if name not in VERTICAL_STIFFNESS or name not in tyre:
+            parameters[name] = check(name, value, where)
+            sources[name] = note

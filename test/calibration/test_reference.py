@@ -17,8 +17,8 @@ LARGEST_RMSE = {"vx": 0.205, "omega_fl": 0.86, "omega_rl": 0.90, "vy": 0.038, "r
 
 
 @pytest.fixture(scope="module")
-def paper(reference_data, tmp_path_factory):
-    """The three stages of the paper with a quarter of the particles."""
+def recordings(reference_data, tmp_path_factory):
+    """Bags of the three recordings."""
     folder = tmp_path_factory.mktemp("hmmwv")
     source = reference_data / "sbel_hmmwv_bayes_calibration"
     if not source.is_dir():
@@ -28,7 +28,13 @@ def paper(reference_data, tmp_path_factory):
     for name in ("acc", "rr_1", "simp_ramp"):
         bags.append(folder / name)
         import_recording(source / f"{name}.csv", mapping, bags[-1])
-    return calibrate(load_recipe("hmmwv_paper"), bags, folder / "out", draws=500, chains=4)
+    return bags
+
+
+@pytest.fixture(scope="module")
+def paper(recordings, tmp_path_factory):
+    """The three stages of the paper with a quarter of the particles."""
+    return calibrate(load_recipe("hmmwv_paper"), recordings, tmp_path_factory.mktemp("paper"), draws=500, chains=4)
 
 
 def test_parameters_of_the_paper_setting(paper):
@@ -48,3 +54,15 @@ def test_responses_of_the_paper_setting(paper):
 
 def test_what_the_model_misses_is_said(paper):
     assert any("residuals of roll_rate are not white" in warning for warning in paper["warnings"])
+
+
+def test_least_squares_of_the_paper_setting(recordings, tmp_path):
+    """Our least squares against the independent one, which took the same data, optimum and widths."""
+    summary = calibrate(load_recipe("hmmwv_paper"), recordings, tmp_path, sampler="least_squares", draws=1000, chains=4)
+    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
+    optimum = {name: value for stage in summary["stages"] for name, value in stage["objective"]["optimum_at"].items()}
+    for name, (mean, sd) in REFERENCE.items():
+        assert optimum[name] == pytest.approx(mean, rel=0.06 if name == "roll_damping" else 0.02), name
+        assert rows[name]["sd"] == pytest.approx(sd, rel=0.15), name
+    for channel, limit in LARGEST_RMSE.items():
+        assert summary["rmse"][channel]["posterior"] <= limit, channel

@@ -1,12 +1,17 @@
-"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing."""
+"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what it measures, by name; peers."""
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from lfdm_ros.cli import bench
+from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import get_model
 
 
 @pytest.fixture
@@ -16,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "from lfdm_ros.cli.bench import Record\n"
         "def measure(runs):\n"
         "    return [Record.of('speed', [3.0, 1.0, 2.0][:runs], 'm/s')]\n")
+    (tmp_path / "_shared.py").write_text("")
     return tmp_path
 
 
@@ -32,7 +38,117 @@ def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["nope"], "there are: quick"), (["quick", "--runs", "0"], "--runs 0"), (["quick", "--json", "/no/such/dir/x"], "no such folder")])
+    (["nope"], "there are: quick"), (["_shared"], "there are: quick"), (["quick", "--runs", "0"], "--runs 0"),
+    (["quick", "--json", "/no/such/dir/x"], "no such folder"),
+    (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
+    (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'")])
 def test_mistakes_are_named(folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+# -- Peers ------------------------------------------------------------------------------------------------------------
+
+def program(code: str) -> tuple[str, ...]:
+    return sys.executable, "-c", code
+
+
+@pytest.mark.parametrize(("text", "measurement", "command"), [
+    ("./prog", "", ("./prog",)),
+    ("eight_dof/fiala/acceleration=./prog 'a b' {inputs}", "eight_dof/fiala/acceleration", ("./prog", "a b", "{inputs}")),
+    ("env MODE=fast ./prog", "", ("env", "MODE=fast", "./prog"))])
+def test_peer_is_read_from_one_argument(text: str, measurement: str, command: tuple[str, ...]) -> None:
+    assert Peer.parse(text) == Peer(measurement, command)
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "no command"), ("a/b/c=", "a/b/c="), ("prog 'a", "No closing quotation")])
+def test_peer_that_is_no_command(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        Peer.parse(text).milliseconds(tmp_path)
+
+
+@pytest.mark.parametrize(("said", "value"), [
+    ("3.5", 3.5), ("18dof, float64\n took 12.25ms for 1 run: 4e-1 ms", 0.4), ("x = 3 m, 2.5 ms.", 2.5), ("7 ms per model18", 7.0)])
+def test_peer_last_number_counts(said: str, value: float, tmp_path: Path) -> None:
+    assert Peer("", program(f"print({said!r})")).milliseconds(tmp_path) == value
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    (("/no/such/program",), "/no/such/program cannot be started: No such file"),
+    (program("print('done')"), "it printed none"),
+    (program("print('time', -3)"), "its last number is -3"),
+    (program("print(0)"), "its last number is 0"),
+    (program("import sys; print(1.5); sys.exit('no tyre file')"), "ended with status 1: no tyre file")])
+def test_peer_that_fails_says_how(command: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--peer") as failure:
+        Peer("", command).milliseconds(tmp_path)
+    assert words in str(failure.value)
+
+
+def test_peer_gets_the_inputs_of_our_run(tmp_path: Path) -> None:
+    inputs = tmp_path / "inputs.txt"
+    inputs.write_text("0 0 1 0\n6.5 0 1 0\n")
+    code = "import sys; print(open(sys.argv[1]).read().split()[-4])"
+    assert Peer("", (*program(code), "{inputs}")).milliseconds(inputs) == 6.5
+
+
+# -- lfdm bench models ------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark with everything that takes long cut short."""
+    module = bench.load_benchmark("models")
+    monkeypatch.setattr(module, "REPEATS", 1)
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+    monkeypatch.setattr(module, "cost_of_start", lambda subject, runs: [])
+    monkeypatch.setattr(module.alternatives, "COMMONROAD", "no_such_package")
+    return module
+
+
+def test_models_reports_every_run_of_a_model(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [record.name for record in models.measure(1, only="eight_dof/fiala/*")]
+    assert names == ["step_ns/eight_dof/fiala/acceleration", "step_ns/eight_dof/fiala/lane_change", *(
+        f"alternative_ns/{way}/eight_dof/fiala" for way in ("python", "numpy", "casadi_vm"))]
+
+
+def test_models_says_how_to_have_commonroad(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert models.commonroad(1) == []
+    assert "pip install commonroad-vehicle-models" in capsys.readouterr().err
+
+
+def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "milliseconds", lambda simulator, profile: 0.5)
+    # It finds the 0.05 s of inputs of our run, and says that it took 2 ms.
+    code = "import sys; end = open(sys.argv[1]).read().split()[-4]; print(2 if end == '0.05' else 'wrong')"
+    peer = Peer("eight_dof/fiala/lane_change", (*program(code), "{inputs}"))
+    records = models.measure(2, only="eight_dof/fiala/*", peers=[peer])
+    assert [record for record in records if record.name.startswith("peer")] == [
+        bench.Record("peer_step_ns/eight_dof/fiala/lane_change", pytest.approx(2e6 / 50), "ns", 0.0, 2),
+        bench.Record("peer_ratio/eight_dof/fiala/lane_change", 0.25, "1", 0.0, 2)]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (dict(only="twelve_dof/*"), "--only twelve_dof/*: matches none of eight_dof/fiala/acceleration"),
+    (dict(peers=[Peer("eight_dof/fiala/drift", ("x",))]), "--peer eight_dof/fiala/drift: not measured here"),
+    (dict(only="eight_dof/fiala/*", peers=[Peer("eight_dof/fiala/lane_change", ("x",)), Peer("", ("y",))]), "two programs beside")])
+def test_models_refuses_what_it_does_not_have(models: ModuleType, options: dict, words: str) -> None:
+    with pytest.raises(InputError) as failure:
+        models.measure(1, **options)
+    assert words in str(failure.value)
+
+
+# -- lfdm bench batch -------------------------------------------------------------------------------------------------
+
+def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = bench.load_benchmark("batch")
+    for name, value in {"VEHICLES": 20, "SECONDS": 0.02, "LONG_SECONDS": 0.2, "REPEATS": 1}.items():
+        monkeypatch.setattr(batch, name, value)
+    records = {record.name: record for record in batch.measure(1, only="eight_dof")}
+    assert {"vehicle_step_ns/eight_dof/float64", "bytes_per_vehicle/eight_dof", "alternative_ns/numpy_batch/eight_dof",
+            "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
+    assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
+    # At least a vehicle's own parameters and state are kept.
+    model = get_model("eight_dof")
+    assert records["bytes_per_vehicle/eight_dof"].value >= 8 * (len(model.parameters) + len(model.states))
+    with pytest.raises(InputError, match="matches none of eight_dof"):
+        batch.measure(1, only="twelve_dof")

@@ -1,0 +1,46 @@
+"""What the benchmarks measure: models, their tyres, and the vehicle that has the parameters of each tyre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lfdm_ros.models import Model
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+FOUR_WHEEL_MODELS = ("eight_dof", "eleven_dof", "eighteen_dof", "twenty_four_dof")
+VEHICLES_OF_TYRES = {"fiala": "hmmwv", "tmeasy": "hmmwv", "tmeasy_nr": "sedan"}
+SINGLE_TRACK_MODELS = {"linear_single_track": "hmmwv", "nonlinear_bicycle": "hmmwv"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with a tyre ("" if it has none to choose), and a vehicle."""
+
+    chassis: str
+    tyre: str
+    vehicle_name: str
+
+    @property
+    def name(self) -> str:
+        """MODEL/TYRE, as records are named."""
+        return f"{self.chassis}/{self.tyre}" if self.tyre else self.chassis
+
+    @property
+    def vehicle(self) -> Vehicle:
+        return load_vehicle(self.vehicle_name)
+
+    @property
+    def model(self) -> Model:
+        """With the vehicle's own powertrain, steering and conventions."""
+        return self.vehicle.model(self.chassis, self.tyre or None)
+
+
+SUBJECTS = (
+    *(Subject(chassis, tyre, vehicle) for chassis in FOUR_WHEEL_MODELS for tyre, vehicle in VEHICLES_OF_TYRES.items()),
+    *(Subject(chassis, "", vehicle) for chassis, vehicle in SINGLE_TRACK_MODELS.items()),
+)
+
+
+def of_chassis(chassis: str) -> Subject:
+    """The one that stands for a chassis where the tyre is not asked for: its first."""
+    return next(subject for subject in SUBJECTS if subject.chassis == chassis)

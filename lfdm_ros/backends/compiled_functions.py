@@ -1,0 +1,161 @@
+"""CasADi functions, and their exact Jacobians, as machine code: no C compiler, no virtual machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.graph import TANGENT, VALUE, Tangents, graph_of
+from lfdm_ros.backends.llvm_code import Code
+from lfdm_ros.backends.machine_code import POINTER, TRIPLE, machine_code
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import get_model
+
+# Columns of a Jacobian that are computed at once: one register of AVX-512, two of AVX2.
+DIRECTIONS = 8
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """A compiled function tied to arrays: `evaluate()` reads `arguments` and writes `results`, all changed in place."""
+
+    evaluate: Callable[[], None]
+    arguments: tuple[np.ndarray, ...]
+    results: tuple[np.ndarray, ...]
+
+
+class CompiledFunction:
+    """An SX function as machine code on C-ordered float64 arrays, (n,) for columns and (rows, columns) for matrices.
+
+    `f(*arguments)` returns new arrays. In a loop `f.bind(*arguments)` avoids what Python spends on addresses.
+    """
+
+    def __init__(self, name: str, key: str, shapes_in: Sequence[tuple[int, int]], shapes_out: Sequence[tuple[int, int]],
+                 text: Callable[[], str]):
+        self.name = name
+        self._shapes_in, self._shapes_out = list(shapes_in), list(shapes_out)
+        self._call = machine_code(key, text).function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
+
+    def __call__(self, *arguments: ArrayLike) -> tuple[np.ndarray, ...]:
+        bound = self.bind(*arguments)
+        bound.evaluate()
+        return bound.results
+
+    def bind(self, *arguments: ArrayLike) -> BoundCall:
+        """Ties the function to arrays. C-ordered float64 arrays are used as they are, others are copied.
+
+        Raises:
+            ValueError: an argument has not the size that the function declares.
+        """
+        if len(arguments) != len(self._shapes_in):
+            raise ValueError(f"{self.name} has {len(self._shapes_in)} arguments, got {len(arguments)}")
+        given = tuple(np.ascontiguousarray(a, dtype=float) for a in arguments)
+        for i, (a, (rows, columns)) in enumerate(zip(given, self._shapes_in)):
+            if a.shape != (rows, columns) and (columns > 1 or a.size != rows):
+                raise ValueError(f"{self.name}: argument {i} has shape {a.shape}, expected {(rows, columns) if columns > 1 else (rows,)}")
+        # Structural zeros are never written, so they must be there before.
+        results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out)
+        addresses = [a.ctypes.data for a in (*given, *results)]
+        call = self._call
+        return BoundCall(lambda: call(*addresses), given, results)
+
+
+def compiled(function: ca.Function) -> CompiledFunction:
+    """Compiles an SX function with dense arguments, or loads it from the cache.
+
+    Raises:
+        NotImplementedError: the function has an operation without code.
+    """
+    def text() -> str:
+        graph = graph_of(function)
+        arguments, results = [f"a{i}" for i in range(function.n_in())], [f"r{i}" for i in range(function.n_out())]
+        code = Code(graph, dict.fromkeys(arguments + results, "ptr"))
+        for i, nodes in enumerate(graph.inputs):
+            rows, columns = function.size_in(i)
+            for element, node in enumerate(nodes):  # by columns
+                code.bind(node, code.load(f"%a{i}", element % rows * columns + element // rows, code.value))
+        code.emit(graph.reachable(node for nodes in graph.outputs for node in nodes))
+        for i, nodes in enumerate(graph.outputs):
+            columns = function.size2_out(i)
+            for node, row, column in zip(nodes, *function.sparsity_out(i).get_triplet()):
+                code.store(code.get(node, VALUE), f"%r{i}", row * columns + column, code.value)
+        return code.text("evaluate", TRIPLE)
+
+    if not all(function.sparsity_in(i).is_dense() for i in range(function.n_in())):
+        raise ValueError(f"{function.name()}: an argument is sparse; densify it")
+    key = f"function {hashlib.sha256(function.serialize().encode()).hexdigest()}"
+    return CompiledFunction(function.name(), key, [function.size_in(i) for i in range(function.n_in())],
+                            [function.size_out(i) for i in range(function.n_out())], text)
+
+
+@cache
+def compiled_model_function(spec: str, function: str) -> CompiledFunction:
+    """One of a model's functions, step or rhs, in the order of arguments of `CasadiModel`.
+
+    Raises:
+        InputError: no such model.
+    """
+    return compiled(getattr(casadi_model(spec), function))
+
+
+@cache
+def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
+    """Value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
+
+    The columns are those of `by` side by side, padded with zeros to a multiple of 8. They are computed 8 at a time beside the
+    value, which costs less than CasADi's own Jacobian as code and compiles sooner.
+
+    Args:
+        function: rhs or step.
+        by: arguments (x, u, p), each all of its elements, or names of parameters.
+
+    Raises:
+        InputError: no such model, or no such parameter.
+    """
+    source: ca.Function = getattr(casadi_model(spec), function)
+    arguments = [source.name_in(i) for i in range(source.n_in())]
+    parameters = [field.name for field in get_model(spec).parameters]
+    places: list[tuple[int, int]] = []  # argument and element of each column
+    for name in by:
+        if name in arguments:
+            i = arguments.index(name)
+            places += [(i, element) for element in range(source.nnz_in(i))]
+        elif name in parameters:
+            places.append((arguments.index("p"), parameters.index(name)))
+        else:
+            raise InputError(f"model '{spec}' has no parameter '{name}'; `lfdm models` lists them")
+    blocks = -(-len(places) // DIRECTIONS)
+
+    def text() -> str:
+        graph = graph_of(source)
+        values = graph.outputs[0]
+        code = Code(graph, dict.fromkeys([*arguments, "value", "jacobian"], "ptr"), directions=DIRECTIONS)
+        for name, nodes in zip(arguments, graph.inputs):
+            for element, node in enumerate(nodes):
+                code.bind(node, code.load(f"%{name}", element, code.value))
+        code.emit(graph.reachable(values))
+        for row, node in enumerate(values):
+            code.store(code.get(node, VALUE), "%value", row, code.value)
+        for block in range(blocks):
+            seeds = {}
+            for lane, (i, element) in enumerate(places[block * DIRECTIONS:(block + 1) * DIRECTIONS]):
+                seed = graph.input(len(arguments), block * DIRECTIONS + lane, TANGENT)
+                seeds[graph.inputs[i][element]] = seed
+                code.bind(seed, code.unit(lane, DIRECTIONS))
+            tangents = Tangents(graph, seeds)
+            rows = {row: tangent for row, node in enumerate(values) if (tangent := tangents.of(node)) is not None}
+            code.emit(graph.reachable(rows.values()))
+            for row, tangent in rows.items():
+                code.store(code.get(tangent, TANGENT), "%jacobian", row * blocks + block, code.tangent)
+        return code.text("evaluate", TRIPLE)
+
+    n = source.nnz_out(0)
+    return CompiledFunction(f"{spec} {function} by {', '.join(by)}", f"jacobian {spec} {function} {by}",
+                            [source.size_in(i) for i in range(source.n_in())], [(n, 1), (n, blocks * DIRECTIONS)], text)

@@ -1,0 +1,349 @@
+"""LLVM code of a graph: each node one instruction, on scalars or on SIMD vectors.
+
+The number type (double, float) and the number of vehicles in a vector are free; tangents are vectors of directions beside scalar
+values. Sine, cosine and hyperbolic tangent are polynomials, because calls of libm stop vectorisation; other
+functions call libm, lane by lane.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import factorial, log, pi
+
+from lfdm_ros.backends.graph import TANGENT, TRUTH, VALUE, Graph
+
+# All liberties but the assumption that NaN and infinity do not occur.
+_FLAGS = "nsz arcp contract afn reassoc"
+# Where the order of operations is what makes a result exact.
+_ORDERED = "nsz contract"
+
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_LIBRARY = {"asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "exp": 1, "log": 1, "expm1": 1, "log1p": 1,
+            "pow": 2, "atan2": 2, "hypot": 2}
+_INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
+
+_ALIGNMENT = {"double": 8, "float": 4, "i64": 8}
+
+# ln 2 in two parts, the first short enough that its product with a small integer is exact, also in single precision.
+_LN2_HIGH = 0.693359375
+_LN2_LOW = log(2.0) - _LN2_HIGH  # exact: both are close
+
+_SIN = [(-1) ** k / factorial(2 * k + 1) for k in range(11)]
+_COS = [(-1) ** k / factorial(2 * k) for k in range(11)]
+
+
+class Code:
+    """One LLVM function under construction: the nodes of a graph inside loops over memory.
+
+    Registers are strings such as "%t7". What a loop changes is kept in `variables`; LLVM turns them into registers.
+    """
+
+    def __init__(self, graph: Graph, arguments: dict[str, str], real: str = "double", lanes: int = 1, directions: int = 1):
+        """Args:
+            arguments: LLVM type of each argument of the function by name.
+            real: LLVM type of numbers, double or float.
+            lanes: vehicles in each value.
+            directions: lanes of each tangent; more than one goes with one vehicle only.
+        """
+        if lanes > 1 and directions > 1:
+            raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
+        self._graph = graph
+        self.real = real
+        self._arguments = arguments
+        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions}
+        self.value, self.tangent = self._vector(real, lanes), self._vector(real, directions)
+        self._names: dict[tuple[int, str], str] = {}
+        self._declared: set[str] = set()
+        self._allocations: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+        self._block = "entry"
+
+    def text(self, name: str, triple: str) -> str:
+        """The module with the function, for a target triple."""
+        arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
+        return "\n".join([f'target triple = "{triple}"', *sorted(self._declared), f"define void @{name}({arguments}) nounwind {{", "entry:",
+                          *self._allocations, *self._lines, "ret void", "}", ""])
+
+    # -- Control and memory ---------------------------------------------------------------------------------------
+
+    def new(self, text: str) -> str:
+        """Appends an instruction and returns the register of its result."""
+        self._count += 1
+        self._lines.append(f"%t{self._count} = {text}")
+        return f"%t{self._count}"
+
+    @contextmanager
+    def loop(self, first: str, end: str, step: int = 1) -> Iterator[str]:
+        """The body runs for first, first + step, ... below `end` (i64), at least once; yields the index."""
+        head, before = self._label("loop"), self._block
+        self._lines += [f"br label %{head}", f"{head}:"]
+        self._block = head
+        index = f"%{head}.i"
+        place = len(self._lines)
+        yield index
+        following = self.new(f"add i64 {index}, {step}")
+        # The body may have ended in another block than it began in; only now is it known.
+        self._lines.insert(place, f"{index} = phi i64 [{first}, %{before}], [{following}, %{self._block}]")
+        after = self._label("after")
+        self._lines += [f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{head}, label %{after}", f"{after}:"]
+        self._block = after
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """The body runs if `condition` (i1) holds."""
+        inside, after = self._label("when"), self._label("after")
+        self._lines += [f"br i1 {condition}, label %{inside}, label %{after}", f"{inside}:"]
+        self._block = inside
+        yield
+        self._lines += [f"br label %{after}", f"{after}:"]
+        self._block = after
+
+    def variables(self, type_: str, count: int) -> str:
+        """Room for `count` values; returns its address."""
+        name = f"%{self._label('variables')}"
+        self._allocations.append(f"{name} = alloca [{count} x {type_}], align 64")
+        return name
+
+    def load(self, pointer: str, index: int | str, type_: str) -> str:
+        return self.new(f"load {type_}, ptr {self.element(pointer, index, type_)}, align {_ALIGNMENT[self._scalar(type_)]}")
+
+    def store(self, register: str, pointer: str, index: int | str, type_: str) -> None:
+        place = self.element(pointer, index, type_)
+        self._lines.append(f"store {type_} {register}, ptr {place}, align {_ALIGNMENT[self._scalar(type_)]}")
+
+    def element(self, pointer: str, index: int | str, type_: str) -> str:
+        return self.new(f"getelementptr {type_}, ptr {pointer}, i64 {index}")
+
+    def integer(self, operation: str, a: str, b: int | str) -> str:
+        return self.new(f"{operation} i64 {a}, {b}")
+
+    def arithmetic(self, operation: str, a: str, b: str, type_: str) -> str:
+        return self.new(f"{operation} {type_} {a}, {b}")
+
+    def repeated(self, scalar: str, type_: str) -> str:
+        """A scalar register in all lanes of a type."""
+        return self._splat(scalar, self._scalar(type_), type_)
+
+    def cast(self, register: str, source: str, target: str) -> str:
+        """Between double and float, scalars or vectors."""
+        if source == target:
+            return register
+        return self.new(f"{'fpext' if 'double' in target else 'fptrunc'} {source} {register} to {target}")
+
+    def unit(self, lane: int, width: int) -> str:
+        """The constant vector with 1 in one lane."""
+        return "<" + ", ".join(f"{self.real} {self.number(float(i == lane))}" for i in range(width)) + ">"
+
+    def _label(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}.{self._count}"
+
+    @staticmethod
+    def _scalar(type_: str) -> str:
+        return type_.strip("<>").split()[-1]
+
+    # -- Nodes ----------------------------------------------------------------------------------------------------
+
+    def bind(self, node: int, register: str) -> None:
+        """Says that a node's value is in a register."""
+        self._names[node, self._graph.nodes[node].kind] = register
+
+    def emit(self, nodes: Iterable[int]) -> None:
+        """Appends the instructions of nodes, which follow their arguments; inputs must be bound before."""
+        for i in nodes:
+            node = self._graph.nodes[i]
+            if (i, node.kind) not in self._names and node.operation != "constant":
+                self._names[i, node.kind] = self._instruction(i)
+
+    def get(self, node: int, kind: str = "") -> str:
+        """The register of a node that was emitted or bound, converted where another kind is asked for."""
+        own = self._graph.nodes[node].kind
+        kind = kind or own
+        if self._graph.nodes[node].operation == "constant" and kind != TRUTH:
+            return self.number(self._graph.nodes[node].payload, self._widths[kind])  # type: ignore[arg-type]
+        if (node, kind) not in self._names:
+            self._names[node, kind] = self._converted(node, own, kind)
+        return self._names[node, kind]
+
+    def number(self, value: float, width: int = 1) -> str:
+        """A constant as LLVM writes it: the bits of a double, for float after rounding."""
+        if self.real == "float":
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        bits = f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+        return bits if width == 1 else "<" + ", ".join([f"{self.real} {bits}"] * width) + ">"
+
+    # -- One node -------------------------------------------------------------------------------------------------
+
+    def _instruction(self, i: int) -> str:
+        node = self._graph.nodes[i]
+        operation, kind = node.operation, node.kind
+        if operation == "input":
+            raise ValueError(f"input {node.payload} is not bound")
+        if operation in ("select", "if_else_zero"):
+            condition = self.get(node.arguments[0], TRUTH)
+            chosen = [self.get(a, kind) for a in node.arguments[1:]]
+            if operation == "if_else_zero":
+                chosen.append(self.number(0.0, self._widths[kind]))
+            if kind == TANGENT:
+                condition = self._splat(condition, "i1", self._vector("i1", self._widths[TANGENT]))
+            t, c = self._vector(self.real, self._widths[kind]), self._vector("i1", self._widths[kind])
+            return self.new(f"select {_FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
+        if kind == TRUTH:
+            return self._truth(operation, node.arguments)
+        width = self._widths[kind]
+        t = self._vector(self.real, width)
+        arguments = [self.get(a, kind) for a in node.arguments]
+        a, b = arguments[0], arguments[-1]
+        if operation in _BINARY:
+            return self.new(f"{_BINARY[operation]} {_FLAGS} {t} {a}, {b}")
+        if operation in ("fmin", "fmax"):
+            # The second where they are not ordered; it is one instruction of the processor.
+            smaller = self.new(f"fcmp {'olt' if operation == 'fmin' else 'ogt'} {t} {a}, {b}")
+            return self.new(f"select {self._vector('i1', width)} {smaller}, {t} {a}, {t} {b}")
+        if operation == "neg":
+            return self.new(f"fneg {_FLAGS} {t} {a}")
+        if operation == "sq":
+            return self.new(f"fmul {_FLAGS} {t} {a}, {a}")
+        if operation == "twice":
+            return self.new(f"fadd {_FLAGS} {t} {a}, {a}")
+        if operation == "inv":
+            return self.new(f"fdiv {_FLAGS} {t} {self.number(1.0, width)}, {a}")
+        if operation in _INTRINSIC:
+            return self._call(_INTRINSIC[operation], [a], width)
+        if operation == "copysign":
+            return self._call("copysign", [a, b], width)
+        if operation == "sign":
+            c = self._vector("i1", width)
+            zero, one, minus = (self.number(v, width) for v in (0.0, 1.0, -1.0))
+            below = self.new(f"fcmp olt {t} {a}, {zero}")
+            above = self.new(f"fcmp ogt {t} {a}, {zero}")
+            rest = self.new(f"select {c} {below}, {t} {minus}, {t} {a}")  # 0 and NaN as they are
+            return self.new(f"select {c} {above}, {t} {one}, {t} {rest}")
+        if operation in ("sin", "cos", "tan"):
+            return self._angle_function(operation, a, width)
+        if operation == "tanh":
+            return self._tanh(a, width)
+        if operation in _LIBRARY or operation == "constpow":
+            return self._library_call("pow" if operation == "constpow" else operation, arguments, width)
+        raise NotImplementedError(operation)
+
+    def _truth(self, operation: str, arguments: tuple[int, ...]) -> str:
+        width = self._widths[TRUTH]
+        c = self._vector("i1", width)
+        if operation in _COMPARE:
+            a, b = (self.get(i, VALUE) for i in arguments)
+            return self.new(f"fcmp {_COMPARE[operation]} {self.value} {a}, {b}")
+        a, *rest = (self.get(i, TRUTH) for i in arguments)
+        if operation == "not":
+            ones = "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
+            return self.new(f"xor {c} {a}, {ones}")
+        return self.new(f"{operation} {c} {a}, {rest[0]}")
+
+    def _converted(self, node: int, own: str, kind: str) -> str:
+        if kind == TANGENT:
+            return self._splat(self.get(node, VALUE), self.real, self.tangent)
+        if own == TRUTH and kind == VALUE:
+            return self.new(f"uitofp {self._vector('i1', self._widths[TRUTH])} {self.get(node)} to {self.value}")
+        if own == VALUE and kind == TRUTH:
+            return self.new(f"fcmp une {self.value} {self.get(node)}, {self.number(0.0, self._widths[VALUE])}")
+        raise ValueError(f"node {node} of kind {own} is not emitted, or cannot be a {kind}")
+
+    # -- Vectors and functions ------------------------------------------------------------------------------------
+
+    def _vector(self, element: str, width: int) -> str:
+        return element if width == 1 else f"<{width} x {element}>"
+
+    def _splat(self, name: str, element: str, t: str) -> str:
+        if t == element:
+            return name
+        width = int(t[1:].split()[0])
+        first = self.new(f"insertelement {t} poison, {element} {name}, i32 0")
+        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def _call(self, intrinsic: str, arguments: list[str], width: int) -> str:
+        t = self._vector(self.real, width)
+        letter = "f64" if self.real == "double" else "f32"
+        name = f"@llvm.{intrinsic}.{letter if width == 1 else f'v{width}{letter}'}"
+        self._declared.add(f"declare {t} {name}({', '.join([t] * len(arguments))})")
+        return self.new(f"call {_FLAGS} {t} {name}({', '.join(f'{t} {a}' for a in arguments)})")
+
+    def _library_call(self, function: str, arguments: list[str], width: int) -> str:
+        name = "@" + function + ("f" if self.real == "float" else "")
+        self._declared.add(f"declare {self.real} {name}({', '.join([self.real] * len(arguments))})")
+        if width == 1:
+            return self.new(f"call {self.real} {name}({', '.join(f'{self.real} {a}' for a in arguments)})")
+        t, result = self._vector(self.real, width), "poison"
+        for lane in range(width):
+            scalars = [self.new(f"extractelement {t} {a}, i32 {lane}") for a in arguments]
+            value = self.new(f"call {self.real} {name}({', '.join(f'{self.real} {s}' for s in scalars)})")
+            result = self.new(f"insertelement {t} {result}, {self.real} {value}, i32 {lane}")
+        return result
+
+    def _polynomial(self, coefficients: list[float], z: str, width: int) -> str:
+        """Horner's rule, lowest power first."""
+        t = self._vector(self.real, width)
+        result = self.number(coefficients[-1], width)
+        for coefficient in reversed(coefficients[:-1]):
+            product = self.new(f"fmul {_FLAGS} {t} {z}, {result}")
+            result = self.new(f"fadd {_FLAGS} {t} {product}, {self.number(coefficient, width)}")
+        return result
+
+    def _angle_function(self, function: str, x: str, width: int) -> str:
+        # Half of x reduced to [-pi, pi]; 2 pi = 6.28125 + 1.935...e-3 to twice the working precision (Cody-Waite).
+        t = self._vector(self.real, width)
+
+        def const(value: float) -> str:
+            return self.number(value, width)
+
+        def op(name: str, a: str, b: str, flags: str = _FLAGS) -> str:
+            return self.new(f"{name} {flags} {t} {a}, {b}")
+
+        turns = self._call("floor", [op("fadd", op("fmul", x, const(1.0 / (2.0 * pi))), const(0.5))], width)
+        reduced = op("fsub", x, op("fmul", turns, const(6.28125), _ORDERED), _ORDERED)
+        reduced = op("fsub", reduced, op("fmul", turns, const(1.9353071795864769e-3), _ORDERED), _ORDERED)
+        r = op("fmul", const(0.5), reduced)
+        z = op("fmul", r, r)
+        # In single precision fewer terms reach the last bit.
+        terms = 11 if self.real == "double" else 7
+        s = op("fmul", r, self._polynomial(_SIN[:terms], z, width))
+        cosine = op("fsub", const(1.0), op("fmul", op("fmul", const(2.0), s), s))
+        if function == "cos":
+            return cosine
+        sine = op("fmul", op("fmul", const(2.0), s), self._polynomial(_COS[:terms], z, width))
+        return sine if function == "sin" else op("fdiv", sine, cosine)
+
+    def _tanh(self, x: str, width: int) -> str:
+        # With m = expm1(-2 |x|): tanh |x| = -m / (m + 2), without cancellation at small x. m = 2^n (e^r - 1) + 2^n - 1, where
+        # -2 |x| = n ln 2 + r, |r| <= ln(2) / 2.
+        t = self._vector(self.real, width)
+        bits, mantissa, bias, smallest, terms = ("i64", 52, 1023, -40.0, 14) if self.real == "double" else ("i32", 23, 127, -20.0, 8)
+        i = self._vector(bits, width)
+
+        def const(value: float) -> str:
+            return self.number(value, width)
+
+        def op(name: str, a: str, b: str, flags: str = _ORDERED) -> str:
+            return self.new(f"{name} {flags} {t} {a}, {b}")
+
+        def integer(name: str, a: str, value: int) -> str:
+            number = str(value) if width == 1 else "<" + ", ".join([f"{bits} {value}"] * width) + ">"
+            return self.new(f"{name} {i} {a}, {number}")
+
+        y = op("fmul", const(-2.0), self._call("fabs", [x], width))
+        below = self.new(f"fcmp olt {t} {y}, {const(smallest)}")
+        y = self.new(f"select {self._vector('i1', width)} {below}, {t} {const(smallest)}, {t} {y}")
+        # Adding 1.5 2^mantissa rounds to an integer and leaves it in the lowest bits.
+        shift = const(1.5 * 2.0 ** mantissa)
+        shifted = op("fadd", op("fmul", y, const(1.0 / log(2.0))), shift)
+        n = op("fsub", shifted, shift)
+        r = op("fsub", y, op("fmul", n, const(_LN2_HIGH)))
+        r = op("fsub", r, op("fmul", n, const(_LN2_LOW)))
+        exponent = integer("add", self.new(f"bitcast {t} {shifted} to {i}"), bias)
+        power = self.new(f"bitcast {i} {integer('shl', exponent, mantissa)} to {t}")
+        series = op("fmul", r, self._polynomial([1.0 / factorial(k + 1) for k in range(terms)], r, width))
+        m = op("fadd", op("fmul", power, series), op("fsub", power, const(1.0)))
+        return self._call("copysign", [op("fdiv", m, op("fadd", m, const(2.0))), x], width)

@@ -1,0 +1,86 @@
+"""LLVM text to machine code in this process, through the LLVM of llvmlite; object code is kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+
+import llvmlite.binding as llvm
+
+from lfdm_ros.backends.code_cache import cache_directory, fingerprint
+
+POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+TRIPLE = llvm.get_process_triple()
+
+# A checksum before the object: half a file, or a changed one, is compiled again instead of run.
+_CHECK = hashlib.sha256().digest_size
+
+
+class MachineCode:
+    """A loaded object. Its functions keep it alive."""
+
+    def __init__(self, data: bytes):
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{TRIPLE}"\n'), _target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
+
+    def function(self, name: str, arguments: Sequence[type]) -> Callable[..., None]:
+        """A function of the object, which returns nothing; a call releases the GIL."""
+        call = ctypes.CFUNCTYPE(None, *arguments)(self._engine.get_function_address(name))
+        call.code = self  # type: ignore[attr-defined]
+        return call
+
+
+def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
+    """The object of a key from the cache, or else compiled from what `text` writes.
+
+    The key must name all that the text depends on but the sources of models and back ends, versions and processor.
+    """
+    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), *_host()]).encode()).hexdigest()
+    path = cache_directory() / fingerprint() / f"{digest[:32]}.o"
+    try:
+        stored = path.read_bytes()
+    except OSError:
+        stored = b""
+    if len(stored) > _CHECK and hashlib.sha256(stored[_CHECK:]).digest() == stored[:_CHECK]:
+        return MachineCode(stored[_CHECK:])
+    data = compile_text(text())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that two processes starting together never read half a file.
+    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        file.write(hashlib.sha256(data).digest() + data)
+    os.replace(scratch, path)
+    return MachineCode(data)
+
+
+def compile_text(text: str) -> bytes:
+    """Compiles an LLVM module for this processor; returns the object file."""
+    machine = _target_machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # The four wheels make like instructions side by side, which become vectors: a third off one vehicle's step. The loops hold
+    # too much to unroll.
+    options.slp_vectorization = True
+    options.loop_vectorization = options.loop_unrolling = False
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(machine.emit_object(module))
+
+
+@cache
+def _host() -> tuple[str, str]:
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _target_machine() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    cpu, features = _host()
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2, jit=True)

@@ -1,0 +1,342 @@
+"""Least squares with Gaussian intervals at the optimum (Laplace's approximation): seconds where a sampler takes minutes.
+
+The optimum of the default objective is the mode of the posterior of paper 000, eq. 3. With the errors e_c of channel c,
+
+    minimise over q:  sum_c |e_c(q)|^2 / sigma_c^2 + sum_j r_j(q_j)^2,
+
+r_j being the residual that prior j amounts to, and sigma_c the mode given those errors: the two alternate until they agree. Unknowns
+are searched in the coordinate of the PyMC model (logarithm where that has one) in units of the prior's standard deviation. In these
+units the Fisher information F = sum_c J_c' J_c / sigma_c^2 says what the data know: along an eigenvector of eigenvalue w the posterior
+is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian as wide).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy import optimize
+
+from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.calibration.recipe import SIGMA
+from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
+
+START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
+DIFFERENCE = 1e-4  # of central differences, in standard deviations of the prior
+TOLERANCE = 1e-10  # of objective, step and gradient
+NOISE_TOLERANCE = 1e-6  # relative change of the noise at which errors and noise agree
+NOISE_ROUNDS = 50
+INFORMED = 1.0  # eigenvalue of the Fisher information below which the prior says more than the data
+PARETO_LIMIT = 0.7  # above it importance weights, and so the Gaussian they correct, are not to be trusted (Vehtari et al. 2024)
+GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
+
+
+@dataclass(frozen=True)
+class _Optimum:
+    x: np.ndarray
+    sigma: np.ndarray  # by channel
+    iterations: int
+    message: str
+
+
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
+    """Finds the optimum of the stage's objective and draws from the Gaussian there; see `lfdm_ros.calibration.samplers.Sampler`."""
+    began, rng = time.perf_counter(), np.random.default_rng(seed)
+    fit = _Fit(problem, report)
+    start = fit.first_guess()
+    optimum = fit.minimise(start if problem.objective.minimiser == "powell" else fit.best_of(start, rng))
+    weights, directions = np.linalg.eigh(fit.fisher(optimum))
+    weights = np.maximum(weights, 0.0)
+
+    fit.tell(0.8, "intervals")
+    count = draws * chains
+    x = _draw_inside(optimum.x, directions / np.sqrt(1.0 + weights), fit.lower, fit.upper, count, rng)
+    log_gaussian = -0.5 * (((x - optimum.x) @ directions) ** 2 * (1.0 + weights)).sum(axis=1)
+    values = dict(zip(problem.unknowns, fit.values(x).T))
+    for (channel, (squares, n)), sigma in zip(fit.squares(optimum.x).items(), optimum.sigma):
+        values[SIGMA + channel], log_noise = _draw_noise(problem.noise[channel], squares, n, sigma, count, rng)
+        log_gaussian += log_noise
+    priors = {**problem.unknowns, **{SIGMA + channel: prior for channel, prior in problem.noise.items()}}
+    log_prior, log_likelihood = problem.density(np.column_stack([priors[name].coordinate(values[name]) for name in problem.density.names]))
+    fit.runs += count
+    pareto = _pareto_k(log_prior + log_likelihood - log_gaussian)
+
+    def named(x: np.ndarray) -> dict[str, float]:
+        return {name: float(value) for name, value in zip(problem.unknowns, fit.values(x[None])[0])}
+
+    begin, end = fit.objective(start, optimum.sigma), fit.objective(optimum.x, optimum.sigma)
+    return SampleRun(
+        draws={name: values[name].reshape(chains, draws) for name in priors}, log_likelihood=log_likelihood.reshape(chains, draws),
+        point=named(optimum.x), point_is="least-squares optimum", evaluations=fit.runs, seconds=time.perf_counter() - began,
+        statistics={
+            "objective": {"scale": problem.objective.scale, "minimiser": problem.objective.minimiser, "start": begin, "optimum": end,
+                          "start_at": named(start), "optimum_at": named(optimum.x)},
+            "iterations": optimum.iterations, "ended": optimum.message, "pareto_k": pareto,
+            "information": [{"sd_over_prior_sd": float(_width(weight)), "direction": dict(zip(problem.unknowns, direction.tolist()))}
+                            for weight, direction in zip(weights, directions.T)]},
+        stored={"objective": ((), np.array(end))},
+        account=f"least squares, {optimum.iterations} iterations, objective {begin:.6g} to {end:.6g}",
+        warnings=_warnings(problem, weights, directions, pareto))
+
+
+class _Fit:
+    """The errors of a stage in the coordinates of the search, x = coordinate / spread of the prior."""
+
+    def __init__(self, problem: Problem, report: Report | None):
+        self._problem, self._report = problem, report
+        self._priors: Sequence[Prior] = tuple(problem.unknowns.values())
+        self.spread = np.array([prior.spread() for prior in self._priors])
+        with np.errstate(divide="ignore"):
+            self.lower, self.upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in self._priors]).T / self.spread
+        observed = problem.likelihood.observed
+        # One vector of errors over the channels, those that were measured; `slices` has the channels.
+        self._measured = [np.flatnonzero(np.isfinite(column)) for column in observed.T]
+        self._data = [observed[rows, c] for c, rows in enumerate(self._measured)]
+        ends = np.cumsum([0, *map(len, self._measured)])
+        self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self.runs = 0
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """x (N, Q) -> q (N, Q)."""
+        return np.column_stack([prior.value(column) for prior, column in zip(self._priors, (x * self.spread).T)])
+
+    def errors(self, x: np.ndarray) -> np.ndarray:
+        """x (N, Q) -> model minus measurement (N, M)."""
+        response = self._problem.likelihood.trajectories(self.values(x))
+        self.runs += len(x)
+        return np.concatenate([response[:, rows, c] - data for c, (rows, data) in enumerate(zip(self._measured, self._data))], axis=1)
+
+    def squares(self, x: np.ndarray) -> dict[str, tuple[float, int]]:
+        """Sum of squared errors and number of samples by channel."""
+        error = self.errors(x[None])[0]
+        return {channel: (float(error[part] @ error[part]), part.stop - part.start)
+                for channel, part in zip(self._problem.likelihood.channels, self._slices)}
+
+    def residuals(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """x (N, Q) -> what the objective is the sum of squares of (N, R)."""
+        error, scale = self.errors(x), self._problem.objective.scale
+        for c, part in enumerate(self._slices):
+            if scale == "error_range":
+                # Measurement minus model, as published: the least value is mapped onto 0.
+                lowest, highest = -error[:, part].max(axis=1), -error[:, part].min(axis=1)
+                error[:, part] = (-error[:, part] - lowest[:, None]) / (highest - lowest)[:, None]
+            else:
+                error[:, part] /= sigma[c] if scale == "noise" else self._data[c].std()
+        if scale != "noise":
+            return error
+        deviations = [prior.deviation(column) for prior, column in zip(self._priors, (x * self.spread).T)]
+        return np.concatenate([error, np.column_stack(deviations)], axis=1)
+
+    def objective(self, x: np.ndarray, sigma: np.ndarray) -> float:
+        """The sum of squares at x (Q,)."""
+        return float((self.residuals(x[None], sigma) ** 2).sum())
+
+    def jacobian(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """Of the residuals, (R, Q)."""
+        return self._slopes(lambda points: self.residuals(points, sigma), x)
+
+    def fisher(self, optimum: _Optimum) -> np.ndarray:
+        """Information of the data at the optimum in units of the priors, (Q, Q)."""
+        slopes = self._slopes(self.errors, optimum.x)
+        for part, sigma in zip(self._slices, optimum.sigma):
+            slopes[part] /= sigma
+        information: np.ndarray = slopes.T @ slopes
+        return information
+
+    def _slopes(self, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+        # Central differences (R, Q), one-sided at a bound, in one call of the simulator.
+        steps = DIFFERENCE * np.eye(len(x))
+        above, below = np.minimum(x + steps, self.upper), np.maximum(x - steps, self.lower)
+        values = function(np.concatenate([above, below]))
+        return ((values[: len(x)] - values[len(x):]) / np.diag(above - below)[:, None]).T
+
+    def noise(self, x: np.ndarray) -> np.ndarray:
+        """The mode of the noise given the errors at x, by channel."""
+        return np.array([_noise_mode(self._problem.noise[channel], *pair) for channel, pair in self.squares(x).items()])
+
+    # -- Where to begin -------------------------------------------------------------------------------------------
+
+    def first_guess(self) -> np.ndarray:
+        """x of the values that the problem starts with; the prior's median where there is none or it lies outside the prior."""
+        medians = np.array([float(prior.frozen().median()) for prior in self._priors])
+        bounds = np.array([prior.bounds() for prior in self._priors])
+        inside = (self._problem.start > bounds[:, 0]) & (self._problem.start < bounds[:, 1])
+        q = np.where(inside, self._problem.start, medians)
+        return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
+
+    def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The best of `start` and some draws from the prior; where noise is estimated, with the noise that each would need.
+
+        Raises:
+            ValueError: none of them can be simulated.
+        """
+        q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
+        x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
+        x = np.concatenate([start[None], x])
+        self.tell(0.0, "looking for a start")
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            if self._problem.objective.scale == "noise":
+                squares = self._problem.likelihood.squared_errors(self.values(x))
+                self.runs += len(x)
+                cost = np.log(squares) @ np.array([part.stop - part.start for part in self._slices])
+            else:
+                cost = (self.residuals(x, np.ones(len(self._slices))) ** 2).sum(axis=1)
+        cost = np.where(np.isnan(cost), np.inf, cost)
+        if np.isposinf(cost).all():
+            raise ValueError("no draw of the priors can be simulated")
+        return x[np.argmin(cost)]
+
+    # -- The search -----------------------------------------------------------------------------------------------
+
+    def minimise(self, x: np.ndarray) -> _Optimum:
+        """The optimum from x (Q,).
+
+        Raises:
+            ValueError: the start cannot be simulated.
+        """
+        if self._problem.objective.minimiser == "powell":
+            return self._powell(x)
+        sigma, iterations = self.noise(x), 0
+        if not np.isfinite(sigma).all():
+            raise ValueError("the start of the search cannot be simulated")
+        for _ in range(NOISE_ROUNDS):
+            found = optimize.least_squares(self._told, x, self.jacobian, args=(sigma,), bounds=(self.lower, self.upper), ftol=TOLERANCE,
+                                           xtol=TOLERANCE, gtol=TOLERANCE)
+            x, previous, iterations = found.x, sigma, iterations + int(found.njev or 0)
+            sigma = self.noise(x)
+            if self._problem.objective.scale != "noise" or np.abs(np.log(sigma / previous)).max() < NOISE_TOLERANCE:
+                break
+        return _Optimum(x, sigma, iterations, found.message.strip("`"))
+
+    def _powell(self, x: np.ndarray) -> _Optimum:
+        # In SI units and without bounds of its own: those change the points that it tries.
+        bounds = np.array([prior.bounds() for prior in self._priors])
+        sigma = self.noise(x)
+
+        def cost(q: np.ndarray) -> float:
+            if ((q <= bounds[:, 0]) | (q >= bounds[:, 1])).any():
+                return float("inf")
+            total = float((self._told(self._search(q), sigma) ** 2).sum())
+            return total if np.isfinite(total) else float("inf")
+
+        found = optimize.minimize(cost, self.values(x[None])[0], method="Powell")
+        x = self._search(found.x)
+        return _Optimum(x, self.noise(x), int(found.nit), str(found.message))
+
+    def _search(self, q: np.ndarray) -> np.ndarray:
+        return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
+
+    def _told(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        residuals = self.residuals(x[None], sigma)[0]
+        # How many evaluations a search needs is not known before; this never goes back and never arrives.
+        self.tell(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
+        return residuals
+
+    def tell(self, progress: float, message: str) -> None:
+        """Reports; the data always count in full."""
+        if self._report is not None:
+            self._report(SamplerProgress(1.0, progress, float("nan"), self.runs, message))
+
+
+# -- Noise: the mode and the width of log sigma given n errors of sum of squares S ----------------------------------
+
+
+def _noise_cost(prior: Prior, squares: float, n: int, log_sigma: float) -> float:
+    # Minus the log density of log sigma.
+    return float(n * log_sigma + 0.5 * squares * np.exp(-2.0 * log_sigma) - prior.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
+
+
+def _noise_mode(prior: Prior, squares: float, n: int) -> float:
+    if not np.isfinite(squares):
+        return float("nan")
+    lower, upper = np.log(_noise_bounds(prior))
+    centre = 0.5 * np.log(max(squares / n, 1e-300))
+    # The errors alone have their mode at the centre; a prior of any width moves it by less than its own distance.
+    away = np.log(float(prior.frozen().median()))
+    left, right = max(min(centre, away) - 1.0, lower), min(max(centre, away) + 1.0, upper)
+    found = optimize.minimize_scalar(lambda z: _noise_cost(prior, squares, n, z), bounds=(left, right), method="bounded",
+                                     options={"xatol": 1e-9})
+    return float(np.exp(found.x))
+
+
+def _noise_width(prior: Prior, squares: float, n: int, sigma: float) -> float:
+    # Of the Gaussian in log sigma; without the prior 1 / sqrt(2 n).
+    z, step = np.log(sigma), 1e-4
+    low, middle, high = (_noise_cost(prior, squares, n, z + d) for d in (-step, 0.0, step))
+    curvature = (high - 2.0 * middle + low) / step**2
+    return float(1.0 / np.sqrt(curvature if np.isfinite(curvature) and curvature > 0.0 else 2.0 * n))
+
+
+def _draw_noise(prior: Prior, squares: float, n: int, sigma: float, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    # Draws, and the log density of their coordinate up to a constant.
+    width, middle = _noise_width(prior, squares, n, sigma), np.log([sigma])
+    lower, upper = np.log(_noise_bounds(prior))
+    log_sigma = _draw_inside(middle, np.array([[width]]), np.array([lower]), np.array([upper]), count, rng)[:, 0]
+    log_density = -0.5 * ((log_sigma - middle) / width) ** 2 - (0.0 if prior.logarithmic else log_sigma)
+    return np.exp(log_sigma), log_density
+
+
+def _noise_bounds(prior: Prior) -> np.ndarray:
+    lower, upper = prior.bounds()
+    return np.array([max(lower, 1e-300), min(upper, 1e300)])
+
+
+# -- Intervals --------------------------------------------------------------------------------------------------------
+
+
+def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
+                 rng: np.random.Generator) -> np.ndarray:
+    """Gaussian draws (count, Q) of covariance root root' between the bounds.
+
+    Raises:
+        ValueError: next to nothing of the Gaussian lies between them.
+    """
+    draws = np.empty((0, len(centre)))
+    for _ in range(GIVE_UP):
+        new = centre + rng.standard_normal((count, len(centre))) @ root.T
+        draws = np.concatenate([draws, new[((new >= lower) & (new <= upper)).all(axis=1)]])
+        if len(draws) >= count:
+            return draws[:count]
+    raise ValueError("the intervals at the optimum lie outside the bounds of the priors")
+
+
+def _pareto_k(log_weights: np.ndarray) -> float:
+    """Shape of the tail of the importance weights from the Gaussian to the posterior (Vehtari et al. 2024)."""
+    import arviz as az
+
+    if not np.isfinite(log_weights).any():
+        return float("inf")
+    return float(az.psislw(np.where(np.isfinite(log_weights), log_weights, -1e300))[1])
+
+
+def _width(weight: float) -> float:
+    """Posterior over prior standard deviation along an eigenvector of the Fisher information."""
+    return float(1.0 / np.sqrt(1.0 + weight))
+
+
+def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, pareto: float) -> tuple[str, ...]:
+    out = ["intervals are Laplace's: the Gaussian of the likelihood's curvature at the optimum"]
+    if problem.objective.scale != "noise":
+        out.append(f"the objective '{problem.objective.scale}' is not the likelihood: the optimum need not be the likeliest point, and "
+                   "neither priors nor noise weighed in finding it")
+    elif pareto > PARETO_LIMIT:
+        out.append(f"the posterior is not the Gaussian at the optimum (Pareto k {pareto:.2f}, above {PARETO_LIMIT}); "
+                   "use --sampler smc for intervals")
+    for weight, direction in zip(weights, directions.T):
+        if weight < INFORMED:
+            out.append(f"the data do not tell {_combination(tuple(problem.unknowns), direction)} (each in standard deviations of its "
+                       f"prior): it stays {_width(weight):.2f} times as wide as the prior")
+    return tuple(out)
+
+
+def _combination(names: Sequence[str], direction: np.ndarray) -> str:
+    """The terms of a direction that matter: '0.71 a - 0.71 b', or the name alone."""
+    sign = np.sign(direction[np.abs(direction).argmax()])
+    terms = [(sign * d, name) for d, name in zip(direction, names) if abs(d) > 0.2]
+    if len(terms) == 1:
+        return terms[0][1]
+    text = " ".join(f"{'-' if d < 0 else '+'} {abs(d):.2f} {name}" for d, name in terms)
+    return text.removeprefix("+ ")

@@ -1,0 +1,72 @@
+"""Other people's programs beside ours: `lfdm bench models --peer COMMAND`."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+
+# Stands in a command for the file of driver inputs that our run uses.
+INPUTS = "{inputs}"
+TIME_LIMIT = 300.0  # [s]
+
+_NAMED = re.compile(r"(\w+(?:/\w+)+)=(.+)", re.DOTALL)
+# Not the digits of a word such as float64.
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A command whose last number on stdout is the milliseconds that it needs for 10 s at a step of 1 ms.
+
+    `measurement` is which of our measurements it stands beside, for example eighteen_dof/tmeasy/acceleration; "" is each of them.
+    """
+
+    measurement: str
+    command: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Peer:
+        """Reads `[MEASUREMENT=]COMMAND`, the command with a shell's quoting but no shell.
+
+        Raises:
+            InputError: an empty command or an open quote.
+        """
+        named = _NAMED.fullmatch(text)
+        measurement, command = named.groups() if named else ("", text)
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise InputError(f"--peer {text}: {error}") from None
+        if not words:
+            raise InputError(f"--peer '{text}': no command; give [MODEL/TYRE/RUN=]COMMAND")
+        return cls(measurement, tuple(words))
+
+    def milliseconds(self, inputs: Path) -> float:
+        """Runs the command and returns what it says it needed [ms]; `inputs` replaces {inputs} in its arguments.
+
+        Raises:
+            InputError: it cannot be started, fails, takes too long, or its output ends in no positive number.
+        """
+        words = [word.replace(INPUTS, str(inputs)) for word in self.command]
+        where = f"--peer {shlex.join(self.command)}"
+        try:
+            result = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
+        except OSError as error:
+            raise InputError(f"{where}: {words[0]} cannot be started: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise InputError(f"{where}: no answer within {TIME_LIMIT:g} s") from None
+        if result.returncode:
+            last = result.stderr.strip().splitlines()[-1:] or ["it wrote nothing on stderr"]
+            raise InputError(f"{where}: ended with status {result.returncode}: {last[0]}")
+        numbers = _NUMBER.findall(result.stdout)
+        value = float(numbers[-1]) if numbers else math.nan
+        if not 0.0 < value < math.inf:
+            said = f"its last number is {numbers[-1]}" if numbers else "it printed none"
+            raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {said}")
+        return value

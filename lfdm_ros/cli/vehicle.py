@@ -1,0 +1,68 @@
+"""Import vehicles of the C++ library LFDM, and show what a vehicle file holds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import model_names
+from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
+
+EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
+(`conventions: lfdm`); its default tyre is the one that the tyre file is for.
+
+example:
+  lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
+  lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
+  lfdm vehicle show hmmwv"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    importer = actions.add_parser("import", help="LFDM's JSON files to a vehicle file", epilog=EPILOG,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    importer.add_argument("vehicle", metavar="VEHICLE.json", type=Path, help="LFDM's vehicle file, of any of its models")
+    importer.add_argument("tyre", metavar="TYRE.json", type=Path, help="LFDM's tyre file: TMeasy, or TMeasyNr as a table or by size")
+    importer.add_argument("suspension", metavar="SUSPENSION.json", type=Path, nargs="?", help="LFDM's suspension file, for 24 DOF")
+    importer.add_argument("--out", required=True, type=Path, help="YAML file to write; its stem becomes the vehicle's name")
+    importer.set_defaults(run_action=_import)
+    shower = actions.add_parser("show", help="what a vehicle has, and which models it can be", epilog=EPILOG,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
+    shower.set_defaults(run_action=_show)
+
+
+def run(args: argparse.Namespace) -> int:
+    return int(args.run_action(args))
+
+
+def _import(args: argparse.Namespace) -> int:
+    if not args.out.resolve().parent.is_dir():
+        raise InputError(f"--out {args.out}: no folder {args.out.parent}")
+    if args.out.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--out {args.out}: give a name that ends in .yaml")
+    vehicle, notes = import_lfdm(args.vehicle, args.tyre, args.suspension, name=args.out.stem)
+    save_vehicle(vehicle, args.out)
+    for line in notes:
+        print(line, file=sys.stderr)
+    print(f"{args.out}: {_summary(vehicle)}", file=sys.stderr)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    vehicle = load_vehicle(args.vehicle)
+    print(f"{vehicle.name}: {vehicle.description}\n  {_summary(vehicle)}")
+    return 0
+
+
+def _summary(vehicle: Vehicle) -> str:
+    models = []
+    for name in model_names():
+        try:
+            models.append(vehicle.model(name).name)
+        except InputError:  # the vehicle has no parameters for it
+            continue
+    parts = "; ".join(f"{slot} {', '.join(vehicle.parts(slot)) or 'none'}" for slot in ("tyre", "powertrain", "steering"))
+    return f"{parts}; models {', '.join(models) or 'none'}"

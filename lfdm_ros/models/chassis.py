@@ -1,0 +1,108 @@
+"""What the chassis share: constants, declarations, and the spin of a wheel.
+
+The interface of a tyre, which every chassis uses (`Part.build(m, lfdm, axle)`; `axle`: one tyre stands for the two of an axle):
+  implicit: the forces are stiff in the slip velocities, and their slopes are given;
+  prepare(p) -> q;
+  forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections) -> Contact: ub, vb the velocity of the contact patch over
+  ground in the body's frame [m/s], cos_d, sin_d of the wheel's steering angle, omega its speed [rad/s], fz its load [N], radius from
+  its centre to the ground [m], deflections the states of the tyre [m].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lfdm_ros.models.declaration import Field
+
+GRAVITY = 9.80665  # [m/s^2]
+LFDM_GRAVITY = 9.81  # what the C++ library has
+# In continuous time (h = 0) the friction of brakes and rolling resistance is a stiff damper with this time constant [s].
+FRICTION_TIME = 1e-3
+
+BODY = (
+    Field("sprung_mass", "kg", "sprung mass", "m", 0.0, 1e6, True),
+    Field("unsprung_mass_front", "kg", "unsprung mass of the front axle, both wheels", "muf", 0.0, 1e5),
+    Field("unsprung_mass_rear", "kg", "unsprung mass of the rear axle, both wheels", "mur", 0.0, 1e5),
+    Field("yaw_inertia", "kg*m^2", "yaw inertia", "Jz", 0.0, 1e7, True),
+    Field("cg_to_front_axle", "m", "distance of the sprung mass's centre from the front axle", "a", 0.0, 20.0, True),
+    Field("cg_to_rear_axle", "m", "distance of the sprung mass's centre from the rear axle", "b", 0.0, 20.0, True),
+)
+LOADS = (
+    Field("unsprung_load_share", "1", "share of the unsprung weight in the wheel loads: 1 is physics, 0.5 paper 000's code", "", 0.0, 1.0),
+    Field("cg_height", "m", "height of the sprung mass's centre above ground", "h", 0.0, 5.0, True),
+)
+ROLL = (
+    Field("roll_inertia", "kg*m^2", "roll inertia of the sprung mass about its centre", "Jx", 0.0, 1e7, True),
+    Field("track_front", "m", "front track width", "cf", 0.0, 5.0, True),
+    Field("track_rear", "m", "rear track width", "cr", 0.0, 5.0, True),
+    Field("roll_centre_drop_front", "m", "front roll centre, distance below the sprung mass's centre", "hrcf", -5.0, 5.0),
+    Field("roll_centre_drop_rear", "m", "rear roll centre, distance below the sprung mass's centre", "hrcr", -5.0, 5.0),
+)
+WHEELS_AND_BRAKES = (
+    Field("wheel_inertia", "kg*m^2", "spin inertia of one wheel", "Jw", 0.0, 1e4, True),
+    Field("wheel_radius", "m", "unloaded tyre radius", "r0", 0.0, 5.0, True),
+    Field("tyre_vertical_stiffness_front", "N/m", "vertical stiffness of one front tyre", "ktf", 0.0, 1e8, True),
+    Field("tyre_vertical_stiffness_rear", "N/m", "vertical stiffness of one rear tyre", "ktr", 0.0, 1e8, True),
+    Field("brake_torque_front", "N*m", "brake torque of one front wheel at full brake", "", 0.0, 1e5),
+    Field("brake_torque_rear", "N*m", "brake torque of one rear wheel at full brake", "", 0.0, 1e5),
+)
+FRICTION_SCALE = Field("friction_scale", "1", "friction of the road over that of the road the tyre was measured on", "", 0.0, 3.0)
+PLANE = (
+    Field("x", "m", "position of the sprung mass's centre, x", "X"),
+    Field("y", "m", "position of the sprung mass's centre, y", "Y"),
+    Field("yaw", "rad", "yaw angle, + left", "psi"),
+)
+VELOCITY = (
+    Field("vx", "m/s", "longitudinal velocity, body-fixed", "u"),
+    Field("vy", "m/s", "lateral velocity, body-fixed", "v"),
+)
+ACCELERATION = (
+    Field("ax", "m/s^2", "longitudinal proper acceleration of the last step; the load transfer uses it", "a_x", role="held"),
+    Field("ay", "m/s^2", "lateral proper acceleration of the last step; the load transfer uses it", "a_y", role="held"),
+)
+
+
+@dataclass(frozen=True)
+class Contact:
+    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""
+
+    fx: Any
+    fy: Any
+    kx: Any = 0.0
+    ky: Any = 0.0
+    friction: Any = 0.0  # rolling resistance as dry friction, the largest torque [N m]
+    torque: Any = 0.0  # rolling resistance as a torque [N m]
+    rates: tuple[Any, ...] = ()  # of the deflections [m/s]
+
+
+@dataclass(frozen=True)
+class Spin:
+    """A wheel over one step: acceleration [rad/s^2], force at the end of the step, and how both follow the chassis."""
+
+    acceleration: Any
+    fx: Any
+    kx: Any  # what is left of the tyre's slope when the wheel follows the chassis
+    follow: Any  # added acceleration for a unit of acceleration of the contact patch along the tyre [1/m]
+
+
+def spin(m: Any, lfdm: bool, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
+    """J domega/dt = drive - friction - radius fx over a step of h, fx linear in the new wheel speed.
+
+    Friction (brake and rolling resistance) is solved within the step: a wheel sticks at exactly zero, without chatter. The C++
+    library takes the sign of the speed at the start of the step instead.
+    """
+    where, fabs, fmin, fmax = m.where, m.fabs, m.fmin, m.fmax
+    if lfdm:
+        sign = where(omega > 0.0, 1.0, where(omega < 0.0, -1.0, 0.0))
+        total = drive + contact.torque - sign * (contact.friction + brake) - radius * contact.fx
+        return Spin(total / (inertia + h * radius * radius * contact.kx), contact.fx, contact.kx, 0.0)
+    effective = inertia + h * radius * radius * contact.kx
+    capacity = brake + contact.friction
+    free = drive + contact.torque - radius * contact.fx
+    to_stop = effective * omega / fmax(h, FRICTION_TIME * where(h > 0.0, 0.0, 1.0)) + free
+    stuck = fabs(to_stop) < capacity
+    acceleration = (free - fmin(fmax(to_stop, -capacity), capacity)) / effective
+    # A stuck wheel does not follow the chassis.
+    return Spin(acceleration, contact.fx + h * contact.kx * radius * acceleration,
+                where(stuck, contact.kx, contact.kx * inertia / effective), where(stuck, 0.0, h * radius * contact.kx / effective))

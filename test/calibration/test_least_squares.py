@@ -1,0 +1,302 @@
+"""Least squares against posteriors that are known exactly, against SMC, and on problems that it must not hide the weakness of."""
+
+import json
+from dataclasses import replace
+
+import arviz as az
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import import_recording
+from lfdm_ros.calibration import calibrate, least_squares, load_recipe
+from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.calibration.recipe import Objective
+from lfdm_ros.calibration.samplers import Problem, get_sampler
+from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import find_config
+from lfdm_ros.vehicles import load_vehicle
+
+
+class Curve:
+    """Responses of two channels, y = a exp(-b t) and z = a + c t, that a function of the unknowns gives."""
+
+    channels = ("y", "z")
+
+    def __init__(self, response, truth, noise=(0.02, 0.3), seed=0, gap=True):
+        self.response = response
+        rng = np.random.default_rng(seed)
+        self.observed = response(np.array([truth]))[0] + rng.standard_normal((200, 2)) * noise
+        if gap:
+            self.observed[::3, 1] = np.nan
+
+    def trajectories(self, q):
+        return self.response(np.asarray(q))
+
+    def squared_errors(self, q):
+        return np.nansum((self.trajectories(q) - self.observed) ** 2, axis=1)
+
+
+T = np.linspace(0.0, 1.0, 200)
+
+
+def linear(q):
+    return np.stack([q[:, :1] + q[:, 1:2] * T, q[:, :1] - q[:, 1:2] * T], axis=-1)
+
+
+def decay(q):
+    return np.stack([q[:, :1] * np.exp(-q[:, 1:2] * T), q[:, :1] + 0.0 * T], axis=-1)
+
+
+def prior(kind, **numbers):
+    return Prior(kind, tuple(numbers.items()), "")
+
+
+NOISE = {"y": prior("log_normal", median=0.1, log_sd=1.0), "z": prior("half_normal", sigma=0.5)}
+
+
+def solve(likelihood, unknowns, objective=None, start=None, draws=2000, chains=4, report=None):
+    density = BatchedDensity(build_model(likelihood, unknowns, {}, NOISE))
+    first = np.full(len(unknowns), np.nan) if start is None else np.array(start)
+    return least_squares.run(Problem(likelihood, density, unknowns, NOISE, first, objective or Objective()), draws=draws, chains=chains,
+                             seed=np.random.SeedSequence(3), report=report)
+
+
+def test_linear_gaussian_problem_is_solved_exactly():
+    """Responses linear, priors normal: given the noise the posterior is Gaussian with a closed form."""
+    likelihood = Curve(linear, (1.0, 0.5))
+    run = solve(likelihood, {"a": prior("normal", mean=0.8, sd=0.05), "b": prior("normal", mean=0.0, sd=1.0)})
+    precision, right = np.diag([0.05**-2, 1.0]), np.array([0.8 * 0.05**-2, 0.0])
+    for c, sign in enumerate((1.0, -1.0)):
+        rows = np.isfinite(likelihood.observed[:, c])
+        gain = np.column_stack([np.ones(rows.sum()), sign * T[rows]])
+        sigma = np.exp(np.log(run.draws[f"sigma.{likelihood.channels[c]}"]).mean())
+        precision += gain.T @ gain / sigma**2
+        right += gain.T @ likelihood.observed[rows, c] / sigma**2
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ right
+    for i, name in enumerate("ab"):
+        sd = covariance[i, i] ** 0.5
+        assert run.point[name] == pytest.approx(mean[i], abs=0.02 * sd)
+        assert run.draws[name].std() == pytest.approx(sd, rel=0.03)
+        assert run.draws[name].mean() == pytest.approx(mean[i], abs=0.06 * sd)
+    assert np.corrcoef(run.draws["a"].ravel(), run.draws["b"].ravel())[0, 1] == pytest.approx(
+        covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]), abs=0.03)
+    assert run.statistics["pareto_k"] < 0.5
+
+
+def test_agrees_with_smc_where_the_posterior_is_nearly_gaussian():
+    """Same model, same data: means and widths of every unknown, noise among them."""
+    likelihood = Curve(decay, (2.0, 1.5))
+    unknowns = {"a": prior("log_normal", median=1.0, log_sd=0.7), "b": prior("truncated_normal", mean=1.0, sd=2.0, lower=0.0)}
+    density = BatchedDensity(build_model(likelihood, unknowns, {}, NOISE))
+    problem = Problem(likelihood, density, unknowns, NOISE, np.array([np.nan, np.nan]), Objective())
+    one = least_squares.run(problem, draws=2000, chains=4, seed=np.random.SeedSequence(1), report=None)
+    other = get_sampler("smc")(problem, draws=1000, chains=4, seed=np.random.SeedSequence(1), report=None)
+    for name in ("a", "b", "sigma.y", "sigma.z"):
+        sd = other.draws[name].std()
+        assert one.draws[name].mean() == pytest.approx(other.draws[name].mean(), abs=0.15 * sd), name
+        assert one.draws[name].std() == pytest.approx(sd, rel=0.1), name
+    assert one.statistics["pareto_k"] < 0.7
+    assert one.evaluations < other.evaluations / 5
+    assert one.log_likelihood.max() == pytest.approx(other.log_likelihood.max(), abs=0.5)
+
+
+@pytest.mark.parametrize(("kind", "numbers", "low", "high"), [
+    ("half_normal", {"sigma": 2.0}, 0.1, 6.0), ("log_normal", {"median": 3.0, "log_sd": 0.4}, 0.5, 9.0),
+    ("normal", {"mean": 1.0, "sd": 2.0}, -6.0, 7.0), ("truncated_normal", {"mean": 1.0, "sd": 2.0, "lower": 0.0}, 0.1, 7.0),
+    ("uniform", {"lower": 1.0, "upper": 4.0}, 1.1, 3.9)])
+def test_the_residual_of_a_prior_is_its_density(kind, numbers, low, high):
+    """-r^2/2 and the log density of the coordinate differ by a constant."""
+    p = prior(kind, **numbers)
+    q = np.linspace(low, high, 50)
+    density = p.frozen().logpdf(q) + (np.log(q) if p.logarithmic else 0.0)
+    constant = density + 0.5 * p.deviation(p.coordinate(q)) ** 2
+    np.testing.assert_allclose(constant, constant[0], atol=1e-9)
+    draws = p.coordinate(p.frozen().rvs(20000, random_state=1))
+    assert p.spread() == pytest.approx(draws.std(), rel=0.03)
+    np.testing.assert_allclose(p.value(p.coordinate(q)), q)
+
+
+def test_a_direction_that_the_data_do_not_tell_is_named():
+    """Only a + 2 b is in the responses; along the other direction the prior's width must remain."""
+    def sums(q):
+        s = q[:, :1] + 2.0 * q[:, 1:2]
+        return np.stack([s * T, s + 0.0 * T], axis=-1)
+
+    run = solve(Curve(sums, (2.0, 1.0)), {"a": prior("uniform", lower=0.0, upper=8.0), "b": prior("uniform", lower=0.0, upper=4.0)})
+    named = [text for text in run.warnings if text.startswith("the data do not tell")]
+    assert len(named) == 1
+    assert "0.71 a - 0.71 b (each in" in named[0]
+    assert "1.00 times as wide" in named[0]
+    widths = [row["sd_over_prior_sd"] for row in run.statistics["information"]]
+    assert widths[0] == pytest.approx(1.0, abs=1e-3)
+    assert widths[1] < 0.05
+    s = run.draws["a"] + 2.0 * run.draws["b"]
+    assert s.mean() == pytest.approx(4.0, abs=0.02)
+    assert s.std() < 0.02
+    assert run.draws["a"].std() > 0.5
+    for name, upper in (("a", 8.0), ("b", 4.0)):
+        assert (run.draws[name] > 0.0).all()
+        assert (run.draws[name] < upper).all()
+
+
+def test_an_optimum_at_a_bound_stays_there():
+    run = solve(Curve(linear, (1.0, 0.5)), {"a": prior("uniform", lower=0.0, upper=0.9), "b": prior("uniform", lower=-2.0, upper=2.0)})
+    assert run.point["a"] == pytest.approx(0.9, abs=1e-6)
+    assert (run.draws["a"] <= 0.9).all()
+
+
+def test_a_posterior_that_is_no_gaussian_is_said_to_be_none():
+    """Only 1/a is measured, and badly: the posterior of a has a long tail that a Gaussian has not."""
+    def inverse(q):
+        return np.stack([1.0 / q[:, :1] + 0.0 * T, 0.0 * q[:, :1] * T], axis=-1)
+
+    run = solve(Curve(inverse, (2.0,), noise=(3.0, 0.3)), {"a": prior("uniform", lower=0.2, upper=100.0)})
+    assert run.statistics["pareto_k"] > 0.7
+    assert any("is not the Gaussian" in text for text in run.warnings)
+
+
+def test_search_does_not_stop_in_the_worse_of_two_optima():
+    """The start lies in the basin of a local optimum; a draw from the prior in the other one is preferred."""
+    def waves(q):
+        return np.stack([np.sin(6.0 * q[:, :1] * T), np.cos(6.0 * q[:, :1] * T)], axis=-1)
+
+    run = solve(Curve(waves, (2.0,), noise=(0.1, 0.1)), {"a": prior("uniform", lower=0.0, upper=6.0)}, start=[5.0])
+    assert run.point["a"] == pytest.approx(2.0, abs=0.01)
+    assert run.statistics["objective"]["start_at"] == {"a": 5.0}
+    assert run.statistics["objective"]["optimum"] < run.statistics["objective"]["start"]
+
+
+@pytest.mark.parametrize(("scale", "minimiser"), [("measured_sd", "trust_region"), ("measured_sd", "powell"),
+                                                  ("error_range", "trust_region")])
+def test_other_objectives_are_what_they_say(scale, minimiser):
+    """The objective against its definition, written out here, and its optimum against a direct search."""
+    from scipy.optimize import minimize
+
+    likelihood = Curve(decay, (2.0, 1.5), noise=(0.1, 0.3), gap=False)
+    unknowns = {"a": prior("uniform", lower=0.5, upper=4.0), "b": prior("uniform", lower=0.1, upper=4.0)}
+
+    def cost(q):
+        error = likelihood.observed - decay(q[None])[0]
+        if scale == "measured_sd":
+            return ((error / likelihood.observed.std(axis=0)) ** 2).sum()
+        return (((error - error.min(axis=0)) / np.ptp(error, axis=0)) ** 2).sum()
+
+    run = solve(likelihood, unknowns, Objective(scale, minimiser), start=[2.0, 1.5])
+    optimum = np.array([run.point["a"], run.point["b"]])
+    assert run.statistics["objective"]["optimum"] == pytest.approx(cost(optimum), rel=1e-9)
+    assert cost(optimum) <= cost(np.array([2.0, 1.5]))
+    assert any("is not the likelihood" in text for text in run.warnings)
+    if scale == "measured_sd":
+        expected = minimize(cost, [2.0, 1.5], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
+        np.testing.assert_allclose(optimum, expected, rtol=1e-5 if minimiser == "trust_region" else 1e-3)
+
+
+def test_progress_rises_and_counts_runs():
+    unknowns = {"a": prior("normal", mean=1.0, sd=1.0), "b": prior("normal", mean=1.0, sd=1.0)}
+    seen = []
+    run = solve(Curve(decay, (2.0, 1.5)), unknowns, report=seen.append)
+    assert [s.progress for s in seen] == sorted(s.progress for s in seen)
+    assert [s.evaluations for s in seen] == sorted(s.evaluations for s in seen)
+    assert seen[-1].progress < 1.0
+    assert run.evaluations > seen[-1].evaluations
+    assert "objective" in seen[-2].message
+
+    def stop(state):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(Curve(decay, (2.0, 1.5)), unknowns, report=stop)
+
+
+def test_nothing_to_simulate_is_an_error():
+    def broken(q):
+        return np.full((len(q), 200, 2), np.inf)
+
+    likelihood = Curve(decay, (2.0, 1.5))
+    likelihood.response = broken
+    likelihood.squared_errors = lambda q: np.full((len(q), 2), np.inf)
+    with pytest.raises(ValueError, match="no draw of the priors can be simulated"):
+        solve(likelihood, {"a": prior("normal", mean=1.0, sd=1.0), "b": prior("normal", mean=1.0, sd=1.0)})
+
+
+def test_whole_calibration_in_stages(recipe_file, bags, truth, tmp_path):
+    """The files of `lfdm calibrate` with the stages of the small problem."""
+    summary = calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", sampler="least_squares")
+    assert [stage["sampler"] for stage in summary["stages"]] == ["least_squares", "least_squares"]
+    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
+    vehicle = load_vehicle(tmp_path / "out" / "vehicle.yaml")
+    optimum = {name: value for stage in summary["stages"] for name, value in stage["objective"]["optimum_at"].items()}
+    for name, value in truth.items():
+        assert abs(optimum[name] - value) < 4.0 * rows[name]["sd"], name
+        assert rows[name]["sd"] < 0.1 * value, name
+        for target in rows[name]["targets"]:
+            assert vehicle.parameters[target] == pytest.approx(optimum[name], rel=1e-12)
+    assert "least-squares optimum of recipe small, stage lateral" in vehicle.sources["cornering_stiffness_rear"]
+    assert summary["rmse"]["vy"]["posterior"] == pytest.approx(0.02, rel=0.15)
+    assert all(0.8 < covered <= 1.0 for covered in summary["coverage_90"].values())
+    assert any(text.startswith("longitudinal: intervals are Laplace's") for text in summary["warnings"])
+    data = az.from_netcdf(str(tmp_path / "out" / "posterior.nc"))
+    assert data.posterior["lateral.initial.vx"].shape == (2, 100)
+    assert float(data.sample_stats["lateral.objective"]) == pytest.approx(summary["stages"][1]["objective"]["optimum"])
+    assert "Pareto k" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_command_and_recipe_choose_the_sampler(recipe_file, bags, tmp_path, capsys):
+    given = ["--draws", "30", "--chains", "2", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
+    assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "least_squares", *given]) == 0
+    assert "objective (noise): " in capsys.readouterr().out
+    recipe_file.write_text(recipe_file.read_text().replace("seed: 3", "seed: 3\nsampler: least_squares"))
+    assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "again"), *given]) == 0
+    one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("out", "again"))
+    assert one["stages"][1]["parameters"] == two["stages"][1]["parameters"]
+    assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "annealing", *given]) == 2
+    assert "no sampler 'annealing'; choose one of: smc, least_squares" in capsys.readouterr().err
+
+
+def test_recipe_chooses_the_objective(recipe_file):
+    text = recipe_file.read_text()
+    assert load_recipe(recipe_file).stages[1].objective == Objective("noise", "trust_region")
+    recipe_file.write_text(text.replace("    recording: turn\n", "    recording: turn\n    least_squares: {scale: measured_sd}\n"))
+    assert load_recipe(recipe_file).stages[1].objective == Objective("measured_sd", "trust_region")
+    recipe_file.write_text(text.replace("    recording: turn\n", "    recording: turn\n    least_squares: {scale: l1}\n"))
+    with pytest.raises(InputError, match=r"least_squares\.scale: 'l1' is not one of: noise, measured_sd, error_range"):
+        load_recipe(recipe_file)
+
+
+@pytest.fixture(scope="module")
+def rhode(reference_data, tmp_path_factory):
+    """The bag of the recording that the recipes rhode and rhode_notebook are for."""
+    bag = tmp_path_factory.mktemp("rhode") / "bag"
+    import_recording(reference_data / "rhode_simulink_dual_track", find_config("recordings", "rhode"), bag)
+    return bag
+
+
+def test_rhode_reference(rhode, tmp_path):
+    """Normalised by the variance of the measurements: 21410 and 20901 N/rad per axle, RMSE 0.057 rad/s and 0.019 rad."""
+    summary = calibrate(load_recipe("rhode"), [rhode], tmp_path / "out")
+    optimum = summary["stages"][0]["objective"]["optimum_at"]
+    assert optimum["axle_cornering_stiffness_front"] == pytest.approx(21410.0, abs=5.0)
+    assert optimum["axle_cornering_stiffness_rear"] == pytest.approx(20901.0, abs=5.0)
+    assert summary["rmse"]["yaw_rate"]["posterior"] == pytest.approx(0.057, abs=5e-4)
+    assert summary["rmse"]["vy"]["posterior"] / 10.0 == pytest.approx(0.019, abs=5e-4)
+    vehicle = load_vehicle(tmp_path / "out" / "vehicle.yaml")
+    assert vehicle.parameters["cornering_stiffness_front"] == pytest.approx(0.5 * optimum["axle_cornering_stiffness_front"])
+
+
+def test_rhode_notebook(rhode, tmp_path):
+    """The published objective: 3082.016 at (12000, 11000), 2858.22 where its Powell search stopped, and less at an optimum."""
+    recipe = load_recipe("rhode_notebook")
+    objective = calibrate(recipe, [rhode], tmp_path / "published", draws=20, chains=1)["stages"][0]["objective"]
+    assert objective["optimum"] == pytest.approx(2858.2229, abs=2e-3)
+    assert objective["optimum_at"]["axle_cornering_stiffness_front"] == pytest.approx(11130.3, abs=1.0)
+    assert objective["optimum_at"]["axle_cornering_stiffness_rear"] == pytest.approx(11054.7, abs=1.0)
+
+    stage = replace(recipe.stages[0], objective=Objective("error_range"))
+    elsewhere = replace(recipe, stages=(stage,), fixed={"cornering_stiffness_front": 6000.0, "cornering_stiffness_rear": 5500.0})
+    objective = calibrate(elsewhere, [rhode], tmp_path / "further", draws=20, chains=1)["stages"][0]["objective"]
+    assert objective["start_at"]["axle_cornering_stiffness_front"] == pytest.approx(12000.0)
+    assert objective["start"] == pytest.approx(3082.016, abs=1e-3)
+    assert objective["optimum"] < 2850.0
