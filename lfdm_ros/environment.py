@@ -19,7 +19,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Tuple
 PYTHONS = ((3, 10), (3, 13))  # first and last that the locked wheels are made for
 RMW = "rmw_fastrtps_cpp"  # the only one that the wheels bring
 SHARED_MEMORY_MIB = 64
-IMPORTS = ("numpy", "scipy", "numba", "casadi", "pymc", "arviz", "h5netcdf", "matplotlib", "pint", "yaml", "rosbags")
+IMPORTS = ("numpy", "scipy", "llvmlite", "casadi", "pymc", "arviz", "h5netcdf", "matplotlib", "pint", "yaml", "rosbags")
 
 
 class Check(NamedTuple):

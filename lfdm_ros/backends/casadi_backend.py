@@ -79,5 +79,5 @@ def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:
     values |= dict(zip(("gear", "engine_speed", "road_wheel_angle"), drive))
     names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in WHEELS]
     values |= {name: forces[i] for i, name in enumerate(names)}
-    values["lifted_wheels"] = sum(ca.if_else(forces[8 + i] > 0.0, 0.0, 1.0) for i in range(4))
+    values["lifted_wheels"] = ca.sum1(forces[8:] <= 0.0)
     return ca.vertcat(*(values.get(field.name, 0.0) for field in model.outputs))

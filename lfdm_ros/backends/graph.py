@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import casadi as ca
 
 VALUE, TRUTH, TANGENT = "value", "truth", "tangent"
+# Vectors with one lane a wheel (`packing`).
+PACK, PACK_TRUTH = "pack", "pack_truth"
 
 # CasADi's operations by our name; the number of arguments is that of the operation.
 _ARITY = {
@@ -24,7 +26,7 @@ _ARITY = {
 }
 _NAMES = {getattr(ca, f"OP_{name.upper()}"): name for name in _ARITY}
 _TRUTHS = {"lt", "le", "eq", "ne", "and", "or", "not"}
-_COMMUTE = {"add", "mul", "eq", "ne", "and", "or", "hypot"}
+COMMUTE = {"add", "mul", "eq", "ne", "and", "or", "hypot"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Graph:
 
     def add(self, operation: str, *arguments: int, kind: str = "", payload: float | tuple[int, int] | None = None) -> int:
         """The node of an operation, a new one only where there is none yet."""
-        if operation in _COMMUTE:
+        if operation in COMMUTE:
             arguments = tuple(sorted(arguments))
         if not kind:
             kinds = {self.nodes[a].kind for a in arguments}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import factorial, log, pi
 
-from lfdm_ros.backends.graph import TANGENT, TRUTH, VALUE, Graph
+from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TANGENT, TRUTH, VALUE, Graph
 
 # All liberties but the assumption that NaN and infinity do not occur.
 _FLAGS = "nsz arcp contract afn reassoc"
@@ -24,6 +24,13 @@ _COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 _LIBRARY = {"asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "exp": 1, "log": 1, "expm1": 1, "log1p": 1,
             "pow": 2, "atan2": 2, "hypot": 2}
 _INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
+
+_TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
+_VALUE_OF = {TRUTH: VALUE, PACK_TRUTH: PACK}
+
+# Rough times of operations in additions; what one side of a choice alone needs is jumped over if it costs this much.
+_WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30}
+_WORTH_A_JUMP = 20
 
 _ALIGNMENT = {"double": 8, "float": 4, "i64": 8}
 
@@ -41,26 +48,29 @@ class Code:
     Registers are strings such as "%t7". What a loop changes is kept in `variables`; LLVM turns them into registers.
     """
 
-    def __init__(self, graph: Graph, arguments: dict[str, str], real: str = "double", lanes: int = 1, directions: int = 1):
+    def __init__(self, graph: Graph, arguments: dict[str, str], real: str = "double", lanes: int = 1, directions: int = 1,
+                 wheels: int = 1):
         """Args:
             arguments: LLVM type of each argument of the function by name.
             real: LLVM type of numbers, double or float.
             lanes: vehicles in each value.
             directions: lanes of each tangent; more than one goes with one vehicle only.
+            wheels: lanes of packed values.
         """
         if lanes > 1 and directions > 1:
             raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
         self._graph = graph
         self.real = real
         self._arguments = arguments
-        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions}
-        self.value, self.tangent = self._vector(real, lanes), self._vector(real, directions)
+        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels}
+        self.value, self.tangent, self.pack = (self._vector(real, width) for width in (lanes, directions, wheels))
         self._names: dict[tuple[int, str], str] = {}
         self._declared: set[str] = set()
         self._allocations: list[str] = []
         self._lines: list[str] = []
         self._count = 0
         self._block = "entry"
+        self._users: dict[int, set[int]] = {}
 
     def text(self, name: str, triple: str) -> str:
         """The module with the function, for a target triple."""
@@ -153,17 +163,83 @@ class Code:
         self._names[node, self._graph.nodes[node].kind] = register
 
     def emit(self, nodes: Iterable[int]) -> None:
-        """Appends the instructions of nodes, which follow their arguments; inputs must be bound before."""
-        for i in nodes:
-            node = self._graph.nodes[i]
-            if (i, node.kind) not in self._names and node.operation != "constant":
-                self._names[i, node.kind] = self._instruction(i)
+        """Appends the instructions of nodes, which follow their arguments; inputs must be bound before.
+
+        What only one side of a choice needs is jumped over where no lane takes that side, if it is worth a jump.
+        """
+        wanted = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
+        sides = self._sides(wanted)
+        apart = {i for regions in sides.values() for region in regions for i in region}
+        for i in wanted:
+            if i not in apart:
+                self._names[i, self._graph.nodes[i].kind] = self._choice(i, sides[i]) if i in sides else self._instruction(i)
+
+    def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
+        """Allows jumps over what one side of a choice needs alone.
+
+        Args:
+            needed: all nodes that will be emitted.
+            ends: those that are used otherwise than by other nodes.
+        """
+        users: dict[int, set[int]] = {i: set() for i in needed}
+        for i in users:
+            for a in self._graph.nodes[i].arguments:
+                users[a].add(i)
+        self._users = {i: some for i, some in users.items() if i not in set(ends)}
+
+    def _sides(self, wanted: list[int]) -> dict[int, list[list[int]]]:
+        """For each choice that is worth jumps, what its two sides need alone (nothing where that is not worth one)."""
+        graph, users, here = self._graph, self._users, set(wanted)
+        found: dict[int, list[list[int]]] = {}
+        taken: set[int] = set()
+        for i in reversed(wanted if users else []):
+            node = graph.nodes[i]
+            if node.operation not in ("select", "if_else_zero") or i in taken or node.kind == TANGENT:
+                continue
+            regions: list[list[int]] = []
+            for side in node.arguments[1:]:
+                region: set[int] = set()
+                waiting = [side] if node.arguments.count(side) == 1 else []
+                while waiting:
+                    j = waiting.pop()
+                    if j in here and users.get(j, {-1}) <= region | {i}:
+                        region.add(j)
+                        waiting += graph.nodes[j].arguments
+                cost = sum(_WEIGHTS.get(graph.nodes[j].operation, 1) for j in region)
+                regions.append(sorted(region) if cost >= _WORTH_A_JUMP else [])
+            if any(regions):
+                found[i] = regions
+                taken.update(*regions)
+        return found
+
+    def _choice(self, i: int, regions: list[list[int]]) -> str:
+        """A select whose sides are computed only where a lane takes them."""
+        node = self._graph.nodes[i]
+        width, truth = self._widths[node.kind], _TRUTH_OF[node.kind]
+        t, c = self._vector(self.real, width), self._vector("i1", width)
+        condition, zero = self.get(node.arguments[0], truth), self.number(0.0, width)
+        chosen = []
+        for side, (region, argument) in enumerate(zip(regions, node.arguments[1:])):
+            if not region:
+                chosen.append(self.get(argument, node.kind))
+                continue
+            lanes = condition if side == 0 else self._negated(condition, width)
+            some = lanes if width == 1 else self.new(f"icmp ne i{width} {self.new(f'bitcast {c} {lanes} to i{width}')}, 0")
+            before, known = self._block, dict(self._names)
+            with self.when(some):
+                self.emit(region)
+                value, inside = self.get(argument, node.kind), self._block
+            # Registers of the jumped part do not exist after it.
+            self._names = known
+            chosen.append(self.new(f"phi {t} [{value}, %{inside}], [{zero}, %{before}]"))
+        chosen += [zero] * (2 - len(chosen))
+        return self.new(f"select {_FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
 
     def get(self, node: int, kind: str = "") -> str:
         """The register of a node that was emitted or bound, converted where another kind is asked for."""
         own = self._graph.nodes[node].kind
         kind = kind or own
-        if self._graph.nodes[node].operation == "constant" and kind != TRUTH:
+        if self._graph.nodes[node].operation == "constant" and kind not in _VALUE_OF:
             return self.number(self._graph.nodes[node].payload, self._widths[kind])  # type: ignore[arg-type]
         if (node, kind) not in self._names:
             self._names[node, kind] = self._converted(node, own, kind)
@@ -183,8 +259,12 @@ class Code:
         operation, kind = node.operation, node.kind
         if operation == "input":
             raise ValueError(f"input {node.payload} is not bound")
+        if operation == "gather":
+            return self._gathered([self.get(a) for a in node.arguments], "i1" if kind == PACK_TRUTH else self.real)
+        if operation == "lane":
+            return self.new(f"extractelement {self._type(node.arguments[0])} {self.get(node.arguments[0])}, i32 {int(node.payload)}")  # type: ignore[arg-type]
         if operation in ("select", "if_else_zero"):
-            condition = self.get(node.arguments[0], TRUTH)
+            condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
             chosen = [self.get(a, kind) for a in node.arguments[1:]]
             if operation == "if_else_zero":
                 chosen.append(self.number(0.0, self._widths[kind]))
@@ -192,8 +272,8 @@ class Code:
                 condition = self._splat(condition, "i1", self._vector("i1", self._widths[TANGENT]))
             t, c = self._vector(self.real, self._widths[kind]), self._vector("i1", self._widths[kind])
             return self.new(f"select {_FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
-        if kind == TRUTH:
-            return self._truth(operation, node.arguments)
+        if kind in _VALUE_OF:
+            return self._truth(operation, node.arguments, kind)
         width = self._widths[kind]
         t = self._vector(self.real, width)
         arguments = [self.get(a, kind) for a in node.arguments]
@@ -231,31 +311,46 @@ class Code:
             return self._library_call("pow" if operation == "constpow" else operation, arguments, width)
         raise NotImplementedError(operation)
 
-    def _truth(self, operation: str, arguments: tuple[int, ...]) -> str:
-        width = self._widths[TRUTH]
+    def _truth(self, operation: str, arguments: tuple[int, ...], kind: str) -> str:
+        width = self._widths[kind]
         c = self._vector("i1", width)
         if operation in _COMPARE:
-            a, b = (self.get(i, VALUE) for i in arguments)
-            return self.new(f"fcmp {_COMPARE[operation]} {self.value} {a}, {b}")
-        a, *rest = (self.get(i, TRUTH) for i in arguments)
-        if operation == "not":
-            ones = "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
-            return self.new(f"xor {c} {a}, {ones}")
-        return self.new(f"{operation} {c} {a}, {rest[0]}")
+            a, b = (self.get(i, _VALUE_OF[kind]) for i in arguments)
+            return self.new(f"fcmp {_COMPARE[operation]} {self._vector(self.real, width)} {a}, {b}")
+        a, *rest = (self.get(i, kind) for i in arguments)
+        return self._negated(a, width) if operation == "not" else self.new(f"{operation} {c} {a}, {rest[0]}")
+
+    def _negated(self, truth: str, width: int) -> str:
+        ones = "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
+        return self.new(f"xor {self._vector('i1', width)} {truth}, {ones}")
 
     def _converted(self, node: int, own: str, kind: str) -> str:
         if kind == TANGENT:
             return self._splat(self.get(node, VALUE), self.real, self.tangent)
-        if own == TRUTH and kind == VALUE:
-            return self.new(f"uitofp {self._vector('i1', self._widths[TRUTH])} {self.get(node)} to {self.value}")
-        if own == VALUE and kind == TRUTH:
-            return self.new(f"fcmp une {self.value} {self.get(node)}, {self.number(0.0, self._widths[VALUE])}")
+        width = self._widths[own]
+        t = self._vector(self.real, width)
+        if _VALUE_OF.get(own) == kind:
+            return self.new(f"uitofp {self._vector('i1', width)} {self.get(node)} to {t}")
+        if _TRUTH_OF.get(own) == kind:
+            return self.new(f"fcmp une {t} {self.get(node)}, {self.number(0.0, width)}")
         raise ValueError(f"node {node} of kind {own} is not emitted, or cannot be a {kind}")
+
+    def _type(self, node: int) -> str:
+        kind = self._graph.nodes[node].kind
+        return self._vector("i1" if kind in _VALUE_OF else self.real, self._widths[kind])
 
     # -- Vectors and functions ------------------------------------------------------------------------------------
 
     def _vector(self, element: str, width: int) -> str:
         return element if width == 1 else f"<{width} x {element}>"
+
+    def _gathered(self, registers: list[str], element: str) -> str:
+        t, result = self._vector(element, len(registers)), "poison"
+        if len(set(registers)) == 1:
+            return self._splat(registers[0], element, t)
+        for lane, register in enumerate(registers):
+            result = self.new(f"insertelement {t} {result}, {element} {register}, i32 {lane}")
+        return result
 
     def _splat(self, name: str, element: str, t: str) -> str:
         if t == element:

@@ -7,9 +7,9 @@ import json
 import math
 from dataclasses import asdict
 
-from lfdm_ros.models import Field, get_model, model_names
+from lfdm_ros.models import Field, chassis_slots, get_model, model_names, usual_spec
 
-EPILOG = "example:\n  lfdm models eight_dof\n  lfdm models --json"
+EPILOG = "example:\n  lfdm models eight_dof\n  lfdm models eighteen_dof/tmeasy_nr/gearbox\n  lfdm models --json"
 _KINDS = ("states", "inputs", "outputs", "parameters")
 
 
@@ -24,13 +24,17 @@ def _record(field: Field) -> dict[str, object]:
 
 
 def run(args: argparse.Namespace) -> int:
-    models = [get_model(name) for name in args.name or model_names()]
+    names = args.name or model_names()
+    models = {name: get_model(usual_spec(name)) for name in names}
+    slots = {name: {slot: list(parts) for slot, parts in chassis_slots(name.split("/")[0]).items()} for name in names}
     if args.json:
-        print(json.dumps([{"name": m.name, "description": m.description, "source": m.source,
-                           **{kind: [_record(f) for f in getattr(m, kind)] for kind in _KINDS}} for m in models], indent=1))
+        print(json.dumps([{"name": name, "spec": m.name, "description": m.description, "source": m.source, "parts": slots[name],
+                           **{kind: [_record(f) for f in getattr(m, kind)] for kind in _KINDS}} for name, m in models.items()], indent=1))
         return 0
-    for model in models:
-        print(f"{model.name}: {model.description}\n  source: {model.source}")
+    for name, model in models.items():
+        print(f"{name}: {model.description}\n  source: {model.source}")
+        if slots[name]:
+            print(f"  shown as {model.name}; parts to choose: " + "; ".join(f"{slot}: {', '.join(there)}" for slot, there in slots[name].items()))
         for kind in _KINDS:
             print(f"  {kind}")
             for field in getattr(model, kind):

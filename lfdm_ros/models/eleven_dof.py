@@ -40,7 +40,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         return m.namespace(
             a=a, b=b, static=(static_f, static_r), pitch=(p.sprung_mass * p.cg_height + muf * huf + mur * hur) / (2.0 * base),
-            radius=p.wheel_radius, compliance=(1.0 / (stiffer * p.tyre_vertical_stiffness_front), 1.0 / (stiffer * p.tyre_vertical_stiffness_rear)),
+            radius=p.wheel_radius,
+            compliance=(1.0 / (stiffer * p.tyre_vertical_stiffness_front), 1.0 / (stiffer * p.tyre_vertical_stiffness_rear)),
             inertia=2.0 * p.wheel_inertia, brakes=(wheels * p.brake_torque_front, wheels * p.brake_torque_rear),
             mass=mass, yaw_inertia=p.yaw_inertia,
             # Acceleration of the contact patch for a unit of lateral force at both axles: what a stiff tyre's damping acts against.

@@ -34,7 +34,7 @@ PARAMETERS = (
 CONVERTER_PARAMETERS = (
     Field("crank_inertia", "kg*m^2", "inertia of crankshaft and pump", "", 0.0, 1e3, True),
     *table_fields("converter_speed_ratio", "1", "capacity table, turbine speed over pump speed", CONVERTER_POINTS, 0.0, 1.0),
-    *table_fields("converter_capacity", "rad/s/sqrt(N*m)", "capacity table, pump speed over root of its torque", CONVERTER_POINTS, 1e-3, 1e4),
+    *table_fields("converter_capacity", "rad/s/(N*m)**0.5", "capacity table, pump speed over root of torque", CONVERTER_POINTS, 1e-3, 1e4),
     *table_fields("converter_torque_speed_ratio", "1", "torque table, turbine speed over pump speed", CONVERTER_POINTS, 0.0, 1.0),
     *table_fields("converter_torque_ratio", "1", "torque table, turbine torque over pump torque", CONVERTER_POINTS, 0.0, 100.0),
 )

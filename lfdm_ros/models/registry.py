@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -50,6 +49,7 @@ class Chassis:
     parameters: tuple[Field, ...]
     build: Callable[..., Any]
     tyres: tuple[str, ...] = WHEELS
+    usual: str = ""  # the parts it is known with
     lfdm_states: tuple[Field, ...] = ()
 
 
@@ -58,12 +58,13 @@ CHASSIS: Mapping[str, Chassis] = MappingProxyType({c.name: c for c in (
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
             roll_chassis.PARAMETERS, roll_chassis.build),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
-            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.build, tyres=("front", "rear")),
+            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.build, tyres=("front", "rear"),
+            usual="tmeasy/automatic"),
     Chassis("eighteen_dof", "18 degrees of freedom: the chassis of eight_dof, with deflections of four tyres and a crankshaft where the "
-            "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.build),
+            "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.build, usual="tmeasy/automatic"),
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
-            lfdm_states=twenty_four_dof.LFDM_STATES),
+            usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES),
 )})
 _WHOLE = {model.name: model for model in (linear_single_track.MODEL, nonlinear_bicycle.MODEL)}
 
@@ -71,6 +72,11 @@ _WHOLE = {model.name: model for model in (linear_single_track.MODEL, nonlinear_b
 def model_names() -> tuple[str, ...]:
     """The chassis that `get_model` knows."""
     return (*_WHOLE, *CHASSIS)
+
+
+def usual_spec(name: str) -> str:
+    """A chassis with the parts it is known with, to show it; any other name as it is."""
+    return f"{name}/{CHASSIS[name].usual}" if name in CHASSIS and CHASSIS[name].usual else name
 
 
 def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
@@ -91,8 +97,7 @@ def get_model(spec: str) -> Model:
             raise InputError(f"model '{name}' has no parts to choose; leave out '{'/'.join(parts)}'")
         return _WHOLE[name]
     if name not in CHASSIS:
-        near = difflib.get_close_matches(name, model_names(), n=1)
-        raise InputError(f"no model '{name}'" + (f"; did you mean '{near[0]}'?" if near else f"; choose one of: {', '.join(model_names())}"))
+        raise InputError(f"no model '{name}'; choose one of: {', '.join(model_names())}")
     chosen: dict[str, Part] = {}
     for part in parts:
         slot = next((slot for slot, there in SLOTS.items() if part in there), None)
@@ -120,6 +125,8 @@ def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, co
     tyre_states = tuple(replace(f, name=f"{f.name}_{wheel}", description=f"{f.description}, {wheel}")
                         for wheel in chassis.tyres for f in tyre.wheel_states)
 
+    parameters = (*chassis.parameters, *tyre.parameters, *powertrain.parameters, *steering.parameters)
+
     def build(m: Any) -> Any:
         return chassis.build(m, tyre.build(m, lfdm, len(chassis.tyres) == 2), powertrain.build(m, lfdm), steering.build(m), lfdm,
                              len(tyre.wheel_states))
@@ -127,6 +134,4 @@ def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, co
     return Model(
         name="/".join([chassis.name, *named]), description=f"{chassis.description}; {tyre.description}; {powertrain.description}",
         source=chassis.source, states=(*chassis.states, *(chassis.lfdm_states if lfdm else ()), *tyre_states, *powertrain.states),
-        inputs=INPUTS, outputs=OUTPUTS,
-        parameters=tuple({f.name: f for f in (*chassis.parameters, *tyre.parameters, *powertrain.parameters, *steering.parameters)}.values()),
-        build=build)
+        inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build)

@@ -77,7 +77,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             brakes=(p.brake_torque_front, p.brake_torque_rear), lever=lever,
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
             # The C++ library has half of the unsprung mass in this moment.
-            first=(0.5 if lfdm else 1.0) * (p.unsprung_mass_rear * b - p.unsprung_mass_front * a), cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
+            first=(0.5 if lfdm else 1.0) * (p.unsprung_mass_rear * b - p.unsprung_mass_front * a),
+            cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
             roll_inertia=p.roll_inertia + lever * drop,
             roll_stiffness=p.roll_stiffness_front + p.roll_stiffness_rear - lever * gravity,
             roll_damping=p.roll_damping_front + p.roll_damping_rear,
@@ -169,7 +170,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             fys.append(contact.fy - h * contact.ky * across)
             spins.append(wheel.acceleration + wheel.follow * along)
         return m.namespace(ud=ud, vd=vd, roll_acc=roll_acc, yaw_acc=yaw_acc, ax=ax, ay=ay, omegas=omegas, spins=spins,
-                           deflections=[e for es in deflections for e in es], rates=rates, train_rates=train_rates, forces=(*fxs, *fys, *fz))
+                           deflections=[e for es in deflections for e in es], rates=rates, train_rates=train_rates,
+                           forces=(*fxs, *fys, *fz))
 
     # -- What the back ends compile -------------------------------------------------------------------------------
     def step(x, u, q, h):
@@ -188,8 +190,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
         _, _, yaw, _, vx, vy, roll_rate, yaw_rate, _, _, _, _, ax, ay = x[:n_chassis]
         d = dynamics(x, u, q, 0.0)
         c, s = cos(yaw), sin(yaw)
-        return (vx * c - vy * s, vx * s + vy * c, yaw_rate, roll_rate, d.ud, d.vd, d.roll_acc, d.yaw_acc, *d.spins, d.ax - ax, d.ay - ay,
-                *d.rates, *train.flow(x[n_chassis + n_tyres:], d.train_rates))
+        return (vx * c - vy * s, vx * s + vy * c, yaw_rate, roll_rate, d.ud, d.vd, d.roll_acc, d.yaw_acc, *d.spins,
+                d.ax - ax, d.ay - ay, *d.rates, *train.flow(x[n_chassis + n_tyres:], d.train_rates))
 
     def tyre_forces(x, u, q, h):
         return dynamics(x, u, q, h).forces

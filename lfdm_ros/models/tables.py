@@ -22,12 +22,13 @@ def build(m: Any, x_stem: str, y_stem: str, points: int) -> Any:
         widths = [after - before for before, after in zip(xs, xs[1:])]
         rises = [after - before for before, after in zip(ys, ys[1:])]
         slopes = [where(w > 0.0, r / where(w > 0.0, w, 1.0), 0.0) for w, r in zip(widths, rises)]
-        origin = fmin(fmax(0.0, xs[0]), xs[-1])
+        # Where a point lies at 0, choices rather than fmax and fmin: there is no kink, and the derivative by the point must not see one.
+        origin = where(xs[0] < 0.0, where(xs[-1] > 0.0, 0.0, xs[-1]), xs[0])
         value = ys[0]
         for left, right, end, slope in zip(xs, xs[1:], ys[1:], slopes):
             value = where(origin > left, end + (origin - right) * slope, value)
         bends = [after - before for before, after in zip(slopes, slopes[1:])]
-        return xs, value, origin, slopes[0], [(x, fmax(origin, x), bend) for x, bend in zip(xs[1:], bends)]
+        return xs, value, origin, slopes[0], [(x, where(x < origin, origin, x), bend) for x, bend in zip(xs[1:], bends)]
 
     def lookup(x, t):
         xs, value, origin, slope, bends = t

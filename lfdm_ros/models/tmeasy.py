@@ -31,8 +31,8 @@ _LOADS = (("nominal", "at nominal load"), ("double", "at twice the nominal load"
 TABLE = (
     Field("tyre_nominal_load", "N", "nominal load of one tyre", "pn", 0.0, 1e7, True),
     Field("tyre_maximum_load", "N", "load above which the force curves do not grow", "pnmax", 0.0, 1e7, True),
-    Field("rolling_radius_weight_nominal", "1", "weight of the unloaded radius in the rolling radius, at nominal load", "", 0.0, 1.0),
-    Field("rolling_radius_weight_double", "1", "weight of the unloaded radius in the rolling radius, at twice the nominal load", "", 0.0, 1.0),
+    Field("rolling_radius_weight_nominal", "1", "weight of the unloaded in the rolling radius, nominal load", "", 0.0, 1.0),
+    Field("rolling_radius_weight_double", "1", "weight of the unloaded in the rolling radius, twice that", "", 0.0, 1.0),
     Field("rolling_resistance_coefficient", "1", "rolling resistance over load", "rr", 0.0, 1.0),
     *(Field(f"tmeasy_{axis}_{key}_{load}", unit, f"{axis} {words}, {where}", "", 0.0, 1e8, True)
       for axis in _AXES for key, unit, words in _CURVE for load, where in _LOADS),

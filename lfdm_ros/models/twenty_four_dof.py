@@ -201,7 +201,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
         c, s = cos(yaw), sin(yaw)
         return (vx * c - vy * s, vx * s + vy * c, *turning(roll, pitch, wx, wy, wz), *d.velocities, *d.spins,
                 *(new - old for new, old in zip(d.accelerations, x[15:20])), *d.vertical,
-                *(new - old for new, old in zip(d.held, x[n_held:n_chassis])), *d.rates, *train.flow(x[n_chassis + n_tyres:], d.train_rates))
+                *(new - old for new, old in zip(d.held, x[n_held:n_chassis])), *d.rates,
+                *train.flow(x[n_chassis + n_tyres:], d.train_rates))
 
     def tyre_forces(x, u, q, h):
         return dynamics(x, u, q, h).forces

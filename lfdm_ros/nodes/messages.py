@@ -12,7 +12,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 
 from lfdm_ros.models import WHEELS
-from lfdm_ros.models.eight_dof import GRAVITY
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 
 ODOM_FRAME = "odom"

@@ -84,5 +84,6 @@ class BatchRollout:
         parameters = np.repeat(self._base[:, None], n, axis=1)
         parameters[self._columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
-        sums, kept = run_batch(self._kernel, parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed, keep)
+        sums, kept = run_batch(self._kernel, parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed,
+                               keep)
         return sums, np.empty((0, 0, 0)) if kept is None else kept

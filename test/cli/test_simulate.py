@@ -57,6 +57,28 @@ def test_every_command_has_help_with_an_example():
 
 def test_models_json(capsys):
     assert main(["models", "--json"]) == 0
-    (model,) = json.loads(capsys.readouterr().out)
-    assert model["name"] == "eight_dof" and len(model["states"]) == 14
-    assert all(field["unit"] and field["description"] for kind in ("states", "inputs", "outputs", "parameters") for field in model[kind])
+    models = {model["name"]: model for model in json.loads(capsys.readouterr().out)}
+    assert set(models) == {"linear_single_track", "nonlinear_bicycle", "eight_dof", "eleven_dof", "eighteen_dof", "twenty_four_dof"}
+    assert len(models["eight_dof"]["states"]) == 14
+    assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
+    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr"] and models["nonlinear_bicycle"]["parts"] == {}
+    for model in models.values():
+        fields = [field for kind in ("states", "inputs", "outputs", "parameters") for field in model[kind]]
+        assert all(field["unit"] and field["description"] for field in fields)
+        assert all(field["role"] in ("continuous", "held", "discrete") for field in model["states"])
+
+
+@pytest.mark.parametrize("model, tyre", [("linear_single_track", None), ("nonlinear_bicycle", None), ("eight_dof", "tmeasy"),
+                                         ("eleven_dof", "fiala"), ("eighteen_dof", "tmeasy_nr"), ("twenty_four_dof", None)])
+def test_every_model_runs(tmp_path, inputs, model, tyre):
+    out = tmp_path / "run.csv"
+    command = ["simulate", "--vehicle", "hmmwv", "--model", model, "--inputs", str(inputs), "--out", str(out), "--speed", "5"]
+    assert main(command + (["--tyre", tyre] if tyre else [])) == 0
+    table = np.loadtxt(out, delimiter=",", skiprows=1)
+    assert np.isfinite(table).all() and table[-1, 1] > 1.0
+
+
+def test_a_tyre_for_a_model_without_one_is_refused(tmp_path, inputs, capsys):
+    assert main(["simulate", "--vehicle", "hmmwv", "--model", "nonlinear_bicycle", "--tyre", "tmeasy", "--inputs", str(inputs),
+                 "--out", str(tmp_path / "o.csv")]) == 2
+    assert "has its own tyre" in capsys.readouterr().err

@@ -1,11 +1,14 @@
 """The 8-DOF model against oracles that are not itself."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from lfdm_ros.backends import casadi_model, numba_kernels
+from lfdm_ros.backends import casadi_model, compiled_model_function
 from lfdm_ros.models import get_model
-from lfdm_ros.models.eight_dof import GRAVITY
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import InputProfile, Simulator, initial_state, rollout
 from lfdm_ros.vehicles import load_vehicle
 
@@ -13,6 +16,22 @@ MODEL = get_model("eight_dof")
 HMMWV = load_vehicle("hmmwv")
 P = HMMWV.vector(MODEL)
 STATE = {f.name: i for i, f in enumerate(MODEL.states)}
+MODEL_OUTPUT = {f.name: i for i, f in enumerate(MODEL.outputs)}
+# The operations on Python's own floats: no back end at all.
+OPERATIONS = SimpleNamespace(namespace=SimpleNamespace, where=lambda condition, a, b: a if condition else b, sqrt=math.sqrt,
+                             fabs=math.fabs, fmin=min, fmax=max, sin=math.sin, cos=math.cos, tanh=math.tanh)
+
+
+def step(x, u, p, h):
+    return compiled_model_function("eight_dof", "step")(x, u, p, [h])[0]
+
+
+def rhs(x, u, p):
+    return compiled_model_function("eight_dof", "rhs")(x, u, p)[0]
+
+
+def outputs(x, u, p, h):
+    return compiled_model_function("eight_dof", "outputs")(x, u, p, [h])[0]
 
 
 def random_states(n, seed=1, regimes=("fast", "slow", "rest", "rolling")):
@@ -27,26 +46,40 @@ def random_states(n, seed=1, regimes=("fast", "slow", "rest", "rolling")):
         yield x, np.array([rng.uniform(-1, 1), rng.uniform(0, 1), rng.uniform(0, 1) * (i % 2)]), (1e-3, 5e-3, 2e-2)[i % 3]
 
 
-def test_numba_equals_casadi():
-    """The two back ends run the same text: equal to 1e-12 in every regime, for the step, the right-hand side and the forces."""
-    numba, casadi = numba_kernels("eight_dof"), casadi_model("eight_dof")
+def test_compiled_code_equals_casadi():
+    """Machine code and CasADi's virtual machine have one graph: equal to 1e-12 in every regime, for step, right-hand side, outputs."""
+    casadi = casadi_model("eight_dof")
     for x, u, h in random_states(400):
-        for got, expected in ((numba.step(x, u, P, h), casadi.step(x, u, P, h)), (numba.rhs(x, u, P), casadi.rhs(x, u, P))):
+        for got, expected in ((step(x, u, P, h), casadi.step(x, u, P, h)), (rhs(x, u, P), casadi.rhs(x, u, P))):
             np.testing.assert_allclose(got, np.array(expected).ravel(), rtol=1e-12, atol=1e-12)
-        y = np.empty(len(MODEL.outputs))
-        numba.outputs(x, u, P, h, y)
+        y, expected = outputs(x, u, P, h), np.array(casadi.outputs(x, u, P, h)).ravel()
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-8)
         np.testing.assert_allclose(y[-12:], np.array(casadi.tyre_forces(x, u, P, h)).ravel(), rtol=1e-12, atol=1e-8)
+
+
+def test_compiled_code_equals_the_equations_on_python_floats():
+    """What runs is what is written: equal to the equations without any back end."""
+    equations = MODEL.build(OPERATIONS)
+    q = equations.prepare(SimpleNamespace(**dict(zip([f.name for f in MODEL.parameters], P.tolist()))))
+    for x, u, h in random_states(400, seed=2):
+        arguments = tuple(x.tolist()), tuple(u.tolist()), q
+        np.testing.assert_allclose(step(x, u, P, h), equations.step(*arguments, h), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(rhs(x, u, P), equations.rhs(*arguments), rtol=1e-12, atol=1e-12)
+        y = outputs(x, u, P, h)
+        np.testing.assert_allclose(y[-12:], equations.tyre_forces(*arguments, h), rtol=1e-12, atol=1e-8)
+        np.testing.assert_allclose(y[[MODEL_OUTPUT[n] for n in ("gear", "engine_speed", "road_wheel_angle")]], equations.drive(*arguments),
+                                   rtol=1e-12)
 
 
 @pytest.mark.parametrize("regime", ["rolling", "slow"])
 def test_jacobians_against_finite_differences(regime):
-    """Exact df/dx, df/du, df/dp (step and right-hand side) against central differences of the numba kernel."""
-    numba, casadi = numba_kernels("eight_dof"), casadi_model("eight_dof")
+    """Exact df/dx, df/du, df/dp (step and right-hand side) against central differences of the compiled code."""
+    casadi = casadi_model("eight_dof")
     compared = 0
     for x, u, h in random_states(24, seed=3, regimes=(regime,)):
         u[1:] = np.clip(u[1:], 0.1, 0.9)
-        for exact, f in ((casadi.step_jacobian(x, u, P, h), lambda x, u, p, h=h: numba.step(x, u, p, h)),
-                         (casadi.rhs_jacobian(x, u, P), numba.rhs)):
+        for exact, f in ((casadi.step_jacobian(x, u, P, h), lambda x, u, p, h=h: step(x, u, p, h)),
+                         (casadi.rhs_jacobian(x, u, P), rhs)):
             args = (x, u, P)
             for j, matrix in enumerate(np.array(m) for m in exact):
                 for k in range(len(args[j])):
@@ -112,13 +145,12 @@ def test_reported_forces_move_the_vehicle():
     mass = p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]
     first = p["unsprung_mass_rear"] * p["cg_to_rear_axle"] - p["unsprung_mass_front"] * p["cg_to_front_axle"]
     lever = p["sprung_mass"] * 0.5 * (p["roll_centre_drop_front"] + p["roll_centre_drop_rear"])
-    kernels, y = numba_kernels("eight_dof"), np.empty(len(MODEL.outputs))
     for x, u, h in random_states(200, seed=5):
-        kernels.outputs(x, u, P, h, y)
+        y = outputs(x, u, P, h)
         fx, fy = y[-12:-8], y[-8:-4]
         delta = np.array([1, 1, 0, 0]) * u[0] * p["max_road_wheel_angle"]
         force_x, force_y = fx * np.cos(delta) - fy * np.sin(delta), fx * np.sin(delta) + fy * np.cos(delta)
-        after = kernels.step(x, u, P, h)
+        after = step(x, u, P, h)
         acceleration = (after - x) / h
         roll_rate, yaw_rate = x[STATE["roll_rate"]], x[STATE["yaw_rate"]]
         expected_x = mass * after[STATE["ax"]] + first * yaw_rate**2 + 2 * lever * yaw_rate * roll_rate
@@ -198,7 +230,6 @@ def test_step_converges_to_the_differential_equation():
     """Halving the step halves the distance to a scipy solution of the continuous equations (load transfer lag included: h -> 0)."""
     from scipy.integrate import solve_ivp
 
-    kernels = numba_kernels("eight_dof")
     x0 = initial_state("eight_dof", HMMWV, vx=15.0)
     u = np.array([0.05, 0.2, 0.0])
 
@@ -206,16 +237,16 @@ def test_step_converges_to_the_differential_equation():
         # The load transfer's accelerations resolved to a fixed point: what the step tends to as h goes to 0.
         x = x.copy()
         for _ in range(30):
-            d = kernels.rhs(x, u, P)
-            x[STATE["ax"]] = d[STATE["vx"]] - x[STATE["yaw_rate"]] * x[STATE["vy"]]
-            x[STATE["ay"]] = d[STATE["vy"]] + x[STATE["yaw_rate"]] * x[STATE["vx"]]
+            d = rhs(x, u, P)
+            x[12:14] += d[12:14]  # of a held state the right-hand side is what is new minus what is held
         return d
 
     exact = solve_ivp(f, (0, 1.5), x0, rtol=1e-9, atol=1e-10, method="LSODA").y[:12, -1]
     errors = []
     for h in (4e-3, 2e-3, 1e-3):
         x = x0.copy()
-        kernels.advance(x, P, u, u, round(1.5 / h), h)
+        for _ in range(round(1.5 / h)):
+            x = step(x, u, P, h)
         errors.append(np.abs(x[:12] - exact).max())
     assert errors[2] < 0.02
     assert errors[0] / errors[1] == pytest.approx(2, abs=0.2) and errors[1] / errors[2] == pytest.approx(2, abs=0.2)

@@ -1,14 +1,16 @@
 """The linear single-track model and the nonlinear bicycle against oracles that are not themselves."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.signal import lsim
 
-from lfdm_ros.backends import casadi_model, numba_kernels
+from lfdm_ros.backends import casadi_model, compiled_model_function
 from lfdm_ros.models import get_model
-from lfdm_ros.models.eight_dof import GRAVITY
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state, rollout
 from lfdm_ros.vehicles import load_vehicle
 
@@ -18,6 +20,13 @@ HMMWV = load_vehicle("hmmwv").replace(unsprung_mass_front=500.0, unsprung_mass_r
                                       friction_rear=0.7, rolling_resistance=0.0)
 STATE = {field.name: i for i, field in enumerate(get_model("linear_single_track").states)}
 BOTH = pytest.mark.parametrize("name", ["linear_single_track", "nonlinear_bicycle"])
+
+
+def kernels(name):
+    """step, rhs and outputs of a model as machine code."""
+    functions = {key: compiled_model_function(name, key) for key in ("step", "rhs", "outputs")}
+    return SimpleNamespace(step=lambda x, u, p, h: functions["step"](x, u, p, [h])[0], rhs=lambda x, u, p: functions["rhs"](x, u, p)[0],
+                           outputs=lambda x, u, p, h: functions["outputs"](x, u, p, [h])[0])
 
 
 def state_space(p, v):
@@ -39,16 +48,16 @@ def states(n, seed=1):
 
 @BOTH
 @pytest.mark.parametrize("vehicle", [RHODE, HMMWV], ids=["rhode", "hmmwv"])
-def test_numba_equals_casadi(name, vehicle):
+def test_compiled_code_equals_casadi(name, vehicle):
     """The two back ends run the same text: step, right-hand side and forces, sliding or not, fast, slow, at rest and in reverse."""
-    model, numba, casadi = get_model(name), numba_kernels(name), casadi_model(name)
+    model, code, casadi = get_model(name), kernels(name), casadi_model(name)
     p = vehicle.vector(model)
     force = [f.name for f in model.outputs].index("tyre_fx_fl")
     for x, u, h in states(200):
-        for got, expected in ((numba.step(x, u, p, h), casadi.step(x, u, p, h)), (numba.rhs(x, u, p), casadi.rhs(x, u, p))):
+        for got, expected in ((code.step(x, u, p, h), casadi.step(x, u, p, h)), (code.rhs(x, u, p), casadi.rhs(x, u, p))):
             np.testing.assert_allclose(got, np.array(expected).ravel(), rtol=1e-12, atol=1e-11)
         y = np.empty(len(model.outputs))
-        numba.outputs(x, u, p, h, y)
+        y = code.outputs(x, u, p, h)
         np.testing.assert_allclose(y[force:], np.array(casadi.tyre_forces(x, u, p, h)).ravel(), rtol=1e-12, atol=1e-8)
 
 
@@ -56,12 +65,12 @@ def test_numba_equals_casadi(name, vehicle):
 def test_step_and_right_hand_side_belong_together(name):
     """(step - x) / h tends to the right-hand side; held values are set by the step, and the right-hand side has what is missing."""
     model = get_model(name)
-    numba, p = numba_kernels(name), HMMWV.vector(model)
+    code, p = kernels(name), HMMWV.vector(model)
     held = [i for i, field in enumerate(model.states) if field.role == "held"]
     assert [model.states[i].name for i in held] == ["ax", "ay"]
     for x, u, _ in states(40):
         h = 1e-8
-        after, rate = numba.step(x, u, p, h), numba.rhs(x, u, p)
+        after, rate = code.step(x, u, p, h), code.rhs(x, u, p)
         expected = x + h * rate
         expected[held] = x[held] + rate[held]
         # At rest the tyres' damping has rates of 1000 1/s and more.
@@ -70,25 +79,25 @@ def test_step_and_right_hand_side_belong_together(name):
 
 @BOTH
 def test_left_and_right_are_mirror_images(name):
-    numba, p = numba_kernels(name), HMMWV.vector(get_model(name))
+    code, p = kernels(name), HMMWV.vector(get_model(name))
     mirror = np.array([1, -1, -1, 1, -1, -1, 1, -1])
     for x, u, h in states(40):
-        np.testing.assert_allclose(numba.step(mirror * x, u * [-1, 1, 1], p, h), mirror * numba.step(x, u, p, h), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(code.step(mirror * x, u * [-1, 1, 1], p, h), mirror * code.step(x, u, p, h), rtol=1e-12, atol=1e-12)
 
 
 @BOTH
 def test_rest_is_rest_and_slow_motion_dies_out(name):
     """At a speed of 0 the steered wheels make no force; lateral motion decays without swinging, in steps far above its time constant."""
-    numba, p = numba_kernels(name), RHODE.vector(get_model(name))
+    code, p = kernels(name), RHODE.vector(get_model(name))
     u = np.array([1.0, 1.0, 0.0])
     x = np.zeros(8)
     for _ in range(50):
-        x = numba.step(x, u, p, 0.01)
+        x = code.step(x, u, p, 0.01)
     np.testing.assert_array_equal(x, np.zeros(8))
     x[STATE["vy"]], x[STATE["yaw_rate"]] = 0.02, -0.01
     energy = [np.inf]
     for _ in range(20):
-        x = numba.step(x, np.zeros(3), p, 0.05)
+        x = code.step(x, np.zeros(3), p, 0.05)
         energy.append(2000.0 * x[STATE["vy"]] ** 2 + 4000.0 * x[STATE["yaw_rate"]] ** 2)
     assert (np.diff(energy[1:]) < 0).all()
     assert energy[-1] < 1e-6 * energy[1]
@@ -140,7 +149,7 @@ def test_linear_is_the_published_state_space_form():
 
 @pytest.mark.parametrize("speed", [3.0, 10.0, 30.0])
 def test_linear_step_response_is_third_order_and_has_the_right_eigenvalues(speed):
-    numba, p = numba_kernels("linear_single_track"), RHODE.vector(get_model("linear_single_track"))
+    code, p = kernels("linear_single_track"), RHODE.vector(get_model("linear_single_track"))
     a, b = state_space(RHODE.parameters, speed)
     u = np.array([0.2, 0.0, 0.0])
     delta = 0.2 * RHODE.parameters["max_road_wheel_angle"]
@@ -150,13 +159,13 @@ def test_linear_step_response_is_third_order_and_has_the_right_eigenvalues(speed
     for n in (16, 32, 64):
         x = initial_state("linear_single_track", RHODE, vx=speed)
         for _ in range(n):
-            x = numba.step(x, u, p, 0.8 / n)
+            x = code.step(x, u, p, 0.8 / n)
         errors.append(np.abs(np.array([x[STATE["yaw_rate"]], x[STATE["vy"]] / speed]) - exact).max())
     assert errors[1] / errors[2] == pytest.approx(8.0, rel=0.15)
     # The matrix of one step has the eigenvalues exp(h lambda).
     h, keep = 1e-3, [STATE["yaw_rate"], STATE["vy"]]
     x = initial_state("linear_single_track", RHODE, vx=speed)
-    step = np.array([numba.step(x + np.eye(len(x))[k], 0 * u, p, h) - numba.step(x, 0 * u, p, h) for k in keep])[:, keep].T
+    step = np.array([code.step(x + np.eye(len(x))[k], 0 * u, p, h) - code.step(x, 0 * u, p, h) for k in keep])[:, keep].T
     got, expected = np.log(np.linalg.eigvals(step).astype(complex)) / h, np.linalg.eigvals(a).astype(complex)
     np.testing.assert_allclose(np.sort_complex(got), np.sort_complex(expected), rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
@@ -260,7 +269,7 @@ def test_bicycle_tyre_force_law(axle):
     """The force of each axle over slip angles to 89 degrees is eq 12 or 13; it has no step or kink at the critical slip and never
     exceeds friction times load."""
     model = get_model("nonlinear_bicycle")
-    numba, p = numba_kernels("nonlinear_bicycle"), RHODE.vector(model)
+    code, p = kernels("nonlinear_bicycle"), RHODE.vector(model)
     q, v = RHODE.parameters, 10.0
     place = [f.name for f in model.outputs].index(f"tyre_fy_{axle[0]}l")
     arm = q["cg_to_rear_axle"] if axle == "front" else q["cg_to_front_axle"]
@@ -271,7 +280,7 @@ def test_bicycle_tyre_force_law(axle):
     forces, y = [], np.empty(len(model.outputs))
     for alpha in alphas:
         x = initial_state("nonlinear_bicycle", RHODE, vx=v, vy=-v * np.tan(alpha))
-        numba.outputs(x, np.zeros(3), p, 0.0, y)
+        y = code.outputs(x, np.zeros(3), p, 0.0)
         forces.append(2 * y[place])
     np.testing.assert_allclose(forces, [paper_tyre(alpha, friction, load, critical) for alpha in alphas], rtol=1e-10, atol=1e-6)
     assert np.abs(forces).max() < friction * load
@@ -283,13 +292,13 @@ def test_bicycle_tyre_force_law(axle):
 def test_bicycle_loses_energy_only_to_sliding():
     """d/dt of the kinetic energy is the power of the lateral forces at the contact patches, which is never positive."""
     model = get_model("nonlinear_bicycle")
-    numba, p = numba_kernels("nonlinear_bicycle"), RHODE.vector(model)
+    code, p = kernels("nonlinear_bicycle"), RHODE.vector(model)
     q = RHODE.parameters
     front = [f.name for f in model.outputs].index("tyre_fy_fl")
     y = np.empty(len(model.outputs))
     for x, u, _ in states(200, seed=4):
-        rate = numba.rhs(x, u, p)
-        numba.outputs(x, u, p, 0.0, y)
+        rate = code.rhs(x, u, p)
+        y = code.outputs(x, u, p, 0.0)
         vx, vy, r = x[3:6]
         delta = u[0] * q["max_road_wheel_angle"]
         vf, vr = vy + q["cg_to_front_axle"] * r, vy - q["cg_to_rear_axle"] * r

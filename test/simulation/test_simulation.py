@@ -96,23 +96,28 @@ def test_errors():
         BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.01, times=[0, 1, 3], inputs=np.zeros((3, 3)), parameters=[], channels=[])
 
 
-def test_kernel_cache_is_keyed_on_the_sources(tmp_path):
-    """A second process loads the compiled kernels; the folder's name changes with any source of the equations."""
-    script = ("import lfdm_ros.backends.numba_backend as b, sys; k = b.numba_kernels('eight_dof'); "
-              "m = sys.modules[k.advance.__module__]; print(sum(m.advance.stats.cache_hits.values()), b._fingerprint())")
+def test_code_cache_is_keyed_on_the_sources(tmp_path):
+    """A second process loads the compiled code; the folder's name changes with any source of the equations."""
+    script = ("import lfdm_ros.backends.machine_code as m\n"
+              "compiled, compile_text = [], m.compile_text\n"
+              "m.compile_text = lambda text: (compiled.append(1), compile_text(text))[1]\n"
+              "from lfdm_ros.backends import advance_kernel\n"
+              "advance_kernel('eight_dof')\n"
+              "from lfdm_ros.backends.code_cache import fingerprint\n"
+              "print(len(compiled), fingerprint())")
     run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
                           capture_output=True, text=True).stdout.split() for _ in range(2)]
-    assert run[0][0] == "0" and run[1][0] == "1" and run[0][1] == run[1][1]
-    from lfdm_ros.backends import numba_backend
+    assert run[0][0] == "1" and run[1][0] == "0" and run[0][1] == run[1][1]
+    from lfdm_ros.backends import code_cache
 
-    before = numba_backend._fingerprint()
+    before = code_cache.fingerprint.__wrapped__()
     copy = tmp_path / "package"
     for folder in ("models", "backends"):
         (copy / folder).mkdir(parents=True)
-        for path in (numba_backend._PACKAGE / folder).glob("*.*"):
+        for path in (code_cache._PACKAGE / folder).glob("*.*"):
             (copy / folder / path.name).write_bytes(path.read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numba_backend, "_PACKAGE", copy)
-        assert numba_backend._fingerprint() == before
+        patch.setattr(code_cache, "_PACKAGE", copy)
+        assert code_cache.fingerprint.__wrapped__() == before
         (copy / "models" / "fiala.py").write_text((copy / "models" / "fiala.py").read_text().replace("3.0", "3.1"))
-        assert numba_backend._fingerprint() != before
+        assert code_cache.fingerprint.__wrapped__() != before

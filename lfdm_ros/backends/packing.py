@@ -1,0 +1,158 @@
+"""Like values of the wheels as one vector: what one vehicle's step computes four times, it computes once.
+
+LLVM looks for such groups as well, but which it finds changes with every small change of a model. Here they are found from the states
+of the wheels backwards: nodes with the same operation become one node of kind PACK, as long as their arguments allow it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from lfdm_ros.backends.graph import COMMUTE, PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+
+# Operations worth a vector wherever there are as many alike as wheels.
+_EXPENSIVE = ("tanh", "sin", "cos", "sqrt", "div", "inv")
+# Depth to which two expressions are compared.
+_DEPTH = 4
+
+
+class _Plan:
+    """Which nodes go together. `place` maps a node to its group and the lane in it."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.place: dict[int, tuple[tuple[int, ...], int]] = {}
+        self.arguments: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        # Bit j of before[i]: node i needs node j, where a group is one node.
+        self._before: list[int] = []
+        for i, node in enumerate(graph.nodes):
+            bits = 1 << i
+            for a in node.arguments:
+                bits |= self._before[a]
+            self._before.append(bits)
+
+    def grow(self, group: tuple[int, ...]) -> None:
+        """Adds a group and, from it backwards, what can be computed the same way."""
+        waiting = [group]
+        while waiting:
+            group = waiting.pop()
+            if self._add(group):
+                waiting += self.arguments[group]
+
+    def _add(self, group: tuple[int, ...]) -> bool:
+        nodes = [self.graph.nodes[i] for i in group]
+        first = nodes[0]
+        if (len(set(group)) < len(group) or any(i in self.place for i in group) or first.operation in ("input", "constant")
+                or first.kind not in (VALUE, TRUTH) or any((n.operation, n.kind) != (first.operation, first.kind) for n in nodes)):
+            return False
+        own, needs = sum(1 << i for i in group), 0
+        for node in nodes:
+            for a in node.arguments:
+                needs |= self._before[a]
+        if needs & own:
+            return False  # one lane would wait for another
+        for i, bits in enumerate(self._before):
+            if bits & own:
+                self._before[i] = bits | needs | own
+        for lane, i in enumerate(group):
+            self.place[i] = group, lane
+        self.arguments[group] = list(zip(*(self._ordered(first.arguments, node.arguments, first.operation) for node in nodes)))
+        return True
+
+    def _ordered(self, model: tuple[int, ...], arguments: tuple[int, ...], operation: str) -> tuple[int, ...]:
+        """The arguments of a commutative operation in the order in which they are most like the model's."""
+        if operation not in COMMUTE:
+            return arguments
+        swapped = arguments[::-1]
+        return swapped if self._likeness(model, swapped) > self._likeness(model, arguments) else arguments
+
+    def _likeness(self, some: tuple[int, ...], others: tuple[int, ...], depth: int = _DEPTH) -> int:
+        total = 0
+        for a, b in zip(some, others):
+            x, y = self.graph.nodes[a], self.graph.nodes[b]
+            if a == b:
+                total += 2 + depth
+            elif x.operation == y.operation and (x.operation != "input" or x.payload[0] == y.payload[0]):  # type: ignore[index]
+                total += 1 + (self._likeness(x.arguments, y.arguments, depth - 1) if depth else 0)
+        return total
+
+    def shape(self, i: int, depth: int = _DEPTH) -> str:
+        """Operations of an expression down to a depth, the same for wheels that differ in their numbers only."""
+        node = self.graph.nodes[i]
+        below = [self.shape(a, depth - 1) for a in node.arguments] if depth else []
+        return f"{node.operation}({','.join(sorted(below) if node.operation in COMMUTE else below)})"
+
+
+def packed(graph: Graph, groups: Sequence[Sequence[int]], changing: Sequence[bool]) -> Graph:
+    """The same function with vectors.
+
+    Args:
+        groups: nodes that belong to the wheels, each as many as a vector has lanes.
+        changing: for each node whether it is computed in every step; the others are not worth a vector.
+    """
+    if not groups:
+        return graph
+    lanes, plan = len(groups[0]), _Plan(graph)
+    for group in groups:
+        plan.grow(tuple(group))
+    alike = defaultdict(list)
+    for i in graph.reachable(node for nodes in graph.outputs for node in nodes):
+        if changing[i] and i not in plan.place and graph.nodes[i].operation in _EXPENSIVE:
+            alike[plan.shape(i)].append(i)
+    for found in alike.values():
+        if len(found) == lanes:
+            plan.grow(tuple(found))
+    return _rewritten(graph, plan)
+
+
+def gathered(graph: Graph, nodes: Sequence[int]) -> int:
+    """The vector of some nodes of kind VALUE or TRUTH."""
+    kind = PACK_TRUTH if graph.nodes[nodes[0]].kind == TRUTH else PACK
+    return graph.add("gather", *nodes, kind=kind)
+
+
+def _rewritten(graph: Graph, plan: _Plan) -> Graph:
+    new = Graph()
+    single: dict[int, int] = {}
+    vector: dict[tuple[int, ...], int] = {}
+
+    def needs(what: int | tuple[int, ...]) -> list[int | tuple[int, ...]]:
+        """What must be there before a node or a vector."""
+        if isinstance(what, int):
+            return [plan.place[what][0]] if what in plan.place else list(graph.nodes[what].arguments)
+        if what in plan.arguments:
+            return [a[0] if len(set(a)) == 1 and graph.nodes[a[0]].operation == "constant" else a for a in plan.arguments[what]]
+        return list(what)
+
+    def make(what: int | tuple[int, ...]) -> None:
+        if isinstance(what, int):
+            node = graph.nodes[what]
+            if what in plan.place:
+                group, lane = plan.place[what]
+                single[what] = new.add("lane", vector[group], kind=node.kind, payload=float(lane))
+            else:
+                single[what] = new.add(node.operation, *(single[a] for a in node.arguments), kind=node.kind, payload=node.payload)
+        elif what in plan.arguments:
+            node = graph.nodes[what[0]]
+            arguments = [single[a] if isinstance(a, int) else vector[a] for a in needs(what)]
+            vector[what] = new.add(node.operation, *arguments, kind=PACK_TRUTH if node.kind == TRUTH else PACK)
+        else:
+            vector[what] = gathered(new, [single[i] for i in what])
+
+    def demand(end: int) -> int:
+        waiting: list[int | tuple[int, ...]] = [end]
+        while waiting:
+            what = waiting[-1]
+            missing = [n for n in needs(what) if n not in (single if isinstance(n, int) else vector)]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if what not in (single if isinstance(what, int) else vector):
+                make(what)
+        return single[end]
+
+    new.inputs = [[demand(i) for i in nodes] for nodes in graph.inputs]
+    new.outputs = [[demand(i) for i in nodes] for nodes in graph.outputs]
+    return new
