@@ -21,7 +21,8 @@ output: SI units, body-fixed velocities and proper accelerations (ISO 8855).
 
 example:
   printf '0 0 0.5 0\\n5 0 0.5 0\\n6 0.2 0 0\\n' > inputs.txt
-  lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --until 10 --out run.csv"""
+  lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --until 10 --out run.csv
+  lfdm simulate --vehicle sedan --model twenty_four_dof --inputs inputs.txt --also lifted_wheels --out run.csv"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")
     parser.add_argument("--output-step", type=float, default=0.01, help="time between rows [s] (default %(default)s)")
     parser.add_argument("--speed", type=float, default=0.0, help="initial speed [m/s] (default standing)")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME",
+                        help="another output as a further column, e.g. lifted_wheels or tyre_fz_fl; may be repeated")
     parser.add_argument("--out", required=True, type=Path, help="CSV file to write")
 
 
@@ -47,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
     simulator = Simulator(load_vehicle(args.vehicle), model=args.model, dt=args.dt, tyre=args.tyre)
+    for name in args.also:
+        if name not in simulator.output_index:
+            raise InputError(f"--also {name}: no such output; there are: {', '.join(simulator.output_names)}")
     simulator.reset(vx=args.speed)
     began = time.perf_counter()
     try:
@@ -54,10 +60,11 @@ def run(args: argparse.Namespace) -> int:
     except SimulationDiverged as error:
         raise InputError(f"{error}; try a smaller --dt than {args.dt:g}") from None
     seconds = time.perf_counter() - began
-    picked = outputs[:, [simulator.output_index[name] for name in COLUMNS]]
+    columns = (*COLUMNS, *args.also)
+    picked = outputs[:, [simulator.output_index[name] for name in columns]]
     with args.out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(("time", *COLUMNS))
+        writer.writerow(("time", *columns))
         writer.writerows([f"{t:.6f}", *(f"{value:.12g}" for value in row)] for t, row in zip(times, picked))
     speed = np.hypot(*outputs[-1, [simulator.output_index["vx"], simulator.output_index["vy"]]])
     print(f"{args.out}: {len(times)} rows, {until:g} s of {simulator.model.name} simulated in {seconds:.3f} s "

@@ -13,7 +13,7 @@ from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import SetBool
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import model_names
+from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, SimulatorStatus, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.command_gate import CommandGate
@@ -35,6 +35,7 @@ class VehicleSimulator(Component):
     PARAMETERS = (
         Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path"),
         Parameter("model", "eight_dof", "name of a vehicle model", choices=tuple(model_names())),
+        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator [s]", 1e-5, 0.1),
         Parameter("publish_rate", 100.0, "states published per simulated second [Hz]; a whole number of physics steps apart",
                   0.1, 10_000.0),
@@ -57,7 +58,7 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         vehicle = load_vehicle(self.value("vehicle"))
-        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"))
+        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"), tyre=self.value("tyre") or None)
         scenario = self.value("scenario")
         pose = load_scenario(scenario).initial if scenario else Pose(
             *(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed")))

@@ -38,7 +38,7 @@ def test_simulate_writes_the_contract(tmp_path, inputs):
 
 @pytest.mark.parametrize("change, words", [
     (["--vehicle", "tank"], "tank"), (["--model", "x"], "eight_dof"), (["--inputs", "none.txt"], "none.txt"), (["--dt", "0.5"], "0.5"),
-    (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"),
+    (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"), (["--also", "smoke"], "smoke"),
 ])
 def test_bad_use_exits_2_with_one_line(tmp_path, inputs, capsys, change, words):
     options = {"--vehicle": "hmmwv", "--inputs": str(inputs), "--out": str(tmp_path / "o.csv"), **dict([change])}
@@ -76,6 +76,14 @@ def test_every_model_runs(tmp_path, inputs, model, tyre):
     assert main(command + (["--tyre", tyre] if tyre else [])) == 0
     table = np.loadtxt(out, delimiter=",", skiprows=1)
     assert np.isfinite(table).all() and table[-1, 1] > 1.0
+
+
+def test_further_columns(tmp_path, inputs):
+    out = tmp_path / "run.csv"
+    assert main(["simulate", "--vehicle", "hmmwv", "--inputs", str(inputs), "--also", "lifted_wheels", "--also", "tyre_fz_rr",
+                 "--out", str(out)]) == 0
+    table = np.genfromtxt(out, delimiter=",", names=True)
+    assert table["lifted_wheels"].max() == 0 and table["tyre_fz_rr"].min() > 1000
 
 
 def test_a_tyre_for_a_model_without_one_is_refused(tmp_path, inputs, capsys):
