@@ -8,7 +8,8 @@ from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 FOUR_WHEEL_MODELS = ("eight_dof", "eleven_dof", "eighteen_dof", "twenty_four_dof")
-VEHICLES_OF_TYRES = {"fiala": "hmmwv", "tmeasy": "hmmwv", "tmeasy_nr": "sedan"}
+# The vehicles of the C++ library's programs, with their powertrains: torque converter, and gearbox alone. The first has one gear.
+VEHICLES_OF_TYRES = {"fiala": "hmmwv", "tmeasy": "hmmwv_shafts", "tmeasy_nr": "sedan"}
 SINGLE_TRACK_MODELS = {"linear_single_track": "hmmwv", "nonlinear_bicycle": "hmmwv"}
 
 

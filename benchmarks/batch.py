@@ -54,11 +54,11 @@ def parameters_of(subject: subjects.Subject) -> list[str]:
 class Batch:
     """VEHICLES vehicles of one kind, each with its own parameters within 20 %, 0.5 s of a swerve at 15 m/s."""
 
-    def __init__(self, subject: subjects.Subject):
+    def __init__(self, subject: subjects.Subject, precision: str = "float64"):
         vehicle, varied = subject.vehicle, parameters_of(subject)
         times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
         self.rollout = BatchRollout(model=subject.model.name, vehicle=vehicle, dt=STEP, times=times, inputs=PROFILE.sample(times),
-                                    parameters=varied, channels=["vx"])
+                                    parameters=varied, channels=["vx"], precision=precision)
         base = np.array([vehicle.parameters[name] for name in varied])
         self.theta = base * np.random.default_rng(1).uniform(0.8, 1.2, (VEHICLES, len(base)))
         self.x0, self.observed = initial_state(subject.model.name, vehicle, vx=SPEED), np.full((len(times), 1), np.nan)
@@ -117,9 +117,10 @@ def measure(runs: int, only: str = "*") -> list[Record]:
     records = []
     for model in chosen:
         subject = subjects.of_chassis(model)
-        batch = Batch(subject)
+        batch, halved = Batch(subject), Batch(subject, "float32")
         records += [
             Record.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
+            Record.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
             Record.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
             Record.of(f"alternative_ns/numpy_batch/{model}", [
                 alternatives.interpreted(subject.model, subject.vehicle, alternatives.NUMPY, vehicles=VEHICLES, steps=20)

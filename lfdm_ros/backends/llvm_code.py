@@ -8,7 +8,7 @@ functions call libm, lane by lane.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import factorial, log, pi
 
@@ -65,7 +65,8 @@ class Code:
         self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels}
         self.value, self.tangent, self.pack = (self._vector(real, width) for width in (lanes, directions, wheels))
         self._names: dict[tuple[int, str], str] = {}
-        self._declared: set[str] = set()
+        self.declared: set[str] = set()
+        self.result: str | None = None  # the i64 register to return
         self._allocations: list[str] = []
         self._lines: list[str] = []
         self._count = 0
@@ -74,9 +75,14 @@ class Code:
 
     def text(self, name: str, triple: str) -> str:
         """The module with the function, for a target triple."""
+        return module_text(triple, {name: self})
+
+    def function(self, name: str) -> str:
+        """The function alone."""
         arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
-        return "\n".join([f'target triple = "{triple}"', *sorted(self._declared), f"define void @{name}({arguments}) nounwind {{", "entry:",
-                          *self._allocations, *self._lines, "ret void", "}", ""])
+        end = "ret void" if self.result is None else f"ret i64 {self.result}"
+        return "\n".join([f"define {'void' if self.result is None else 'i64'} @{name}({arguments}) nounwind {{", "entry:", *self._allocations,
+                          *self._lines, end, "}", ""])
 
     # -- Control and memory ---------------------------------------------------------------------------------------
 
@@ -137,6 +143,14 @@ class Code:
     def repeated(self, scalar: str, type_: str) -> str:
         """A scalar register in all lanes of a type."""
         return self._splat(scalar, self._scalar(type_), type_)
+
+    def gathered(self, registers: list[str]) -> str:
+        """The vector of scalar numbers."""
+        return self._gathered(registers, self.real)
+
+    def lane(self, vector: str, lane: int) -> str:
+        """One number of a vector of the wheels."""
+        return self.new(f"extractelement {self.pack} {vector}, i32 {lane}")
 
     def cast(self, register: str, source: str, target: str) -> str:
         """Between double and float, scalars or vectors."""
@@ -202,7 +216,7 @@ class Code:
                 waiting = [side] if node.arguments.count(side) == 1 else []
                 while waiting:
                     j = waiting.pop()
-                    if j in here and users.get(j, {-1}) <= region | {i}:
+                    if j in here and users.get(j, {-1}) <= (region if j != side else {i}):
                         region.add(j)
                         waiting += graph.nodes[j].arguments
                 cost = sum(_WEIGHTS.get(graph.nodes[j].operation, 1) for j in region)
@@ -363,12 +377,12 @@ class Code:
         t = self._vector(self.real, width)
         letter = "f64" if self.real == "double" else "f32"
         name = f"@llvm.{intrinsic}.{letter if width == 1 else f'v{width}{letter}'}"
-        self._declared.add(f"declare {t} {name}({', '.join([t] * len(arguments))})")
+        self.declared.add(f"declare {t} {name}({', '.join([t] * len(arguments))})")
         return self.new(f"call {_FLAGS} {t} {name}({', '.join(f'{t} {a}' for a in arguments)})")
 
     def _library_call(self, function: str, arguments: list[str], width: int) -> str:
         name = "@" + function + ("f" if self.real == "float" else "")
-        self._declared.add(f"declare {self.real} {name}({', '.join([self.real] * len(arguments))})")
+        self.declared.add(f"declare {self.real} {name}({', '.join([self.real] * len(arguments))})")
         if width == 1:
             return self.new(f"call {self.real} {name}({', '.join(f'{self.real} {a}' for a in arguments)})")
         t, result = self._vector(self.real, width), "poison"
@@ -442,3 +456,9 @@ class Code:
         series = op("fmul", r, self._polynomial([1.0 / factorial(k + 1) for k in range(terms)], r, width))
         m = op("fadd", op("fmul", power, series), op("fsub", power, const(1.0)))
         return self._call("copysign", [op("fdiv", m, op("fadd", m, const(2.0))), x], width)
+
+
+def module_text(triple: str, functions: Mapping[str, Code]) -> str:
+    """An LLVM module with functions by name."""
+    declared = sorted(set[str]().union(*(code.declared for code in functions.values())))
+    return "\n".join([f'target triple = "{triple}"', *declared, *(code.function(name) for name, code in functions.items())])

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -29,9 +30,9 @@ class MachineCode:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
-    def function(self, name: str, arguments: Sequence[type]) -> Callable[..., None]:
-        """A function of the object, which returns nothing; a call releases the GIL."""
-        call = ctypes.CFUNCTYPE(None, *arguments)(self._engine.get_function_address(name))
+    def function(self, name: str, arguments: Sequence[type], result: type | None = None) -> Callable[..., Any]:
+        """A function of the object; a call releases the GIL."""
+        call = ctypes.CFUNCTYPE(result, *arguments)(self._engine.get_function_address(name))
         call.code = self  # type: ignore[attr-defined]
         return call
 

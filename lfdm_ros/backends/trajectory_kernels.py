@@ -13,81 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
-import casadi as ca
 import numpy as np
 
-from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.compiled_functions import DIRECTIONS
-from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents, graph_of
+from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
+from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, rises_of, step_of
 from lfdm_ros.models import get_model
-
-HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
 
 # Vehicles in a vector of a batch. Two registers of AVX-512 hide more latency than one.
 LANES = 16
-
-
-# -- Steps ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One step (x, u, p, h) -> x as a graph; u holds the inputs at each of `times`, as shares of the step, one after the other."""
-
-    graph: Graph
-    times: tuple[float, ...]
-
-
-def _step(spec: str, scheme: str) -> _Step:
-    functions = casadi_model(spec)
-    if scheme == HALF_IMPLICIT:
-        return _Step(graph_of(functions.step), (functions.input_time,))
-    return _Step(graph_of(_runge_kutta(spec)), (0.0, 0.5, 1.0))
-
-
-def _runge_kutta(spec: str) -> ca.Function:
-    """The classic Runge-Kutta step of fourth order on the continuous states.
-
-    Held states are values of the last step in all four stages and get their new value at its end, discrete ones follow the
-    rule of the model's own step.
-    """
-    functions, model = casadi_model(spec), get_model(spec)
-    nx, nu = len(model.states), len(model.inputs)
-    x, u, p, h = ca.SX.sym("x", nx), ca.SX.sym("u", 3 * nu), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
-    start, middle, end = (u[i * nu:(i + 1) * nu] for i in range(3))
-    roles = [field.role for field in model.states]
-    continuous = ca.DM([role == "continuous" for role in roles])
-
-    def slope(state: ca.SX, inputs: ca.SX) -> ca.SX:
-        return functions.rhs(state, inputs, p) * continuous
-
-    k1 = slope(x, start)
-    k2 = slope(x + 0.5 * h * k1, middle)
-    k3 = slope(x + 0.5 * h * k2, middle)
-    k4 = slope(x + h * k3, end)
-    following = x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-    if "held" in roles:
-        following += functions.rhs(following, end, p) * ca.DM([role == "held" for role in roles])
-    if "discrete" in roles:
-        ruled = functions.step(x, middle, p, h)
-        following = ca.vertcat(*[ruled[i] if role == "discrete" else following[i] for i, role in enumerate(roles)])
-    return ca.Function("runge_kutta", [x, u, p, h], [following])
-
-
-def _bind_inputs(code: Code, step: _Step, number: str, before: Sequence[str], rises: Sequence[str]) -> None:
-    """The inputs of step `number` after a sample: linear from their values `before`, by `rises` a step."""
-    count = code.new(f"uitofp i64 {number} to {code.real}")
-    nodes = iter(step.graph.inputs[1])
-    for share in step.times:
-        time = code.repeated(code.arithmetic("fadd", count, code.number(share), code.real), code.value)
-        for start, rise in zip(before, rises):
-            code.bind(next(nodes), code.arithmetic("fadd", start, code.arithmetic("fmul", time, rise, code.value), code.value))
-
-
-def _rises(code: Code, rise: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
-    return [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, code.value), code.value) for a, b in zip(before, after)]
 
 
 # -- One vehicle, with derivatives ------------------------------------------------------------------------------------------
@@ -139,7 +75,7 @@ def sensitivity_kernel(spec: str, parameters: tuple[str, ...] = (), states: tupl
 
 
 def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], scheme: str) -> str:
-    one_step = _step(spec, scheme)
+    one_step = step_of(spec, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -153,6 +89,7 @@ def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], sc
 
     code = Code(graph, {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64",
                         "h": "double", "rise": "double", "x": "ptr", "s": "ptr"}, directions=DIRECTIONS)
+    code.jump(needed, [*following, *(t for t in following_tangents if t is not None), *(i for i in needed if not of_step[i])])
     for column, node in enumerate(ps):
         code.bind(node, code.load("%p", column, code.value))
     for k, column in enumerate(columns):
@@ -182,13 +119,13 @@ def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], sc
     keep("0")
     with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
         before = inputs(code.integer("sub", sample, 1))
-        rises = _rises(code, "%rise", before, inputs(sample))
+        rises = rises_of(code, "%rise", before, inputs(sample))
         with code.loop("0", "%substeps") as number:
             for i, node in enumerate(xs):
                 code.bind(node, code.load(state, i, code.value))
             for i in active:
                 code.bind(seeds_x[i], code.load(sensitivity, i, code.tangent))
-            _bind_inputs(code, one_step, number, before, rises)
+            bind_inputs(code, one_step, number, before, rises)
             code.emit(i for i in needed if of_step[i])
             for i, node in enumerate(following):
                 code.store(code.get(node, VALUE), state, i, code.value)
@@ -210,67 +147,6 @@ def _active_states(graph: Graph, columns: Sequence[int], rows: Sequence[int]) ->
         if grown == active:
             return sorted(active)
         active = grown
-
-
-# -- One vehicle, tick by tick ------------------------------------------------------------------------------------------------
-
-
-@cache
-def advance_kernel(spec: str, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], None]]:
-    """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
-
-    advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1. What Python costs is spent in
-    `bind`, which a simulator does once.
-
-    Raises:
-        InputError: no such model.
-    """
-    code = machine_code(f"advance {spec} {scheme}", lambda: _advance_text(spec, scheme))
-    call = code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2)
-
-    def bind(*arrays: np.ndarray) -> Callable[[int, float], None]:
-        if not all(a.flags.c_contiguous and a.dtype == float for a in arrays):
-            raise ValueError("advance kernel: arrays must be contiguous float64")
-        x, p, u0, u1 = (a.ctypes.data for a in arrays)
-
-        def advance(n: int, h: float) -> None:
-            if n < 1:
-                raise ValueError(f"advance kernel: {n} steps")
-            call(x, p, u0, u1, n, h, 1.0 / n)
-
-        advance.arrays = arrays  # type: ignore[attr-defined]  # they must live as long as their addresses
-        return advance
-
-    return bind
-
-
-def _advance_text(spec: str, scheme: str) -> str:
-    one_step = _step(spec, scheme)
-    graph = one_step.graph
-    xs, us, ps, (h,) = graph.inputs
-    following = graph.outputs[0]
-    needed = graph.reachable(following)
-    of_step = graph.depends([*xs, *us])
-    code = Code(graph, {"x": "ptr", "p": "ptr", "u0": "ptr", "u1": "ptr", "n": "i64", "h": "double", "rise": "double"})
-    for column, node in enumerate(ps):
-        code.bind(node, code.load("%p", column, code.value))
-    code.bind(h, "%h")
-    code.emit(i for i in needed if not of_step[i])
-    state = code.variables(code.value, len(xs))
-    for i in range(len(xs)):
-        code.store(code.load("%x", i, code.value), state, i, code.value)
-    before, after = ([code.load(u, i, code.value) for i in range(len(us) // len(one_step.times))] for u in ("%u0", "%u1"))
-    rises = _rises(code, "%rise", before, after)
-    with code.loop("0", "%n") as number:
-        for i, node in enumerate(xs):
-            code.bind(node, code.load(state, i, code.value))
-        _bind_inputs(code, one_step, number, before, rises)
-        code.emit(i for i in needed if of_step[i])
-        for i, node in enumerate(following):
-            code.store(code.get(node, VALUE), state, i, code.value)
-    for i in range(len(xs)):
-        code.store(code.load(state, i, code.value), "%x", i, code.value)
-    return code.text("advance", TRIPLE)
 
 
 # -- Many vehicles ------------------------------------------------------------------------------------------------------------
@@ -347,7 +223,7 @@ def cores() -> int:
 
 
 def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int) -> str:
-    one_step = _step(spec, scheme)
+    one_step = step_of(spec, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -356,6 +232,7 @@ def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int)
     code = Code(graph, {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr",
                         "vehicles": "i64", "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64",
                         "h": "double", "rise": "double"}, real=real, lanes=lanes)
+    code.jump(needed, [*following, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
     state, sampled = code.variables(code.value, len(xs)), code.variables(code.value, len(xs))
 
@@ -404,11 +281,11 @@ def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int)
         compare("0")
         with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
             before = inputs(code.integer("sub", sample, 1))
-            rises = _rises(code, rise, before, inputs(sample))
+            rises = rises_of(code, rise, before, inputs(sample))
             with code.loop("0", "%substeps") as number:
                 for i, node in enumerate(xs):
                     code.bind(node, code.load(state, i, code.value))
-                _bind_inputs(code, one_step, number, before, rises)
+                bind_inputs(code, one_step, number, before, rises)
                 code.emit(i for i in needed if of_step[i])
                 for i, node in enumerate(following):
                     code.store(code.get(node, VALUE), state, i, code.value)

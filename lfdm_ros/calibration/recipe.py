@@ -134,7 +134,8 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     document, content = read_yaml(path)
     top = mapping(document, where, ("model", "vehicle", "stages"), ("step", "seed", "draws", "chains", "sampler", "note", "parameters"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))
-    model = get_model(vehicle.spec(text(top["model"], f"{where}: model")))  # what the vehicle lacks, the recipe may hold
+    wanted = text(top["model"], f"{where}: model")
+    model = get_model(vehicle.spec(wanted))  # what the vehicle lacks, the recipe may hold
     declared = {field.name: field for field in model.parameters}
     fixed = {}
     for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
@@ -148,7 +149,7 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     stages = tuple(_stage(entry, f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
     _check_stages(stages, where)
     return Recipe(
-        path=path, text=content, model=model.name, vehicle=vehicle, step=step, fixed=fixed, stages=stages,
+        path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step, fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", 0), draws=integer(top.get("draws", 1000), f"{where}: draws", 10),
         chains=integer(top.get("chains", 8), f"{where}: chains", 1),
         sampler=_choice(top.get("sampler", SAMPLERS[0]), SAMPLERS, f"{where}: sampler"), note=" ".join(str(top.get("note", "")).split()))

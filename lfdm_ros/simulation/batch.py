@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import batch_kernel, run_batch
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
 _REALS = {"float64": "double", "float32": "float"}
@@ -17,7 +18,7 @@ _REALS = {"float64": "double", "float32": "float"}
 class BatchRollout:
     """N runs at once; each run has its own values of some parameters, all share inputs and sample times."""
 
-    def __init__(self, *, model: str, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
+    def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64"):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.

@@ -65,7 +65,7 @@ class Sensitivities:
     method: str
 
 
-def forward_sensitivity(*, model: str, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: InputProfile | ArrayLike, x0: ArrayLike,
+def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: InputProfile | ArrayLike, x0: ArrayLike,
                         channels: Sequence[str], parameters: Sequence[str] = (), states: Sequence[str] = (), hold: bool = False,
                         method: str = "auto") -> Sensitivities:
     """One run and its derivatives to parameters and to initial values of states.
@@ -149,7 +149,7 @@ class _Run:
     hold: bool
 
     def _batch(self, channels: Sequence[str]) -> BatchRollout:
-        return BatchRollout(model=self.model.name, vehicle=self.vehicle, dt=self.dt, times=self.times, inputs=self.inputs,
+        return BatchRollout(model=self.model, vehicle=self.vehicle, dt=self.dt, times=self.times, inputs=self.inputs,
                             parameters=self.parameters, channels=channels, hold=self.hold)
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import advance_kernel, compiled_model_function
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -20,18 +21,19 @@ class SimulationDiverged(RuntimeError):
         self.time, self.state = time, state
 
 
-def initial_state(model: str, vehicle: Vehicle, **values: float) -> np.ndarray:
+def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
     """A state (nx,) from named values [SI]; the rest is 0, but wheels that are not given roll freely, in the first gear.
 
     Raises:
         InputError: no such state, or not a finite number.
     """
-    fields = vehicle.model(model).states
+    chosen = vehicle.model(model)
+    fields = chosen.states
     names = [f.name for f in fields]
     for name, value in values.items():
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            raise InputError(f"model '{model}' has no state '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            raise InputError(f"model '{chosen.name}' has no state '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
         if not np.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
     state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields}
@@ -58,7 +60,7 @@ def _static_radius(vehicle: Vehicle, axle: str) -> float:
 class Simulator:
     """A vehicle that is advanced tick by tick; each tick is one compiled call of many fixed steps."""
 
-    def __init__(self, vehicle: Vehicle, model: str = "eight_dof", dt: float = 1e-3, tyre: str | None = None):
+    def __init__(self, vehicle: Vehicle, model: str | Model = "eight_dof", dt: float = 1e-3, tyre: str | None = None):
         """Compiles the model on first use (a second or so).
 
         Args:
@@ -84,7 +86,7 @@ class Simulator:
 
     def reset(self, **values: float) -> None:
         """Sets time to 0 and the state from named values, as `initial_state`."""
-        self.state[:] = initial_state(self.model.name, self.vehicle, **values)
+        self.state[:] = initial_state(self.model, self.vehicle, **values)
         self._steps = 0
         self._u[:] = 0.0
 

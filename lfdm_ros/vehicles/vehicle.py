@@ -117,13 +117,13 @@ class Vehicle:
             chosen[slot] = part
         return get_model("/".join([base, *chosen.values()])).name
 
-    def model(self, chassis: str, tyre: str | None = None) -> Model:
-        """The model that is this vehicle on a chassis; see `spec`.
+    def model(self, chassis: str | Model, tyre: str | None = None) -> Model:
+        """The model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle.
 
         Raises:
             InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part.
         """
-        model = get_model(self.spec(chassis, tyre))
+        model = chassis if isinstance(chassis, Model) else get_model(self.spec(chassis, tyre))
         self._require(model)
         return model
 

@@ -144,7 +144,7 @@ def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytes
     for name, value in {"VEHICLES": 20, "SECONDS": 0.02, "LONG_SECONDS": 0.2, "REPEATS": 1}.items():
         monkeypatch.setattr(batch, name, value)
     records = {record.name: record for record in batch.measure(1, only="eight_dof")}
-    assert {"vehicle_step_ns/eight_dof/float64", "bytes_per_vehicle/eight_dof", "alternative_ns/numpy_batch/eight_dof",
+    assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof", "alternative_ns/numpy_batch/eight_dof",
             "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
     assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
     # At least a vehicle's own parameters and state are kept.

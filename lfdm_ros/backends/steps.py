@@ -1,0 +1,79 @@
+"""One step of a model as a graph, by the half-implicit rule or by Runge-Kutta's, and the inputs of a step inside a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+
+from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.graph import Graph, graph_of
+from lfdm_ros.backends.llvm_code import Code
+from lfdm_ros.models import get_model
+
+HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step (x, u, p, h) -> x as a graph; u holds the inputs at each of `times`, as shares of the step, one after the other."""
+
+    graph: Graph
+    times: tuple[float, ...]
+
+
+def step_of(spec: str, scheme: str) -> Step:
+    """The step of a model.
+
+    Raises:
+        InputError: no such model.
+    """
+    functions = casadi_model(spec)
+    if scheme == HALF_IMPLICIT:
+        return Step(graph_of(functions.step), (functions.input_time,))
+    return Step(graph_of(_runge_kutta(spec)), (0.0, 0.5, 1.0))
+
+
+def _runge_kutta(spec: str) -> ca.Function:
+    """The classic Runge-Kutta step of fourth order on the continuous states.
+
+    Held states are values of the last step in all four stages and get their new value at its end, discrete ones follow the
+    rule of the model's own step.
+    """
+    functions, model = casadi_model(spec), get_model(spec)
+    nx, nu = len(model.states), len(model.inputs)
+    x, u, p, h = ca.SX.sym("x", nx), ca.SX.sym("u", 3 * nu), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
+    start, middle, end = (u[i * nu:(i + 1) * nu] for i in range(3))
+    roles = [field.role for field in model.states]
+    continuous = ca.DM([role == "continuous" for role in roles])
+
+    def slope(state: ca.SX, inputs: ca.SX) -> ca.SX:
+        return functions.rhs(state, inputs, p) * continuous
+
+    k1 = slope(x, start)
+    k2 = slope(x + 0.5 * h * k1, middle)
+    k3 = slope(x + 0.5 * h * k2, middle)
+    k4 = slope(x + h * k3, end)
+    following = x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+    if "held" in roles:
+        following += functions.rhs(following, end, p) * ca.DM([role == "held" for role in roles])
+    if "discrete" in roles:
+        ruled = functions.step(x, middle, p, h)
+        following = ca.vertcat(*[ruled[i] if role == "discrete" else following[i] for i, role in enumerate(roles)])
+    return ca.Function("runge_kutta", [x, u, p, h], [following])
+
+
+def bind_inputs(code: Code, step: Step, number: str, before: Sequence[str], rises: Sequence[str]) -> None:
+    """The inputs of step `number` after a sample: linear from their values `before`, by `rises` a step."""
+    count = code.new(f"uitofp i64 {number} to {code.real}")
+    nodes = iter(step.graph.inputs[1])
+    for share in step.times:
+        time = code.repeated(code.arithmetic("fadd", count, code.number(share), code.real), code.value)
+        for start, rise in zip(before, rises):
+            code.bind(next(nodes), code.arithmetic("fadd", start, code.arithmetic("fmul", time, rise, code.value), code.value))
+
+
+def rises_of(code: Code, rise: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """What the inputs change by in a step; `rise` is the share of a step in the time from `before` to `after`."""
+    return [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, code.value), code.value) for a, b in zip(before, after)]

@@ -1,0 +1,145 @@
+"""One vehicle, tick by tick: many steps in one call, the values of the wheels side by side in vectors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+from lfdm_ros.backends.llvm_code import Code, module_text
+from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
+from lfdm_ros.backends.packing import gathered, packed
+from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, rises_of, step_of
+from lfdm_ros.models import WHEELS, get_model
+
+
+@cache
+def advance_kernel(spec: str, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
+    """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
+
+    advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it says whether all of x is finite.
+    What depends on the parameters alone, and what Python costs, is spent in `bind`, which a simulator does once: it reads p then.
+
+    Raises:
+        InputError: no such model.
+    """
+    code = machine_code(f"advance {spec} {scheme}", lambda: _text(spec, scheme))
+    call = code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER)
+    prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
+
+    def bind(*arrays: np.ndarray) -> Callable[[int, float], bool]:
+        if not all(a.flags.c_contiguous and a.dtype == float for a in arrays):
+            raise ValueError("advance kernel: arrays must be contiguous float64")
+        x, p, u0, u1 = (a.ctypes.data for a in arrays)
+        constants = np.empty(size())
+        q = constants.ctypes.data
+        prepare(p, q)
+
+        def advance(n: int, h: float) -> bool:
+            if n < 1:
+                raise ValueError(f"advance kernel: {n} steps")
+            return call(x, q, u0, u1, n, h, 1.0 / n) != 0
+
+        advance.arrays = (*arrays, constants)  # type: ignore[attr-defined]  # they must live as long as their addresses
+        return advance
+
+    return bind
+
+
+def _wheel_groups(spec: str) -> list[list[int]]:
+    """Places of the states that each wheel has, in the order of the wheels; of each axle, where the model has no wheels."""
+    places: dict[str, dict[str, int]] = defaultdict(dict)
+    for i, field in enumerate(get_model(spec).states):
+        stem, _, wheel = field.name.rpartition("_")
+        places[stem][wheel] = i
+    for wheels in (WHEELS, ("front", "rear")):
+        groups = [[found[wheel] for wheel in wheels] for found in places.values() if set(wheels) <= set(found)]
+        if groups:
+            return groups
+    return []
+
+
+def _text(spec: str, scheme: str) -> str:
+    one_step, groups = step_of(spec, scheme), _wheel_groups(spec)
+    plain = one_step.graph
+    graph = packed(plain, [[plain.outputs[0][i] for i in group] for group in groups], plain.depends([*plain.inputs[0], *plain.inputs[1]]))
+    wheels = len(groups[0]) if groups else 1
+    xs, us, ps, (h,) = graph.inputs
+    following = graph.outputs[0]
+    before_group, after_group = ([gathered(graph, [nodes[i] for i in group]) for group in groups] for nodes in (xs, following))
+    needed = graph.reachable([*following, *after_group])
+    of_step, of_call = graph.depends([*xs, *us]), graph.depends([*xs, *us, h])
+
+    prepared = _prepared(graph, needed, [not changes for changes in of_call])
+    prepare = Code(graph, {"p": "ptr", "q": "ptr"}, wheels=wheels)
+    for column, node in enumerate(ps):
+        prepare.bind(node, prepare.load("%p", column, prepare.value))
+    prepare.emit(i for i in needed if not of_call[i])
+    code = Code(graph, {"x": "ptr", "q": "ptr", "u0": "ptr", "u1": "ptr", "n": "i64", "h": "double", "rise": "double"}, wheels=wheels)
+    place = 0
+    for node in prepared:
+        of_wheels = graph.nodes[node].kind == PACK
+        type_ = code.pack if of_wheels else code.value
+        prepare.store(prepare.get(node), prepare.element("%q", place, code.value), 0, type_)
+        code.bind(node, code.load(code.element("%q", place, code.value), 0, type_))
+        place += wheels if of_wheels else 1
+    size = Code(graph, {})
+    size.result = str(place)
+
+    code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
+    code.bind(h, "%h")
+    # The truths among what is constant are not stored, and what depends on the step is not.
+    code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH)))
+    single = [i for i in range(len(xs)) if not any(i in group for group in groups)]
+    state, vectors = code.variables(code.value, len(xs)), code.variables(code.pack, max(1, len(groups)))
+    for i in single:
+        code.store(code.load("%x", i, code.value), state, i, code.value)
+    for k, group in enumerate(groups):
+        code.store(code.gathered([code.load("%x", i, code.value) for i in group]), vectors, k, code.pack)
+    before, after = ([code.load(u, i, code.value) for i in range(len(us) // len(one_step.times))] for u in ("%u0", "%u1"))
+    rises = rises_of(code, "%rise", before, after)
+    with code.loop("0", "%n") as number:
+        for i in single:
+            code.bind(xs[i], code.load(state, i, code.value))
+        for k, group in enumerate(groups):
+            vector = code.load(vectors, k, code.pack)
+            code.bind(before_group[k], vector)
+            for lane, i in enumerate(group):
+                code.bind(xs[i], code.lane(vector, lane))
+        bind_inputs(code, one_step, number, before, rises)
+        code.emit(i for i in needed if of_step[i])
+        for i in single:
+            code.store(code.get(following[i], VALUE), state, i, code.value)
+        for k, node in enumerate(after_group):
+            code.store(code.get(node), vectors, k, code.pack)
+    finite = code.number(0.0)
+    for i in single:
+        value = code.load(state, i, code.value)
+        code.store(value, "%x", i, code.value)
+        finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
+    for k, group in enumerate(groups):
+        vector = code.load(vectors, k, code.pack)
+        for lane, i in enumerate(group):
+            value = code.lane(vector, lane)
+            code.store(value, "%x", i, code.value)
+            finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
+    code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {finite}, 0.0')} to i64")
+    return module_text(TRIPLE, {"advance": code, "prepare": prepare, "size": size})
+
+
+def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int]:
+    """The numbers that depend on the parameters alone and that something else needs. Truths are found again from numbers."""
+    stored: set[int] = set()
+    kinds = (VALUE, PACK)
+
+    def kept(i: int) -> bool:
+        return constant[i] and graph.nodes[i].kind in kinds and graph.nodes[i].operation != "constant"
+
+    for i in needed:
+        if not kept(i):
+            stored.update(a for a in graph.nodes[i].arguments if kept(a))
+    stored.update(i for i in graph.outputs[0] if kept(i))
+    return sorted(stored)
