@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle, load_vehicle
@@ -26,11 +27,11 @@ class Subject:
         """MODEL/TYRE, as records are named."""
         return f"{self.chassis}/{self.tyre}" if self.tyre else self.chassis
 
-    @property
+    @cached_property  # read once, so that no measurement has it in its time
     def vehicle(self) -> Vehicle:
         return load_vehicle(self.vehicle_name)
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """With the vehicle's own powertrain, steering and conventions."""
         return self.vehicle.model(self.chassis, self.tyre or None)
@@ -43,5 +44,6 @@ SUBJECTS = (
 
 
 def of_chassis(chassis: str) -> Subject:
-    """The one that stands for a chassis where the tyre is not asked for: its first."""
-    return next(subject for subject in SUBJECTS if subject.chassis == chassis)
+    """The one that stands for a chassis where the tyre is not asked for: with relaxing tyres and torque converter, where it is meant to."""
+    tyre = {"eight_dof": "fiala"}.get(chassis, "tmeasy")
+    return next(subject for subject in SUBJECTS if subject.chassis == chassis and subject.tyre in ("", tyre))

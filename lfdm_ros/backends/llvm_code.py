@@ -8,11 +8,12 @@ functions call libm, lane by lane.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import factorial, log, pi
 
 from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TANGENT, TRUTH, VALUE, Graph
+from lfdm_ros.backends.jumps import CHOICES, Jump, jumps
 
 # All liberties but the assumption that NaN and infinity do not occur.
 _FLAGS = "nsz arcp contract afn reassoc"
@@ -27,10 +28,6 @@ _INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
 
 _TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
 _VALUE_OF = {TRUTH: VALUE, PACK_TRUTH: PACK}
-
-# Rough times of operations in additions; what one side of a choice alone needs is jumped over if it costs this much.
-_WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30}
-_WORTH_A_JUMP = 20
 
 _ALIGNMENT = {"double": 8, "float": 4, "i64": 8}
 
@@ -81,8 +78,8 @@ class Code:
         """The function alone."""
         arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
         end = "ret void" if self.result is None else f"ret i64 {self.result}"
-        return "\n".join([f"define {'void' if self.result is None else 'i64'} @{name}({arguments}) nounwind {{", "entry:", *self._allocations,
-                          *self._lines, end, "}", ""])
+        return "\n".join([f"define {'void' if self.result is None else 'i64'} @{name}({arguments}) nounwind {{", "entry:",
+                          *self._allocations, *self._lines, end, "}", ""])
 
     # -- Control and memory ---------------------------------------------------------------------------------------
 
@@ -182,11 +179,29 @@ class Code:
         What only one side of a choice needs is jumped over where no lane takes that side, if it is worth a jump.
         """
         wanted = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
-        sides = self._sides(wanted)
-        apart = {i for regions in sides.values() for region in regions for i in region}
+        found = jumps(self._graph, wanted, self._users) if self._users else []
+        jump_of = {i: jump for jump in found for i in jump.choices}
+        apart = {i for jump in found for region in jump.regions for i in region}
+        sides: dict[tuple[int, int], str] = {}  # register of a choice's side after the jump
+
+        def place(i: int) -> None:
+            node = self._graph.nodes[i]
+            if i in apart or (i, node.kind) in self._names or node.operation == "constant":
+                return
+            if i in jump_of:
+                jump = jump_of[i]
+                if not any((choice, side) in sides for choice in jump.choices for side in (0, 1)):
+                    for j in jump.needs:
+                        place(j)
+                    self._jump(jump, sides)
+                self._names[i, node.kind] = self._choice(i, [sides.get((i, side)) for side in (0, 1)])
+            else:
+                for a in node.arguments:
+                    place(a)
+                self._names[i, node.kind] = self._instruction(i)
+
         for i in wanted:
-            if i not in apart:
-                self._names[i, self._graph.nodes[i].kind] = self._choice(i, sides[i]) if i in sides else self._instruction(i)
+            place(i)
 
     def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
         """Allows jumps over what one side of a choice needs alone.
@@ -201,52 +216,41 @@ class Code:
                 users[a].add(i)
         self._users = {i: some for i, some in users.items() if i not in set(ends)}
 
-    def _sides(self, wanted: list[int]) -> dict[int, list[list[int]]]:
-        """For each choice that is worth jumps, what its two sides need alone (nothing where that is not worth one)."""
-        graph, users, here = self._graph, self._users, set(wanted)
-        found: dict[int, list[list[int]]] = {}
-        taken: set[int] = set()
-        for i in reversed(wanted if users else []):
-            node = graph.nodes[i]
-            if node.operation not in ("select", "if_else_zero") or i in taken or node.kind == TANGENT:
-                continue
-            regions: list[list[int]] = []
-            for side in node.arguments[1:]:
-                region: set[int] = set()
-                waiting = [side] if node.arguments.count(side) == 1 else []
-                while waiting:
-                    j = waiting.pop()
-                    if j in here and users.get(j, {-1}) <= (region if j != side else {i}):
-                        region.add(j)
-                        waiting += graph.nodes[j].arguments
-                cost = sum(_WEIGHTS.get(graph.nodes[j].operation, 1) for j in region)
-                regions.append(sorted(region) if cost >= _WORTH_A_JUMP else [])
-            if any(regions):
-                found[i] = regions
-                taken.update(*regions)
-        return found
-
-    def _choice(self, i: int, regions: list[list[int]]) -> str:
-        """A select whose sides are computed only where a lane takes them."""
-        node = self._graph.nodes[i]
-        width, truth = self._widths[node.kind], _TRUTH_OF[node.kind]
-        t, c = self._vector(self.real, width), self._vector("i1", width)
-        condition, zero = self.get(node.arguments[0], truth), self.number(0.0, width)
-        chosen = []
-        for side, (region, argument) in enumerate(zip(regions, node.arguments[1:])):
+    def _jump(self, jump: Jump, sides: dict[tuple[int, int], str]) -> None:
+        """The regions of a jump, each computed only where some lane takes its side."""
+        for side, region in enumerate(jump.regions):
             if not region:
-                chosen.append(self.get(argument, node.kind))
                 continue
-            lanes = condition if side == 0 else self._negated(condition, width)
+            kinds = {self._graph.nodes[i].kind for i in jump.choices}
+            truth = PACK_TRUTH if PACK in kinds else TRUTH
+            width = self._widths[truth]
+            c = self._vector("i1", width)
+            lanes = self.get(jump.condition, truth)
+            lanes = lanes if side == 0 else self._negated(lanes, width)
             some = lanes if width == 1 else self.new(f"icmp ne i{width} {self.new(f'bitcast {c} {lanes} to i{width}')}, 0")
+            ends = [(i, self._graph.nodes[i].kind, self._graph.nodes[i].arguments[1 + side]) for i in jump.choices
+                    if 1 + side < len(self._graph.nodes[i].arguments)]
             before, known = self._block, dict(self._names)
             with self.when(some):
                 self.emit(region)
-                value, inside = self.get(argument, node.kind), self._block
+                values = {(i, kind): self.get(end, kind) for i, kind, end in ends if end in region}
+                inside = self._block
             # Registers of the jumped part do not exist after it.
             self._names = known
-            chosen.append(self.new(f"phi {t} [{value}, %{inside}], [{zero}, %{before}]"))
-        chosen += [zero] * (2 - len(chosen))
+            for (i, kind), value in values.items():
+                zero = self.number(0.0, self._widths[kind])
+                sides[i, side] = self.new(f"phi {self._vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
+
+    def _choice(self, i: int, sides: Sequence[str | None] = (None, None)) -> str:
+        """A select; `sides` are the registers of what was computed in a jump."""
+        node = self._graph.nodes[i]
+        width, kind = self._widths[node.kind], node.kind
+        condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
+        if kind == TANGENT:
+            condition = self._splat(condition, "i1", self._vector("i1", width))
+        chosen = [side or self.get(a, kind) for a, side in zip(node.arguments[1:], sides)]
+        chosen += [self.number(0.0, width)] * (2 - len(chosen))
+        t, c = self._vector(self.real, width), self._vector("i1", width)
         return self.new(f"select {_FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
 
     def get(self, node: int, kind: str = "") -> str:
@@ -277,15 +281,8 @@ class Code:
             return self._gathered([self.get(a) for a in node.arguments], "i1" if kind == PACK_TRUTH else self.real)
         if operation == "lane":
             return self.new(f"extractelement {self._type(node.arguments[0])} {self.get(node.arguments[0])}, i32 {int(node.payload)}")  # type: ignore[arg-type]
-        if operation in ("select", "if_else_zero"):
-            condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
-            chosen = [self.get(a, kind) for a in node.arguments[1:]]
-            if operation == "if_else_zero":
-                chosen.append(self.number(0.0, self._widths[kind]))
-            if kind == TANGENT:
-                condition = self._splat(condition, "i1", self._vector("i1", self._widths[TANGENT]))
-            t, c = self._vector(self.real, self._widths[kind]), self._vector("i1", self._widths[kind])
-            return self.new(f"select {_FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
+        if operation in CHOICES:
+            return self._choice(i)
         if kind in _VALUE_OF:
             return self._truth(operation, node.arguments, kind)
         width = self._widths[kind]
@@ -393,13 +390,16 @@ class Code:
         return result
 
     def _polynomial(self, coefficients: list[float], z: str, width: int) -> str:
-        """Horner's rule, lowest power first."""
+        """Estrin's rule, lowest power first: pairs, pairs of pairs ..., whose operations wait less for each other than Horner's."""
         t = self._vector(self.real, width)
-        result = self.number(coefficients[-1], width)
-        for coefficient in reversed(coefficients[:-1]):
-            product = self.new(f"fmul {_FLAGS} {t} {z}, {result}")
-            result = self.new(f"fadd {_FLAGS} {t} {product}, {self.number(coefficient, width)}")
-        return result
+        terms, power = [self.number(c, width) for c in coefficients], z
+        while len(terms) > 1:
+            pairs = list(zip(terms[::2], terms[1::2]))
+            rest = terms[-1:] if len(terms) % 2 else []
+            terms = [self.new(f"fadd {_FLAGS} {t} {self.new(f'fmul {_FLAGS} {t} {power}, {high}')}, {low}") for low, high in pairs] + rest
+            if len(terms) > 1:
+                power = self.new(f"fmul {_FLAGS} {t} {power}, {power}")
+        return terms[0]
 
     def _angle_function(self, function: str, x: str, width: int) -> str:
         # Half of x reduced to [-pi, pi]; 2 pi = 6.28125 + 1.935...e-3 to twice the working precision (Cody-Waite).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,21 +11,31 @@ import casadi as ca
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.graph import Graph, graph_of
 from lfdm_ros.backends.llvm_code import Code
-from lfdm_ros.models import get_model
+from lfdm_ros.backends.packing import packed
+from lfdm_ros.models import WHEELS, get_model
 
 HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step (x, u, p, h) -> x as a graph; u holds the inputs at each of `times`, as shares of the step, one after the other."""
+    """One step (x, u, p, h) -> x as a graph; u holds the inputs at each of `times`, as shares of the step, one after the other.
+
+    `groups` are the places of the states that each wheel has, where the graph computes the wheels in vectors.
+    """
 
     graph: Graph
     times: tuple[float, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def wheels(self) -> int:
+        """Lanes of the vectors."""
+        return len(self.groups[0]) if self.groups else 1
 
 
 def step_of(spec: str, scheme: str) -> Step:
-    """The step of a model.
+    """The step of a model, each number a node of its own.
 
     Raises:
         InputError: no such model.
@@ -33,6 +44,31 @@ def step_of(spec: str, scheme: str) -> Step:
     if scheme == HALF_IMPLICIT:
         return Step(graph_of(functions.step), (functions.input_time,))
     return Step(graph_of(_runge_kutta(spec)), (0.0, 0.5, 1.0))
+
+
+def packed_step_of(spec: str, scheme: str) -> Step:
+    """The step of a model, with the wheels in vectors.
+
+    Raises:
+        InputError: no such model.
+    """
+    step, groups = step_of(spec, scheme), _wheel_groups(spec)
+    x, u, *_ = step.graph.inputs
+    ends = [[step.graph.outputs[0][i] for i in group] for group in groups]
+    return Step(packed(step.graph, ends, step.graph.depends([*x, *u])), step.times, groups)
+
+
+def _wheel_groups(spec: str) -> tuple[tuple[int, ...], ...]:
+    """The states that each wheel has, in the order of the wheels; or each axle, where the model has no wheels."""
+    places: dict[str, dict[str, int]] = defaultdict(dict)
+    for i, field in enumerate(get_model(spec).states):
+        stem, _, wheel = field.name.rpartition("_")
+        places[stem][wheel] = i
+    for wheels in (WHEELS, ("front", "rear")):
+        groups = tuple(tuple(found[wheel] for wheel in wheels) for found in places.values() if set(wheels) <= set(found))
+        if groups:
+            return groups
+    return ()
 
 
 def _runge_kutta(spec: str) -> ca.Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 
@@ -11,9 +10,8 @@ import numpy as np
 from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
 from lfdm_ros.backends.llvm_code import Code, module_text
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
-from lfdm_ros.backends.packing import gathered, packed
-from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, rises_of, step_of
-from lfdm_ros.models import WHEELS, get_model
+from lfdm_ros.backends.packing import gathered
+from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, rises_of
 
 
 @cache
@@ -49,24 +47,9 @@ def advance_kernel(spec: str, scheme: str = HALF_IMPLICIT) -> Callable[..., Call
     return bind
 
 
-def _wheel_groups(spec: str) -> list[list[int]]:
-    """Places of the states that each wheel has, in the order of the wheels; of each axle, where the model has no wheels."""
-    places: dict[str, dict[str, int]] = defaultdict(dict)
-    for i, field in enumerate(get_model(spec).states):
-        stem, _, wheel = field.name.rpartition("_")
-        places[stem][wheel] = i
-    for wheels in (WHEELS, ("front", "rear")):
-        groups = [[found[wheel] for wheel in wheels] for found in places.values() if set(wheels) <= set(found)]
-        if groups:
-            return groups
-    return []
-
-
 def _text(spec: str, scheme: str) -> str:
-    one_step, groups = step_of(spec, scheme), _wheel_groups(spec)
-    plain = one_step.graph
-    graph = packed(plain, [[plain.outputs[0][i] for i in group] for group in groups], plain.depends([*plain.inputs[0], *plain.inputs[1]]))
-    wheels = len(groups[0]) if groups else 1
+    one_step = packed_step_of(spec, scheme)
+    graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
     before_group, after_group = ([gathered(graph, [nodes[i] for i in group]) for group in groups] for nodes in (xs, following))

@@ -19,7 +19,7 @@ from lfdm_ros.backends.compiled_functions import DIRECTIONS
 from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
-from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, rises_of, step_of
+from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, rises_of, step_of
 from lfdm_ros.models import get_model
 
 # Vehicles in a vector of a batch. Two registers of AVX-512 hide more latency than one.
@@ -75,7 +75,8 @@ def sensitivity_kernel(spec: str, parameters: tuple[str, ...] = (), states: tupl
 
 
 def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], scheme: str) -> str:
-    one_step = step_of(spec, scheme)
+    # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
+    one_step = step_of(spec, scheme) if columns or rows else packed_step_of(spec, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -88,7 +89,7 @@ def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], sc
     of_step = graph.depends([*xs, *us, *seeds_x.values()])
 
     code = Code(graph, {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64",
-                        "h": "double", "rise": "double", "x": "ptr", "s": "ptr"}, directions=DIRECTIONS)
+                        "h": "double", "rise": "double", "x": "ptr", "s": "ptr"}, directions=DIRECTIONS, wheels=one_step.wheels)
     code.jump(needed, [*following, *(t for t in following_tangents if t is not None), *(i for i in needed if not of_step[i])])
     for column, node in enumerate(ps):
         code.bind(node, code.load("%p", column, code.value))

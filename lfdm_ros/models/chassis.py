@@ -63,6 +63,28 @@ ACCELERATION = (
 )
 
 
+def static_loads(p: Any, gravity: float = GRAVITY) -> tuple[Any, Any]:
+    """Load of one front and one rear wheel at rest [N]; p has the parameters BODY and LOADS."""
+    a, b = p.cg_to_front_axle, p.cg_to_rear_axle
+    share = p.unsprung_load_share
+    return (0.5 * gravity * (p.sprung_mass * b / (a + b) + share * p.unsprung_mass_front),
+            0.5 * gravity * (p.sprung_mass * a / (a + b) + share * p.unsprung_mass_rear))
+
+
+def load_transfer(p: Any, lfdm: bool) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
+    """Static loads of a wheel (front, rear) [N], mass times height of each unsprung axle [kg m], and load shifted from each front to
+    each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13)."""
+    static = static_loads(p, LFDM_GRAVITY if lfdm else GRAVITY)
+    # Height of the unsprung masses: the wheel centre's at the static load; the C++ library takes the unloaded radius.
+    def moment(mass, load, stiffness):
+        return p.unsprung_load_share * mass * (p.wheel_radius - (0.0 if lfdm else load / stiffness))
+
+    front = moment(p.unsprung_mass_front, static[0], p.tyre_vertical_stiffness_front)
+    rear = moment(p.unsprung_mass_rear, static[1], p.tyre_vertical_stiffness_rear)
+    base = p.cg_to_front_axle + p.cg_to_rear_axle
+    return static, (front, rear), (p.sprung_mass * p.cg_height + front + rear) / (2.0 * base)
+
+
 @dataclass(frozen=True)
 class Contact:
     """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""

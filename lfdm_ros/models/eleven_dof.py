@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, LFDM_GRAVITY, LOADS, PLANE, VELOCITY, WHEELS_AND_BRAKES, spin
+from lfdm_ros.models.chassis import ACCELERATION, BODY, LOADS, PLANE, VELOCITY, WHEELS_AND_BRAKES, load_transfer, spin
 from lfdm_ros.models.declaration import Field, per_wheel
 
 STATES = (
@@ -23,27 +23,20 @@ PARAMETERS = (*BODY, *LOADS, *WHEELS_AND_BRAKES)
 def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: int) -> Any:
     """The equations on the operations of `m` with these parts; states after the chassis' as in `roll_chassis`."""
     where, fmax, sin, cos = m.where, m.fmax, m.sin, m.cos
-    gravity = LFDM_GRAVITY if lfdm else GRAVITY
     n_chassis, n_tyres = len(STATES), 2 * tyre_states
     # Forces and brakes of an axle are those of `wheels` tyres; its inertia is always that of two.
     wheels = 1.0 if lfdm else 2.0
 
     def prepare(p):
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        base = a + b
-        muf, mur = p.unsprung_load_share * p.unsprung_mass_front, p.unsprung_load_share * p.unsprung_mass_rear
-        static_f = 0.5 * gravity * (p.sprung_mass * b / base + muf)
-        static_r = 0.5 * gravity * (p.sprung_mass * a / base + mur)
-        huf = p.wheel_radius - (0.0 if lfdm else static_f / p.tyre_vertical_stiffness_front)
-        hur = p.wheel_radius - (0.0 if lfdm else static_r / p.tyre_vertical_stiffness_rear)
+        static, _, pitch = load_transfer(p, lfdm)
         stiffer = 2.0 if lfdm and tyre_states else 1.0  # its relaxing axle tyre is compressed by the load of one wheel
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         return m.namespace(
-            a=a, b=b, static=(static_f, static_r), pitch=(p.sprung_mass * p.cg_height + muf * huf + mur * hur) / (2.0 * base),
-            radius=p.wheel_radius,
+            a=a, b=b, static=static, pitch=pitch, radius=p.wheel_radius,
             compliance=(1.0 / (stiffer * p.tyre_vertical_stiffness_front), 1.0 / (stiffer * p.tyre_vertical_stiffness_rear)),
             inertia=2.0 * p.wheel_inertia, brakes=(wheels * p.brake_torque_front, wheels * p.brake_torque_rear),
-            mass=mass, yaw_inertia=p.yaw_inertia,
+            mass=mass, yaw_inertia=p.yaw_inertia, first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             # Acceleration of the contact patch for a unit of lateral force at both axles: what a stiff tyre's damping acts against.
             mobility=(1.0 / mass, 1.0 / mass + a * a / p.yaw_inertia, 1.0 / mass + b * b / p.yaw_inertia),
             tyre=tyre.prepare(p), train=train.prepare(p), steer=steer.prepare(p))
@@ -77,8 +70,14 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             fys += [0.5 * fy] * 2
             rates += [where(f > 0.0, rate, 0.0) if lfdm else rate for rate in contact.rates]
             spins.append(wheel.acceleration)
-        ax, ay = (fx_body[0] + fx_body[1]) / q.mass, (fy_body[0] + fy_body[1]) / q.mass
-        yaw_acc = (q.a * fy_body[0] - q.b * fy_body[1]) / q.yaw_inertia
+        force_x, force_y, moment = fx_body[0] + fx_body[1], fy_body[0] + fy_body[1], q.a * fy_body[0] - q.b * fy_body[1]
+        if lfdm:
+            ax, ay, yaw_acc = force_x / q.mass, force_y / q.mass, moment / q.yaw_inertia
+        else:
+            # The unsprung masses need not have their centre where the sprung mass has it.
+            det = q.mass * q.yaw_inertia - q.first * q.first
+            ax = (force_x - q.first * yaw_rate * yaw_rate) / q.mass
+            ay, yaw_acc = (q.yaw_inertia * force_y + q.first * moment) / det, (q.first * force_y + q.mass * moment) / det
         return m.namespace(ax=ax, ay=ay, yaw_acc=yaw_acc, omegas=omegas, spins=spins, deflections=[e for es in deflections for e in es],
                            rates=rates, train_rates=train_rates, forces=(*fxs, *fys, fz[0], fz[0], fz[1], fz[1]))
 

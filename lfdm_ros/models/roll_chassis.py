@@ -23,6 +23,7 @@ from lfdm_ros.models.chassis import (
     ROLL,
     VELOCITY,
     WHEELS_AND_BRAKES,
+    load_transfer,
     spin,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
@@ -58,21 +59,16 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
     def prepare(p):
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         base = a + b
-        muf, mur = p.unsprung_load_share * p.unsprung_mass_front, p.unsprung_load_share * p.unsprung_mass_rear
-        static_f = 0.5 * gravity * (p.sprung_mass * b / base + muf)
-        static_r = 0.5 * gravity * (p.sprung_mass * a / base + mur)
-        # Height of the unsprung masses: the wheel centre's at the static load; the C++ library takes the unloaded radius.
-        huf = p.wheel_radius - (0.0 if lfdm else static_f / p.tyre_vertical_stiffness_front)
-        hur = p.wheel_radius - (0.0 if lfdm else static_r / p.tyre_vertical_stiffness_rear)
+        static, (unsprung_f, unsprung_r), pitch = load_transfer(p, lfdm)
         drop = (p.roll_centre_drop_front * b + p.roll_centre_drop_rear * a) / base
         lever = drop * p.sprung_mass
         return m.namespace(
-            a=a, b=b, half_front=0.5 * p.track_front, half_rear=0.5 * p.track_rear, static=(static_f, static_r),
-            lateral=((muf * huf + p.sprung_mass * b * (p.cg_height - p.roll_centre_drop_front) / base) / p.track_front,
-                     (mur * hur + p.sprung_mass * a * (p.cg_height - p.roll_centre_drop_rear) / base) / p.track_rear),
+            a=a, b=b, half_front=0.5 * p.track_front, half_rear=0.5 * p.track_rear, static=static, pitch=pitch,
+            lateral=((unsprung_f + p.sprung_mass * b * (p.cg_height - p.roll_centre_drop_front) / base) / p.track_front,
+                     (unsprung_r + p.sprung_mass * a * (p.cg_height - p.roll_centre_drop_rear) / base) / p.track_rear),
             springs=(p.roll_stiffness_front / p.track_front, p.roll_stiffness_rear / p.track_rear),
             dampers=(p.roll_damping_front / p.track_front, p.roll_damping_rear / p.track_rear),
-            pitch=(p.sprung_mass * p.cg_height + muf * huf + mur * hur) / (2.0 * base), radius=p.wheel_radius,
+            radius=p.wheel_radius,
             compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear), inertia=p.wheel_inertia,
             brakes=(p.brake_torque_front, p.brake_torque_rear), lever=lever,
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,

@@ -77,10 +77,12 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         nominal = load_doubled * p.tyre_nominal_load
         r1, r2 = p.rolling_radius_weight_nominal, p.rolling_radius_weight_double
         curves = {axis: [(quadratic if unit == "N" else linear)(axis, key) for key, unit, _ in _CURVE] for axis in _AXES}
+        rise = r2 - r1
         q = m.namespace(per_load=1.0 / nominal, maximum=load_doubled * p.tyre_maximum_load, curves=curves, r0=p.wheel_radius,
-                        radius=(2.0 * r1 - r2, r2 - r1),
+                        radius=(2.0 * r1 - r2, rise),
                         # The unloaded radius' weight grows up to the load where the rolling radius would begin to grow.
-                        radius_load=(r2 - 2.0 * r1 + 1.0) / (2.0 * (r2 - r1)), rolling=doubled * p.rolling_resistance_coefficient,
+                        radius_load=where(fabs(rise) > 0.0, (rise - r1 + 1.0) / where(fabs(rise) > 0.0, 2.0 * rise, 1.0), 0.0),
+                        rolling=doubled * p.rolling_resistance_coefficient,
                         mu=p.friction_scale * (1.0 if relaxation else doubled))
         if relaxation:
             q.carcass = [doubled * c for c in (p.carcass_stiffness_longitudinal, p.carcass_stiffness_lateral,
@@ -91,9 +93,8 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         return q
 
     def smooth(z):
-        # From 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step).
-        z = fmin(fmax(z, 0.0), 1.0)
-        return z - sin(2.0 * math.pi * z) * (0.5 / math.pi)
+        # From 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step). A choice, so that the sine is only computed in between.
+        return where(z <= 0.0, 0.0, where(z >= 1.0, 1.0, z - sin(2.0 * math.pi * z) * (0.5 / math.pi)))
 
     def secant(s, slope, sm, fm, ss, fs):
         # Force over slip of the curve (Rill 3.2): rational up to the peak, two parabolas (or a cubic) down to sliding.
@@ -119,8 +120,12 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         rolling_speed = rolling_radius * fabs(omega)
         transport = rolling_speed + TRANSPORT_SPEED_FLOOR
         sx = -vs / transport
-        # -tan(atan(vb / transport) - delta), vb in the body's frame
-        sy = (transport * sin_d - vb * cos_d) / (transport * cos_d + vb * sin_d)
+        if lfdm:
+            # -tan(atan(vb / transport) - delta), vb in the body's frame: its sign turns where the wheel slides by more than 90 degrees.
+            across, sy = vb, (transport * sin_d - vb * cos_d) / (transport * cos_d + vb * sin_d)
+        else:
+            across = vb * cos_d - ub * sin_d
+            sy = -across / transport
 
         carried = fmin(fz, q.maximum)
         n = fmax(carried * q.per_load, LEAST_LOAD)
@@ -136,11 +141,11 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         nx, ny = sx / hx, sy / hy
         squared = nx * nx + ny * ny
         nx, ny = where(squared > 1e-24, nx, 1e-12), where(squared > 1e-24, ny, 1e-12)
-        s = sqrt(nx * nx + ny * ny)
-        c, d = nx / s, ny / s
+        xx, yy = nx * nx, ny * ny
+        s, cc, dd = sqrt(xx + yy), xx / (xx + yy), yy / (xx + yy)  # squares of the slip's direction, which need not wait for the root
 
         def resultant(x, y):
-            return sqrt((x * c) * (x * c) + (y * d) * (y * d))
+            return sqrt(x * x * cc + y * y * dd)
 
         fos = secant(s, resultant(dx * hx, dy * hy), q.mu * resultant(smx / hx, smy / hy), q.mu * resultant(fmx, fmy),
                      q.mu * resultant(ssx / hx, ssy / hy), q.mu * resultant(fsx, fsy))
@@ -148,7 +153,7 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         resistance = q.rolling * carried * radius
         if not relaxation:
             gain, begin, per_width = q.coulomb
-            dry_x, dry_y = tanh(-gain * vs), tanh(-gain * vb)
+            dry_x, dry_y = tanh(-gain * vs), tanh(-gain * across)
             over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
             blend = smooth((fabs(along) - begin) * per_width)
             dry = (1.0 - blend) * q.mu * fz / over
@@ -159,7 +164,11 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
 
         # Deflection rates from the balance of carcass and contact (Rill 3.5).
         carcass_x, carcass_y, damping_x, damping_y = q.carcass
-        wx, wy = rolling_speed * hx + TRANSPORT_SPEED_FLOOR, rolling_speed * hy + TRANSPORT_SPEED_FLOOR
+        if lfdm:
+            # A locked wheel then slides with hx and hy times the force of the curve.
+            wx, wy = rolling_speed * hx + TRANSPORT_SPEED_FLOOR, rolling_speed * hy + TRANSPORT_SPEED_FLOOR
+        else:
+            wx, wy = transport * hx, transport * hy
         ex, ey = deflections
         slide_y = -sy * transport
         rate_x = (-wx * carcass_x * ex - fos * vs) / (wx * damping_x + fos)

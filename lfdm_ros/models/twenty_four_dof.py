@@ -74,7 +74,9 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             brakes=(p.brake_torque_front, p.brake_torque_rear), sprung=p.sprung_mass,
             inertias=(p.roll_inertia, p.pitch_inertia, p.yaw_inertia),
             # Acceleration of the contact patch for a unit of force at all wheels: what a stiff tyre's damping acts against.
-            mobility=(1.0 / mass, 1.0 / mass + a * a / p.yaw_inertia, 1.0 / mass + b * b / p.yaw_inertia),
+            # Pitch and roll have their part: without it a high body on stiff tyres never comes to rest.
+            mobility=(1.0 / mass + p.cg_height * p.cg_height / p.pitch_inertia,
+                      *(1.0 / mass + arm * arm / p.yaw_inertia + p.cg_height * p.cg_height / p.roll_inertia for arm in (a, b))),
             tyre=tyre.prepare(p), train=train.prepare(p), steer=steer.prepare(p))
 
     def dynamics(x, u, q, h):

@@ -23,19 +23,17 @@ from numpy.typing import ArrayLike
 from lfdm_ros.backends import cores, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
-from lfdm_ros.simulation.batch import BatchRollout
+from lfdm_ros.simulation.batch import BatchRollout, checked_inputs, steps_between
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.simulator import SimulationDiverged
 from lfdm_ros.vehicles import Vehicle
 
 EXACT, FINITE_DIFFERENCE = "exact", "finite_difference"
 
-# Cost of one pass of the exact kernel (8 directions) and of one block of the batch (16 vehicles), in plain runs of one vehicle.
-# Measured with eight_dof on a processor with AVX-512: 200, 166 and 80 ns a step. With them the exact kernel wins for any number of
-# derivatives and cores; a model whose kernel costs more than three blocks would turn that.
-PASS_COST, BLOCK_COST, BLOCK = 2.5, 2.0, 16
-# Finite differences lose half of the digits, so they must be cheaper by this to be chosen.
-WORTH = 1.5
+# Cost of one pass of the exact kernel (8 directions) over that of one block of the batch (16 vehicles), by chassis, from whole calls
+# on a processor with AVX-512. Where nothing stands both cost the same within 6 %, and the exact one is taken.
+PASS_COST = {"eleven_dof": 0.9, "twenty_four_dof": 1.4}
+BLOCK = 16
 
 # Relative width of central differences: truncation and rounding are then about equal.
 WIDTH = np.finfo(float).eps ** (1.0 / 3.0)
@@ -65,8 +63,9 @@ class Sensitivities:
     method: str
 
 
-def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: InputProfile | ArrayLike, x0: ArrayLike,
-                        channels: Sequence[str], parameters: Sequence[str] = (), states: Sequence[str] = (), hold: bool = False,
+def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: InputProfile | ArrayLike,
+                        x0: ArrayLike, channels: Sequence[str], parameters: Sequence[str] = (), states: Sequence[str] = (),
+                        hold: bool = False,
                         method: str = "auto") -> Sensitivities:
     """One run and its derivatives to parameters and to initial values of states.
 
@@ -99,7 +98,7 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
         raise InputError(f"the initial state must be {len(declared.states)} finite numbers, as `initial_state` makes them")
     run = _Run(declared, vehicle, dt, times, table, start, parameters, states, channels, hold)
     if method == "auto":
-        method = cheaper_method(len(parameters) + len(states), cores())
+        method = cheaper_method(declared.name, len(parameters) + len(states), cores())
     trajectories, sensitivities = run.exact() if method == EXACT else run.finite_difference()
     names = parameters + states
     broken = ~np.isfinite(trajectories).all(axis=1)
@@ -113,14 +112,14 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
     return Sensitivities(times, channels, names, trajectories, sensitivities, method)
 
 
-def cheaper_method(directions: int, cores: int) -> str:
-    """The method to choose for a number of derivatives on a number of cores, from the recorded costs.
+def cheaper_method(model: str, directions: int, cores: int) -> str:
+    """The method to choose for a number of derivatives of a model on a number of cores, from the recorded costs.
 
     Both work in rounds of one unit a core: the exact kernel in passes of 8 derivatives, the batch in blocks of 16 runs.
     """
-    exact = PASS_COST * np.ceil(np.ceil(directions / 8) / cores)
-    batch = BLOCK_COST * np.ceil(np.ceil((2 * directions + 1) / BLOCK) / cores)
-    return FINITE_DIFFERENCE if WORTH * batch < exact else EXACT
+    exact = PASS_COST.get(model.split("/")[0], 1.0) * np.ceil(np.ceil(directions / 8) / cores)
+    batch = np.ceil(np.ceil((2 * directions + 1) / BLOCK) / cores)
+    return FINITE_DIFFERENCE if batch < exact else EXACT
 
 
 def _check_names(model: Model, what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -153,13 +152,8 @@ class _Run:
                             parameters=self.parameters, channels=channels, hold=self.hold)
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
-        steps = np.diff(self.times)
-        if len(self.times) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
-            raise InputError("sample times must rise evenly; resample the inputs")
-        if self.inputs.shape != (len(self.times), len(self.model.inputs)) or not np.isfinite(self.inputs).all():
-            raise InputError(f"inputs must be finite, of shape ({len(self.times)}, {len(self.model.inputs)})")
-        interval = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
-        substeps = max(1, int(np.ceil(interval / self.dt - 1e-9)))
+        table = checked_inputs(self.model, self.times, self.inputs)
+        substeps, h = steps_between(self.times, self.dt)
         kernel = sensitivity_kernel(self.model.name, self.parameters, self.states)
         names = [f.name for f in self.model.states]
         rows = [names.index(c) for c in self.channels]
@@ -172,8 +166,8 @@ class _Run:
         def one_pass(first: int) -> tuple[np.ndarray, np.ndarray]:
             some = slice(first, first + lanes)
             room = ((0, 0), (0, max(0, first + lanes - count)))
-            x, s = kernel.run(self.x0, np.pad(seeds_x[:, some], room), p, np.pad(seeds_p[:, some], room), self.inputs, substeps,
-                              interval / substeps, self.hold)
+            x, s = kernel.run(self.x0, np.pad(seeds_x[:, some], room), p, np.pad(seeds_p[:, some], room), table, substeps, h,
+                              self.hold)
             return x[:, rows], s[:, rows, :min(lanes, count - first)]
 
         with ThreadPoolExecutor(cores()) as pool:

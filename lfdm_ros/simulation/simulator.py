@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from lfdm_ros.backends import advance_kernel, compiled_model_function
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
+from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -51,9 +53,7 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
 def _static_radius(vehicle: Vehicle, axle: str) -> float:
     """Distance of the wheel's centre from the ground at rest [m]."""
     p = vehicle.parameters
-    arm = p["cg_to_rear_axle"] if axle == "front" else p["cg_to_front_axle"]
-    sprung = p["sprung_mass"] * arm / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
-    load = 4.903325 * (sprung + p["unsprung_load_share"] * p[f"unsprung_mass_{axle}"])
+    load = static_loads(SimpleNamespace(**p))[0 if axle == "front" else 1]
     return p["wheel_radius"] - load / p[f"tyre_vertical_stiffness_{axle}"]
 
 

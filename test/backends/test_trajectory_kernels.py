@@ -1,9 +1,9 @@
-"""Batches in machine code against the numba batch and against single runs."""
+"""Batches in machine code against BatchRollout and against single runs."""
 
 import numpy as np
 import pytest
 
-from lfdm_ros.backends.trajectory_kernels import RUNGE_KUTTA, advance_kernel, batch_kernel, run_batch, sensitivity_kernel
+from lfdm_ros.backends import RUNGE_KUTTA, advance_kernel, batch_kernel, run_batch, sensitivity_kernel
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -19,7 +19,7 @@ SUBSTEPS, STEP = 10, 2e-3
 
 @pytest.fixture(scope="module")
 def batch() -> tuple[BatchRollout, np.ndarray, np.ndarray, np.ndarray]:
-    """A numba batch of 32, its varied parameters, and parameters and starts as the kernel takes them."""
+    """A batch of 32, its varied parameters, and parameters and starts as the kernel takes them."""
     rollout = BatchRollout(model=SPEC, vehicle=VEHICLE, dt=STEP, times=TIMES, inputs=PROFILE.sample(TIMES), parameters=VARIED,
                            channels=CHANNELS)
     theta = np.array([VEHICLE.parameters[n] for n in VARIED]) * np.random.default_rng(5).uniform(0.8, 1.2, (32, len(VARIED)))
@@ -39,7 +39,7 @@ def run(real: str, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray
     return sums.T, kept.transpose(2, 0, 1)
 
 
-def test_double_equals_the_numba_batch(batch) -> None:
+def test_double_equals_batch_rollout(batch) -> None:
     rollout, theta, parameters, start = batch
     observed = np.random.default_rng(1).normal(size=(len(TIMES), len(CHANNELS)))
     observed[::3, 4] = np.nan

@@ -1,4 +1,4 @@
-"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what it measures, by name; peers."""
+"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what the others measure, by name; peers."""
 
 import json
 import sys
@@ -144,11 +144,49 @@ def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytes
     for name, value in {"VEHICLES": 20, "SECONDS": 0.02, "LONG_SECONDS": 0.2, "REPEATS": 1}.items():
         monkeypatch.setattr(batch, name, value)
     records = {record.name: record for record in batch.measure(1, only="eight_dof")}
-    assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof", "alternative_ns/numpy_batch/eight_dof",
-            "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
+    assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof",
+            "alternative_ns/numpy_batch/eight_dof", "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
     assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
     # At least a vehicle's own parameters and state are kept.
     model = get_model("eight_dof")
     assert records["bytes_per_vehicle/eight_dof"].value >= 8 * (len(model.parameters) + len(model.states))
     with pytest.raises(InputError, match="matches none of eight_dof"):
         batch.measure(1, only="twelve_dof")
+
+
+# -- lfdm bench accuracy, lfdm bench lfdm_differences ----------------------------------------------------------------------
+
+def test_accuracy_orders_the_models_by_what_they_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracy = bench.load_benchmark("accuracy")
+    monkeypatch.setattr(accuracy, "LATERAL", (4.0,))
+    monkeypatch.setattr(accuracy, "SIMPLER", ("linear_single_track", "eleven_dof/tmeasy", "eighteen_dof/tmeasy"))
+    linear, _, axle, _, roll, _ = (value for _, value, _ in accuracy.against_24_dof())
+    # With the same tyres and the same yaw inertia, only the motion of the suspension is left between 18 and 24 degrees of freedom.
+    assert roll < 1.0 < axle < linear
+
+
+def test_accuracy_tells_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracy = bench.load_benchmark("accuracy")
+    for name, value in {"STEPPED": ("eighteen_dof/tmeasy",), "STEPS": (1e-3, 1e-2)}.items():
+        monkeypatch.setattr(accuracy, name, value)
+    errors = {name: value for name, value, _ in accuracy.against_fine_steps()}
+    assert errors["step_error/1ms/eighteen_dof/tmeasy"] < 2.0 < errors["step_error/10ms/eighteen_dof/tmeasy"]
+
+
+def test_reference_data_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LFDM_REFERENCE_DATA", str(tmp_path))
+    assert main(["bench", "lfdm_differences"]) == 2
+    assert "set LFDM_REFERENCE_DATA to the folder that has lfdm_" in capsys.readouterr().err
+
+
+def test_what_the_conventions_change(reference_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = bench.load_benchmark("lfdm_differences")
+    for name, value in {"RUNS": ("acc3",), "ALL_RUNS": ("acc3",)}.items():
+        monkeypatch.setattr(differences, name, value)
+    monkeypatch.setattr(differences.reference, "DEGREES", {"eleven_dof": "11dof"})
+    monkeypatch.setattr(differences.reference, "TYRE_FILES", {"HMMWV": "tmeasy"})
+    records = {record.name: record.value for record in differences.measure(1)}
+    assert records["agreement/eleven_dof/HMMWV/acc3"] < 1.0
+    # Its axle tyre carries about what one wheel does: 20 m less after 10 s.
+    assert 18.0 < records["total_place/eleven_dof/HMMWV/acc3"] < 24.0
+    assert records["input_time_place/eleven_dof/HMMWV/acc3"] < 0.05

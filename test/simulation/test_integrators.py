@@ -97,3 +97,32 @@ def test_steps_that_do_not_fit_are_refused() -> None:
         rollout_rk4(simulator(), SMOOTH, 1.0, 0.0105)
     with pytest.raises(InputError, match="must be positive"):
         rollout_implicit(simulator(), SMOOTH, 1.0, tolerance=0.0)
+
+
+@pytest.mark.parametrize("chassis", ["eleven_dof", "eighteen_dof", "twenty_four_dof"])
+def test_models_with_tyre_deflections_converge_as_well(chassis: str) -> None:
+    """In one gear: to the implicit integrator, in the first order."""
+    vehicle, profile = load_vehicle("hmmwv_shafts"), InputProfile([0, 0.5, 1.0], [0, 0.05, 0.05], [0.6] * 3, [0] * 3)
+    names = ("x", "y", "vx", "vy", "yaw_rate")
+
+    def run(method, dt: float) -> np.ndarray:
+        made = Simulator(vehicle, model=chassis, dt=dt, tyre="tmeasy")
+        made.reset(vx=3.0, engine_speed=180.0)  # the engine drives the converter throughout
+        return method(made, profile, 0.6)[1][:, [made.output_index[name] for name in names]]
+
+    reference = run(rollout_implicit, 1e-3)
+    for method in (rollout, rollout_rk4):
+        coarse, fine = (np.abs(run(method, dt) - reference).max(axis=0) for dt in (1e-3, 2.5e-4))
+        assert (fine < 0.02 * np.abs(reference).max(axis=0)).all()
+        assert (fine < 0.5 * coarse + 1e-6).all()
+
+
+def test_the_converters_jump_is_a_named_outcome() -> None:
+    """Where wheels begin to drive the engine, the torque of the converter jumps; a solver that stays on the jump says so."""
+    profile = InputProfile([0, 0.5, 1.0], [0, 0.05, 0.05], [0.3] * 3, [0] * 3)
+    made = Simulator(load_vehicle("hmmwv_shafts"), model="eleven_dof", dt=1e-3, tyre="tmeasy")
+    made.reset(vx=12.0, engine_speed=130.0)
+    with pytest.raises(IntegrationFailed, match="SUNDIALS IDASolve"):
+        rollout_implicit(made, profile, 1.0)
+    _, outputs = rollout(made, profile, 1.0)
+    assert np.isfinite(outputs).all()

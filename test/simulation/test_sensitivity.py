@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lfdm_ros.backends import casadi_model
+from lfdm_ros.backends import casadi_model, cores
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import BatchRollout, InputProfile, SimulationDiverged, initial_state
@@ -172,11 +172,12 @@ def test_a_derivative_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_auto_takes_the_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {cheaper_method(n, cores) for n in (1, 8, 9, 64) for cores in (1, 2, 16)} == {"exact"}
+    assert {cheaper_method(SPEC, n, cores) for n in (1, 8, 9, 64) for cores in (1, 2, 16)} == {"exact"}
+    # 7 derivatives are 15 runs, one block of vehicles; 8 are 17 runs, two blocks in turn on one core, at once on two.
+    assert [cheaper_method("twenty_four_dof/tmeasy", n, cores) for n, cores in ((7, 1), (8, 1), (8, 2))] == [
+        "finite_difference", "exact", "finite_difference"]
     with monkeypatch.context() as changed:
-        changed.setattr(module, "PASS_COST", 3.1 * module.BLOCK_COST)
-        # 8 derivatives are 17 runs, two blocks of vehicles in turn on one core, at once on two.
-        assert cheaper_method(8, 2) == "finite_difference"
+        changed.setitem(module.PASS_COST, SPEC, 1.1)
         assert forward_sensitivity(**arguments("cruise", parameters=PARAMETERS[:3])).method == "finite_difference"
     result = forward_sensitivity(**arguments("cruise"))
-    assert result.method == cheaper_method(len(PARAMETERS) + len(INITIAL), 2)
+    assert result.method == cheaper_method(SPEC, len(PARAMETERS) + len(INITIAL), cores())

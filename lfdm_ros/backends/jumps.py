@@ -1,0 +1,104 @@
+"""What only one side of a condition needs, so that the code can jump over it where no lane takes that side.
+
+A tyre's curve past its peak, dry friction at walking pace: most steps need none of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lfdm_ros.backends.graph import Graph
+
+# Rough times of operations in additions; a side is jumped over if it costs as much as a wrong guess of the processor.
+_WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30}
+_WORTH = 20
+
+CHOICES = ("select", "if_else_zero")
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Choices on one condition; regions[0] is what they need alone if it holds, regions[1] if not; `needs` what both need from outside."""
+
+    condition: int
+    choices: tuple[int, ...]
+    regions: tuple[tuple[int, ...], tuple[int, ...]]
+    needs: tuple[int, ...]
+
+
+def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) -> list[Jump]:
+    """The jumps that are worth it among `wanted`, no two of them in each other's way; those inside a region are left for its own code.
+
+    `users` are all users of each node; one that is missing is used elsewhere.
+    """
+    order = sorted(wanted)
+    planner = _Planner(graph, order, users)
+    alike: dict[int, list[int]] = defaultdict(list)
+    for i in order:
+        if graph.nodes[i].operation in CHOICES:
+            alike[graph.nodes[i].arguments[0]].append(i)
+    found = []
+    for condition, choices in sorted(alike.items(), key=lambda item: -item[1][-1]):
+        left = [i for i in choices if i not in planner.taken]
+        jump = planner.plan(condition, left)
+        candidates = [jump] if jump or len(left) < 2 else [planner.plan(condition, [i]) for i in left]
+        found += [c for c in candidates if c]
+    return found
+
+
+class _Planner:
+    def __init__(self, graph: Graph, order: Sequence[int], users: Mapping[int, set[int]]):
+        self._graph, self._users, self._order = graph, users, order
+        # Bit k of before[i]: node i waits for the k-th node, where all choices of a jump wait for what its regions need.
+        self._place = {i: k for k, i in enumerate(order)}
+        self._before: dict[int, int] = {}
+        for i in order:
+            bits = 1 << self._place[i]
+            for a in graph.nodes[i].arguments:
+                bits |= self._before.get(a, 0)
+            self._before[i] = bits
+        self.taken: set[int] = set()
+        self._jumping: set[int] = set()
+
+    def plan(self, condition: int, choices: Sequence[int]) -> Jump | None:
+        """A jump for choices on one condition, or None where it is not worth it or they wait for each other."""
+        if not choices or any(i in self.taken or i in self._jumping for i in choices):
+            return None
+        regions = [self._region(choices, side) for side in (1, 2)]
+        costs = [sum(_WEIGHTS.get(self._graph.nodes[i].operation, 1) for i in region) for region in regions]
+        regions = [region if cost >= _WORTH else set() for region, cost in zip(regions, costs)]
+        inside = regions[0] | regions[1]
+        if not inside:
+            return None
+        outside = {a for i in inside for a in self._graph.nodes[i].arguments if a not in inside} | {condition}
+        bits, own = 0, 0
+        for i in outside:
+            bits |= self._before.get(i, 0)
+        for i in choices:
+            own |= 1 << self._place[i]
+        if bits & own:
+            return None
+        for i in self._order:
+            if self._before[i] & own:
+                self._before[i] |= bits
+        self.taken |= inside
+        self._jumping.update(choices)
+        needs = tuple(i for i in self._order if bits >> self._place[i] & 1)
+        return Jump(condition, tuple(choices), (tuple(sorted(regions[0])), tuple(sorted(regions[1]))), needs)
+
+    def _region(self, choices: Sequence[int], side: int) -> set[int]:
+        nodes, region = self._graph.nodes, set[int]()
+        # What a choice needs on this side and nowhere else in it.
+        starts = {i: nodes[i].arguments[side] for i in choices if side < len(nodes[i].arguments)
+                  and nodes[i].arguments.count(nodes[i].arguments[side]) == 1}
+        waiting = list(starts.values())
+        while waiting:
+            j = waiting.pop()
+            if j in region or j not in self._place or j in self.taken or j in self._jumping or nodes[j].operation in ("input", "constant"):
+                continue
+            if all(user in region or starts.get(user) == j for user in self._users.get(j, {-1})):
+                region.add(j)
+                waiting += nodes[j].arguments
+        return region
