@@ -149,7 +149,8 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     stages = tuple(_stage(entry, f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
     _check_stages(stages, where)
     return Recipe(
-        path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step, fixed=fixed, stages=stages,
+        path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
+        fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", 0), draws=integer(top.get("draws", 1000), f"{where}: draws", 10),
         chains=integer(top.get("chains", 8), f"{where}: chains", 1),
         sampler=_choice(top.get("sampler", SAMPLERS[0]), SAMPLERS, f"{where}: sampler"), note=" ".join(str(top.get("note", "")).split()))

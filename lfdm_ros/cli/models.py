@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     for name, model in models.items():
         print(f"{name}: {model.description}\n  source: {model.source}")
         if slots[name]:
-            print(f"  shown as {model.name}; parts to choose: " + "; ".join(f"{slot}: {', '.join(there)}" for slot, there in slots[name].items()))
+            parts = "; ".join(f"{slot}: {', '.join(there)}" for slot, there in slots[name].items())
+            print(f"  shown as {model.name}; parts to choose: {parts}")
         for kind in _KINDS:
             print(f"  {kind}")
             for field in getattr(model, kind):

@@ -53,6 +53,9 @@ def run(args: argparse.Namespace) -> int:
     for name in args.also:
         if name not in simulator.output_index:
             raise InputError(f"--also {name}: no such output; there are: {', '.join(simulator.output_names)}")
+    if args.dt > simulator.model.largest_step:
+        print(f"warning: {simulator.model.name} wants a step of at most {simulator.model.largest_step:g} s; with --dt {args.dt:g} "
+              "its results may be wrong", file=sys.stderr)
     simulator.reset(vx=args.speed)
     began = time.perf_counter()
     try:

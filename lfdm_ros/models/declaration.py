@@ -33,6 +33,7 @@ class Part:
     build: Callable[..., Any]
     wheel_states: tuple[Field, ...] = ()  # one of each per wheel; names without the wheel
     states: tuple[Field, ...] = ()
+    largest_step: float = 0.1  # physics step that still gives the part's behaviour within some per cent [s]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Model:
     outputs: tuple[Field, ...]
     parameters: tuple[Field, ...]
     build: Callable[[Any], Any]
+    largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
 
 
 PLACES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right", "front": "front axle", "rear": "rear axle"}

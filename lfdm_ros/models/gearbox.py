@@ -161,7 +161,7 @@ def _automatic(m: Any, lfdm: bool) -> Any:
     return build(m, lfdm, True)
 
 
-GEARBOX = Part("gearbox", "engine map, losses, shifted gears, limited-slip differentials; engine fixed to the gearbox", PARAMETERS, _gearbox,
+GEARBOX = Part("gearbox", "engine map, losses, shifted gears, limited-slip differentials, no converter", PARAMETERS, _gearbox,
                states=(GEAR, Field("engine_speed", "rad/s", "engine speed in the last step", role="held")))
 AUTOMATIC = Part("automatic", "as gearbox, with a torque converter", (*PARAMETERS, *CONVERTER_PARAMETERS), _automatic,
                  states=(GEAR, Field("engine_speed", "rad/s", "engine speed")))

@@ -134,4 +134,5 @@ def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, co
     return Model(
         name="/".join([chassis.name, *named]), description=f"{chassis.description}; {tyre.description}; {powertrain.description}",
         source=chassis.source, states=(*chassis.states, *(chassis.lfdm_states if lfdm else ()), *tyre_states, *powertrain.states),
-        inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build)
+        inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build,
+        largest_step=tyre.largest_step)

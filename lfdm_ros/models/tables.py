@@ -7,6 +7,7 @@ stays at rest.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 
@@ -19,15 +20,15 @@ def build(m: Any, x_stem: str, y_stem: str, points: int) -> Any:
 
     def prepare(p):
         xs, ys = ([getattr(p, f"{stem}_{i}") for i in range(points)] for stem in (x_stem, y_stem))
-        widths = [after - before for before, after in zip(xs, xs[1:])]
-        rises = [after - before for before, after in zip(ys, ys[1:])]
+        widths = [after - before for before, after in pairwise(xs)]
+        rises = [after - before for before, after in pairwise(ys)]
         slopes = [where(w > 0.0, r / where(w > 0.0, w, 1.0), 0.0) for w, r in zip(widths, rises)]
         # Where a point lies at 0, choices rather than fmax and fmin: there is no kink, and the derivative by the point must not see one.
         origin = where(xs[0] < 0.0, where(xs[-1] > 0.0, 0.0, xs[-1]), xs[0])
         value = ys[0]
         for left, right, end, slope in zip(xs, xs[1:], ys[1:], slopes):
             value = where(origin > left, end + (origin - right) * slope, value)
-        bends = [after - before for before, after in zip(slopes, slopes[1:])]
+        bends = [after - before for before, after in pairwise(slopes)]
         return xs, value, origin, slopes[0], [(x, where(x < origin, origin, x), bend) for x, bend in zip(xs[1:], bends)]
 
     def lookup(x, t):

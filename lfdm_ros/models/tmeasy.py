@@ -16,6 +16,8 @@ from typing import Any
 from lfdm_ros.models.chassis import FRICTION_SCALE, Contact
 from lfdm_ros.models.declaration import Field, Part
 
+# The wheels are integrated explicitly: above this step [s] they begin to swing (docs/which_model.md).
+LARGEST_STEP = 2e-3
 # Added to the rolling speed [m/s]: slips stay finite at rest.
 TRANSPORT_SPEED_FLOOR = 0.01
 # Slip velocities [m/s] between which the carcass force loses its limit.
@@ -24,7 +26,8 @@ STICK_END, SLIDE_BEGIN = 1.0, 1.5
 LEAST_LOAD = 1e-14
 
 _AXES = ("longitudinal", "lateral")
-_CURVE = (("slope", "N", "initial slope of the force over slip"), ("peak_force", "N", "largest force"), ("peak_slip", "1", "slip of the largest force"),
+_CURVE = (("slope", "N", "initial slope of the force over slip"), ("peak_force", "N", "largest force"),
+          ("peak_slip", "1", "slip of the largest force"),
           ("sliding_force", "N", "force at full sliding"), ("sliding_slip", "1", "slip where full sliding begins"))
 _LOADS = (("nominal", "at nominal load"), ("double", "at twice the nominal load"))
 
@@ -193,5 +196,7 @@ def _steady(m: Any, lfdm: bool, axle: bool) -> Any:
     return build(m, lfdm, axle, False)
 
 
-TMEASY = Part("tmeasy", "TMeasy tyre, force table and relaxation", (*TABLE, *CARCASS), _relaxation, wheel_states=DEFLECTIONS)
-TMEASY_NR = Part("tmeasy_nr", "TMeasy tyre, force table without relaxation, dry friction at walking pace", (*TABLE, *COULOMB), _steady)
+TMEASY = Part("tmeasy", "TMeasy tyre, force table and relaxation", (*TABLE, *CARCASS), _relaxation, wheel_states=DEFLECTIONS,
+              largest_step=LARGEST_STEP)
+TMEASY_NR = Part("tmeasy_nr", "TMeasy tyre, force table without relaxation, dry friction at walking pace", (*TABLE, *COULOMB), _steady,
+                 largest_step=LARGEST_STEP)

@@ -59,6 +59,8 @@ class VehicleSimulator(Component):
     def configure(self) -> None:
         vehicle = load_vehicle(self.value("vehicle"))
         simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"), tyre=self.value("tyre") or None)
+        if simulator.dt > simulator.model.largest_step:
+            self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
         pose = load_scenario(scenario).initial if scenario else Pose(
             *(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed")))

@@ -102,10 +102,9 @@ class Simulator:
             SimulationDiverged: a state is not finite.
         """
         self._u_from[:], self._u[:] = u0, u1
-        if n:
-            self._advance(n, self.dt)
+        finite = self._advance(n, self.dt) if n else True
         self._steps += n
-        if not np.isfinite(self.state).all():
+        if not finite:
             raise SimulationDiverged(self.time, self.state.copy())
 
     def jump(self, state: ArrayLike, n: int, u: ArrayLike) -> None:

@@ -38,7 +38,8 @@ def test_simulate_writes_the_contract(tmp_path, inputs):
 
 @pytest.mark.parametrize("change, words", [
     (["--vehicle", "tank"], "tank"), (["--model", "x"], "eight_dof"), (["--inputs", "none.txt"], "none.txt"), (["--dt", "0.5"], "0.5"),
-    (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"), (["--also", "smoke"], "smoke"),
+    (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"),
+    (["--also", "smoke"], "smoke"),
 ])
 def test_bad_use_exits_2_with_one_line(tmp_path, inputs, capsys, change, words):
     options = {"--vehicle": "hmmwv", "--inputs": str(inputs), "--out": str(tmp_path / "o.csv"), **dict([change])}
@@ -84,6 +85,12 @@ def test_further_columns(tmp_path, inputs):
                  "--out", str(out)]) == 0
     table = np.genfromtxt(out, delimiter=",", names=True)
     assert table["lifted_wheels"].max() == 0 and table["tyre_fz_rr"].min() > 1000
+
+
+def test_a_step_too_long_for_the_tyre_is_said(tmp_path, inputs, capsys):
+    command = ["simulate", "--vehicle", "hmmwv", "--tyre", "tmeasy", "--inputs", str(inputs), "--out", str(tmp_path / "o.csv"), "--dt"]
+    assert main([*command, "0.005"]) == 0 and "at most 0.002 s" in capsys.readouterr().err
+    assert main([*command, "0.001"]) == 0 and "warning" not in capsys.readouterr().err
 
 
 def test_a_tyre_for_a_model_without_one_is_refused(tmp_path, inputs, capsys):
