@@ -1,4 +1,4 @@
-"""Many vehicles with different parameters on the same inputs, in one compiled parallel call."""
+"""Many vehicles, each with its own parameters and, where given, inputs, in one compiled parallel call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REALS = {"float64": "double", "float32": "float"}
 
 
 def checked_inputs(model: Model, times: np.ndarray, inputs: ArrayLike) -> np.ndarray:
-    """The inputs at sample times as an array (K, nu).
+    """The inputs at sample times as an array (K, nu), or (N, K, nu) where each of N vehicles has its own.
 
     Raises:
         InputError: times not evenly spaced; inputs not finite or of another shape.
@@ -25,8 +25,9 @@ def checked_inputs(model: Model, times: np.ndarray, inputs: ArrayLike) -> np.nda
     if len(times) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
         raise InputError("sample times must rise evenly; resample the inputs")
     table = np.array(inputs, float, order="C")
-    if table.shape != (len(times), len(model.inputs)) or not np.isfinite(table).all():
-        raise InputError(f"inputs must be finite, of shape ({len(times)}, {len(model.inputs)})")
+    shape = (len(times), len(model.inputs))
+    if table.ndim not in (2, 3) or table.shape[-2:] != shape or not np.isfinite(table).all():
+        raise InputError(f"inputs must be finite, of shape {shape}, or (vehicles, {shape[0]}, {shape[1]})")
     return table
 
 
@@ -38,14 +39,14 @@ def steps_between(times: np.ndarray, dt: float) -> tuple[int, float]:
 
 
 class BatchRollout:
-    """N runs at once; each run has its own values of some parameters, all share inputs and sample times."""
+    """N runs at once, at the same sample times; each run has its own values of some parameters and, if wanted, its own inputs."""
 
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64"):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
-            inputs: (K, 3) steering, throttle, brake at the sample times, linear in between.
+            inputs: (K, 3) steering, throttle, brake at the sample times, linear in between; or (N, K, 3), those of each run.
             hold: the inputs are kept from each sample to the next instead, as an actuator keeps a command.
             parameters: P names of what `theta` holds.
             channels: C names of states to report or compare.
@@ -58,7 +59,6 @@ class BatchRollout:
         if precision not in _REALS:
             raise InputError(f"precision '{precision}' must be one of {', '.join(_REALS)}")
         self.model = vehicle.model(model)
-        self._kernel = batch_kernel(self.model.name, _REALS[precision])
         names = [f.name for f in self.model.parameters]
         states = [f.name for f in self.model.states]
         for name in parameters:
@@ -68,7 +68,10 @@ class BatchRollout:
             if name not in states:
                 raise InputError(f"model '{model}' has no state '{name}' to compare; choose from {', '.join(states)}")
         self.times = np.asarray(times, float)
-        self._inputs = checked_inputs(self.model, self.times, inputs)
+        table = checked_inputs(self.model, self.times, inputs)
+        # The kernel has the vehicle as the last index.
+        self._inputs = np.ascontiguousarray(np.moveaxis(table, 0, -1)) if table.ndim == 3 else table
+        self._kernel = batch_kernel(self.model.name, _REALS[precision], own_inputs=table.ndim == 3)
         self._substeps, self._h = steps_between(self.times, dt)
         self._base = vehicle.vector(self.model)
         self._hold = bool(hold)
@@ -98,6 +101,8 @@ class BatchRollout:
         n, shape = len(theta), (len(self.times), len(self._rows))
         if observed.shape != shape:
             raise ValueError(f"observed has shape {observed.shape}, expected {shape}")
+        if self._inputs.ndim == 3 and self._inputs.shape[2] != n:
+            raise InputError(f"{n} runs with the inputs of {self._inputs.shape[2]}; give inputs for each run, or one for all")
         parameters = np.repeat(self._base[:, None], n, axis=1)
         parameters[self._columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")

@@ -153,6 +153,8 @@ class _Run:
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
         table = checked_inputs(self.model, self.times, self.inputs)
+        if table.ndim != 2:
+            raise InputError("derivatives are of one run; give its inputs alone, (samples, 3)")
         substeps, h = steps_between(self.times, self.dt)
         kernel = sensitivity_kernel(self.model.name, self.parameters, self.states)
         names = [f.name for f in self.model.states]
