@@ -17,12 +17,21 @@ PARAMETERS = ("sprung_mass", "wheel_inertia", "crank_inertia", "tmeasy_longitudi
               "carcass_stiffness_lateral", "brake_torque_front", "cg_height")
 
 Outputs = Callable[[str], np.ndarray]
+
+
+def share_of_reverse_flow(of: Outputs) -> float:
+    """Share of the run in which the turbine, driven by the wheels through the gear engaged, outruns the pump."""
+    ratios = np.array([VEHICLE.parameters[f"gear_ratio_{i}"] for i in range(8)])[of("gear").astype(int) - 1]
+    turbine = sum(of(f"omega_{wheel}") for wheel in ("fl", "fr", "rl", "rr")) / 4.0 / ratios
+    return float(np.mean(turbine > of("engine_speed")))
+
+
 # Inputs, initial values, seconds, and what shows that the run is there.
 REGIMES: dict[str, tuple[InputProfile, dict[str, float], float, Callable[[Outputs], bool]]] = {
     "rest": (InputProfile([0], [0.2], [0], [0.3]), {}, 0.3, lambda of: np.ptp(of("vx")) == 0.0),
     "gear change": (InputProfile([0], [0.02], [1.0], [0]), {"vx": 7.0, "engine_speed": 190.0}, 2.5, lambda of: np.ptp(of("gear")) > 0.0),
     "reverse flow": (InputProfile([0], [0.05], [0.0], [0]), {"vx": 12.0, "engine_speed": 60.0}, 0.5,
-                     lambda of: bool((of("vx") / 0.47 > 2.0 * of("engine_speed") * 0.05).any())),
+                     lambda of: share_of_reverse_flow(of) > 0.3),
     "braking": (InputProfile([0, 0.1], [0.03, 0.03], [0, 0], [0, 0.3]), {"vx": 15.0, "engine_speed": 150.0}, 1.0,
                 lambda of: of("vx")[-1] < of("vx")[0] - 1.0),
     "saturation": (InputProfile([0, 0.4], [0, 0.8], [0.3, 0.3], [0, 0]), {"vx": 18.0, "engine_speed": 180.0}, 1.0,
