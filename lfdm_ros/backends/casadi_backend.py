@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import SimpleNamespace
 
 import casadi as ca
@@ -28,9 +28,16 @@ class CasadiModel:
     rhs: ca.Function
     tyre_forces: ca.Function
     outputs: ca.Function
-    step_jacobian: ca.Function
-    rhs_jacobian: ca.Function
     input_time: float
+
+    # Made when asked for: no run needs them, and they take longer than all the rest.
+    @cached_property
+    def step_jacobian(self) -> ca.Function:
+        return _jacobian(self.step)
+
+    @cached_property
+    def rhs_jacobian(self) -> ca.Function:
+        return _jacobian(self.rhs)
 
 
 @cache
@@ -54,9 +61,6 @@ def casadi_model(name: str) -> CasadiModel:
     forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), q, h))
     drive = equations.drive(tuple(x), tuple(u), q)
 
-    def jacobians(f: ca.SX) -> list[ca.SX]:
-        return [ca.densify(ca.jacobian(f, v)) for v in (xs, us, ps)]
-
     stem = name.replace("/", "_")
     arguments = ["x", "u", "p", "h"]
     return CasadiModel(
@@ -64,10 +68,15 @@ def casadi_model(name: str) -> CasadiModel:
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
         outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces))], arguments, ["y"]),
-        step_jacobian=ca.Function(f"{stem}_step_jac", [xs, us, ps, h], jacobians(step)),
-        rhs_jacobian=ca.Function(f"{stem}_rhs_jac", [xs, us, ps], jacobians(rhs)),
         input_time=equations.input_time,
     )
+
+
+def _jacobian(function: ca.Function) -> ca.Function:
+    """The derivatives by x, u and p, dense."""
+    arguments = function.sx_in()
+    (value,) = function.call(arguments)
+    return ca.Function(f"{function.name()}_jacobian", arguments, [ca.densify(ca.jacobian(value, v)) for v in arguments[:3]])
 
 
 def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:

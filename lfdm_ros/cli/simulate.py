@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import SLOTS
 
 COLUMNS = ("x", "y", "vx", "vy", "ax", "ay", "roll", "pitch", "yaw", "roll_rate", "pitch_rate", "yaw_rate",
            "omega_fl", "omega_fr", "omega_rl", "omega_rr", "gear", "engine_speed")
@@ -28,7 +29,7 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vehicle", required=True, help="name in config/vehicles, or a YAML file")
     parser.add_argument("--model", default="eight_dof", help="model name, see `lfdm models` (default %(default)s)")
-    parser.add_argument("--tyre", choices=("fiala", "tmeasy", "tmeasy_nr"), help="tyre model (default: the vehicle's)")
+    parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="tyre model (default: the vehicle's)")
     parser.add_argument("--inputs", required=True, type=Path, help="file of driver inputs")
     parser.add_argument("--dt", type=float, default=1e-3, help="physics step [s] (default %(default)s)")
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")

@@ -85,6 +85,14 @@ def load_transfer(p: Any, lfdm: bool) -> tuple[tuple[Any, Any], tuple[Any, Any],
     return static, (front, rear), (p.sprung_mass * p.cg_height + front + rear) / (2.0 * base)
 
 
+def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
+    """The solution of a symmetric 3 x 3 system, by cofactors."""
+    c11, c12, c13 = m22 * m33 - m23 * m23, m13 * m23 - m12 * m33, m12 * m23 - m13 * m22
+    c22, c23, c33 = m11 * m33 - m13 * m13, m12 * m13 - m11 * m23, m11 * m22 - m12 * m12
+    det = m11 * c11 + m12 * c12 + m13 * c13
+    return (c11 * e1 + c12 * e2 + c13 * e3) / det, (c12 * e1 + c22 * e2 + c23 * e3) / det, (c13 * e1 + c23 * e2 + c33 * e3) / det
+
+
 @dataclass(frozen=True)
 class Contact:
     """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""

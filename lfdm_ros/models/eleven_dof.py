@@ -6,6 +6,7 @@ tyre and some not (docs/lfdm_differences.md); with its conventions this model do
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models.chassis import ACCELERATION, BODY, LOADS, PLANE, VELOCITY, WHEELS_AND_BRAKES, load_transfer, spin
@@ -58,8 +59,8 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             c, s = (cos(delta), sin(delta)) if front else (1.0, 0.0)
             radius = q.radius - f * q.compliance[i]
             contact = tyre.forces(q.tyre, front, vx, vy + yaw_rate * px, c, s, w, f, radius, es)
-            axle = type(contact)(*(wheels * k for k in (contact.fx, contact.fy, contact.kx, contact.ky, contact.friction, contact.torque)),
-                                 rates=contact.rates)
+            axle = replace(contact, fx=wheels * contact.fx, fy=wheels * contact.fy, kx=wheels * contact.kx, ky=wheels * contact.ky,
+                           friction=wheels * contact.friction, torque=wheels * contact.torque)
             wheel = spin(m, lfdm, axle, w, radius, q.inertia, drive, brake * q.brakes[i], h)
             # A stiff tyre's slope acts against the vehicle's inertia at the contact patch.
             fx = wheel.fx / (1.0 + h * wheel.kx * 2.0 * q.mobility[0]) if tyre.implicit else wheel.fx

@@ -48,18 +48,14 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
     losses = tables.build(m, "loss_speed", "loss_torque", LOSS_POINTS)
     capacity = tables.build(m, "converter_speed_ratio", "converter_capacity", CONVERTER_POINTS)
     ratio = tables.build(m, "converter_torque_speed_ratio", "converter_torque_ratio", CONVERTER_POINTS)
-    bias_begin, bias_slope = BIAS_BEGIN, 1.0 / (BIAS_END - BIAS_BEGIN)
 
-    def prepare_gears(p):
+    def prepare(p):
         def column(stem):
             return [getattr(p, f"{stem}_{i}") for i in range(GEARS)]
 
-        return m.namespace(count=p.gear_count, ratio=column("gear_ratio"), up=column("upshift_speed"), down=column("downshift_speed"),
-                           modulation=p.throttle_modulation, front_share=p.front_drive_share, extra_bias=p.differential_bias - 1.0,
-                           engine=engine.prepare(p), losses=losses.prepare(p))
-
-    def prepare(p):
-        g = prepare_gears(p)
+        g = m.namespace(count=p.gear_count, ratio=column("gear_ratio"), up=column("upshift_speed"), down=column("downshift_speed"),
+                        modulation=p.throttle_modulation, front_share=p.front_drive_share, extra_bias=p.differential_bias - 1.0,
+                        engine=engine.prepare(p), losses=losses.prepare(p))
         return (g, 1.0 / p.crank_inertia, capacity.prepare(p), ratio.prepare(p)) if converter else (g,)
 
     def of_gear(gear, column):
@@ -75,7 +71,7 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
 
     def differential(torque, first, second, extra):
         # Torques of two wheels (or axles): the slower one gets `bias` times the faster one's.
-        bias = 1.0 + extra * fmin(fmax(bias_slope * (fabs(first - second) - bias_begin), 0.0), 1.0)
+        bias = 1.0 + extra * fmin(fmax((fabs(first - second) - BIAS_BEGIN) / (BIAS_END - BIAS_BEGIN), 0.0), 1.0)
         slow = torque * bias / (1.0 + bias)
         first_is_slow = fabs(first) < fabs(second)
         return where(first_is_slow, slow, torque - slow), where(first_is_slow, torque - slow, slow)
@@ -129,9 +125,6 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
 
         def flow(states, rates):
             return 0.0, rates[1]
-
-        def report(speeds, states, q):
-            return states
     else:
         def drive(speeds, vx, throttle, states, q):
             (g,) = q
@@ -147,8 +140,8 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
         def flow(states, rates):
             return 0.0, rates[1] - states[1]
 
-        def report(speeds, states, q):
-            return states
+    def report(speeds, states, q):
+        return states
 
     return m.namespace(prepare=prepare, drive=drive, advance=advance, flow=flow, report=report)
 

@@ -40,12 +40,24 @@ BODY_PARAMETERS = tuple(_DECLARED[name] for name in ("sprung_mass", "unsprung_ma
 STIFFNESSES = tuple(_DECLARED[name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear"))
 
 
+def axle_loads(p: Any) -> tuple[Any, Any]:
+    """Load of the front and of the rear axle at rest [N], unsprung masses at their axles."""
+    a, b = p.cg_to_front_axle, p.cg_to_rear_axle
+    return (chassis.GRAVITY * (p.sprung_mass * b / (a + b) + p.unsprung_mass_front),
+            chassis.GRAVITY * (p.sprung_mass * a / (a + b) + p.unsprung_mass_rear))
+
+
+def by_wheel(front: Any, rear: Any, loads: tuple[Any, Any]) -> tuple[Any, ...]:
+    """Fx, Fy, Fz of four wheels from the lateral forces and the loads of two axles."""
+    halves = [0.5 * value for value in (front, front, rear, rear, loads[0], loads[0], loads[1], loads[1])]
+    return (0.0, 0.0, 0.0, 0.0, *halves)
+
+
 def build(m: Any) -> Any:
     """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
     fabs, fmax, sin, cos = m.fabs, m.fmax, m.sin, m.cos
     steer = steering.build_linear(m)
-    steer_prepare, angle = steer.prepare, steer.angle
-    gravity, floor = chassis.GRAVITY, fiala.SLIP_SPEED_FLOOR
+    floor = fiala.SLIP_SPEED_FLOOR
 
     def prepare(p):
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
@@ -55,10 +67,8 @@ def build(m: Any) -> Any:
         det = mass * p.yaw_inertia - first * first
         yf, yr = (p.yaw_inertia + first * a) / det, (p.yaw_inertia - first * b) / det
         zf, zr = (mass * a + first) / det, (first - mass * b) / det
-        load_f = gravity * (p.sprung_mass * b / (a + b) + p.unsprung_mass_front)
-        load_r = gravity * (p.sprung_mass * a / (a + b) + p.unsprung_mass_rear)
-        return (steer_prepare(p), (a, b, 2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), (yf, yr, zf, zr),
-                (0.5 * load_f, 0.5 * load_r))
+        return (steer.prepare(p), (a, b, 2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), (yf, yr, zf, zr),
+                axle_loads(p))
 
     def axle_forces(vx, vy, yaw_rate, delta, q):
         a, b, cf, cr = q[1]
@@ -75,7 +85,7 @@ def build(m: Any) -> Any:
         px, py, yaw, vx, vy, yaw_rate, _, _ = x
         a, b, cf, cr = q[1]
         yf, yr, zf, zr = q[2]
-        delta = angle(u[0], q[0])
+        delta = steer.angle(u[0], q[0])
         ay, yaw_acc = accelerations(vx, vy, yaw_rate, delta, q)
         vy_dot = ay - vx * yaw_rate
         # h A, in the order vy, yaw rate.
@@ -98,17 +108,16 @@ def build(m: Any) -> Any:
 
     def rhs(x, u, q):
         _, _, yaw, vx, vy, yaw_rate, ax_held, ay_held = x
-        ay, yaw_acc = accelerations(vx, vy, yaw_rate, angle(u[0], q[0]), q)
+        ay, yaw_acc = accelerations(vx, vy, yaw_rate, steer.angle(u[0], q[0]), q)
         c, s = cos(yaw), sin(yaw)
         return (vx * c - vy * s, vx * s + vy * c, yaw_rate, 0.0, ay - vx * yaw_rate, yaw_acc, -yaw_rate * vy - ax_held, ay - ay_held)
 
     def tyre_forces(x, u, q, h):
-        front, rear = axle_forces(x[3], x[4], x[5], angle(u[0], q[0]), q)
-        load_f, load_r = q[3]
-        return 0.0, 0.0, 0.0, 0.0, 0.5 * front, 0.5 * front, 0.5 * rear, 0.5 * rear, load_f, load_f, load_r, load_r
+        front, rear = axle_forces(x[3], x[4], x[5], steer.angle(u[0], q[0]), q)
+        return by_wheel(front, rear, q[3])
 
     def drive(x, u, q):
-        return 0.0, 0.0, angle(u[0], q[0])
+        return 0.0, 0.0, steer.angle(u[0], q[0])
 
     return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.5)
 

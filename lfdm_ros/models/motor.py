@@ -26,17 +26,16 @@ def build(m: Any, lfdm: bool) -> Any:
     report(speeds, states, q) -> (gear, engine speed [rad/s]).
     """
     table = tables.build(m, "motor_speed", "motor_torque", MAP_POINTS)
-    map_of, torque_at = table.prepare, table.lookup
 
     def prepare(p):
-        return p.driveline_ratio, map_of(p)
+        return p.driveline_ratio, table.prepare(p)
 
     def speed_of(speeds, q):
         # Open differentials: the motor turns with the mean of the wheels.
         return sum(speeds) / len(speeds) / q[0]
 
     def drive(speeds, vx, throttle, states, q):
-        torque = throttle * torque_at(speed_of(speeds, q), q[1]) / q[0]
+        torque = throttle * table.lookup(speed_of(speeds, q), q[1]) / q[0]
         return (torque / len(speeds),) * len(speeds), ()
 
     def advance(states, rates, h):

@@ -20,7 +20,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field, Model
-from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES
+from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, axle_loads, by_wheel
 
 FRICTION = (
     Field("friction_front", "1", "peak friction coefficient of tyre and road, front axle", "mu_f", 0.0, 3.0, True),
@@ -32,20 +32,18 @@ def build(m: Any) -> Any:
     """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
     where, fabs, fmax, sin, cos = m.where, m.fabs, m.fmax, m.sin, m.cos
     steer = steering.build_linear(m)
-    steer_prepare, angle = steer.prepare, steer.angle
-    gravity, floor = chassis.GRAVITY, fiala.SLIP_SPEED_FLOOR
+    floor = fiala.SLIP_SPEED_FLOOR
 
     def prepare(p):
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         first = p.unsprung_mass_rear * b - p.unsprung_mass_front * a
-        load_f = gravity * (p.sprung_mass * b / (a + b) + p.unsprung_mass_front)
-        load_r = gravity * (p.sprung_mass * a / (a + b) + p.unsprung_mass_rear)
+        load_f, load_r = axle_loads(p)
         limit_f, limit_r = p.friction_front * load_f, p.friction_rear * load_r
         cf, cr = 2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear
         # Critical slip tan alpha_c = mu W / (2 C), beside the stiffness and the limit.
-        return (steer_prepare(p), (a, b), (mass, first, p.yaw_inertia), (cf, limit_f, limit_f / (2.0 * cf)),
-                (cr, limit_r, limit_r / (2.0 * cr)), (0.5 * load_f, 0.5 * load_r))
+        return (steer.prepare(p), (a, b), (mass, first, p.yaw_inertia), (cf, limit_f, limit_f / (2.0 * cf)),
+                (cr, limit_r, limit_r / (2.0 * cr)), (load_f, load_r))
 
     # -- Lateral force of an axle (eqs 12-13), and the damper -F / v_t that it is at this velocity ------------------
     def axle(ut, vt, q):
@@ -63,7 +61,7 @@ def build(m: Any) -> Any:
         _, _, _, vx, vy, yaw_rate, _, _ = x
         a, b = q[1]
         mass, first, inertia = q[2]
-        delta = angle(u[0], q[0])
+        delta = steer.angle(u[0], q[0])
         c, s = cos(delta), sin(delta)
         vf, vr = vy + a * yaw_rate, vy - b * yaw_rate
         front, kf = axle(vx * c + vf * s, vf * c - vx * s, q[3])
@@ -77,13 +75,7 @@ def build(m: Any) -> Any:
         e1 = -front * s - first * yaw_rate * yaw_rate - kuu * rv + kuv * ru
         e2 = front * c + rear - kuv * rv + kvv * ru
         e3 = a * front * c - b * rear - kur * rv + kvr * ru
-        m11, m12, m13, m22, m23, m33 = mass + kuu, kuv, kur, mass + kvv, kvr - first, inertia + krr
-        c11, c12, c13 = m22 * m33 - m23 * m23, m13 * m23 - m12 * m33, m12 * m23 - m13 * m22
-        c22, c23, c33 = m11 * m33 - m13 * m13, m12 * m13 - m11 * m23, m11 * m22 - m12 * m12
-        det = m11 * c11 + m12 * c12 + m13 * c13
-        ax = (c11 * e1 + c12 * e2 + c13 * e3) / det
-        ay = (c12 * e1 + c22 * e2 + c23 * e3) / det
-        yaw_acc = (c13 * e1 + c23 * e2 + c33 * e3) / det
+        ax, ay, yaw_acc = chassis.solve_symmetric(mass + kuu, kuv, kur, mass + kvv, kvr - first, inertia + krr, e1, e2, e3)
 
         ud, vd = ax + rv, ay - ru
         front = front - kf * ((vd + a * yaw_acc) * c - ud * s)
@@ -107,11 +99,10 @@ def build(m: Any) -> Any:
 
     def tyre_forces(x, u, q, h):
         _, (front, rear) = dynamics(x, u, q, h)
-        load_f, load_r = q[5]
-        return 0.0, 0.0, 0.0, 0.0, 0.5 * front, 0.5 * front, 0.5 * rear, 0.5 * rear, load_f, load_f, load_r, load_r
+        return by_wheel(front, rear, q[5])
 
     def drive(x, u, q):
-        return 0.0, 0.0, angle(u[0], q[0])
+        return 0.0, 0.0, steer.angle(u[0], q[0])
 
     return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.5)
 

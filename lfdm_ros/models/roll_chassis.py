@@ -24,6 +24,7 @@ from lfdm_ros.models.chassis import (
     VELOCITY,
     WHEELS_AND_BRAKES,
     load_transfer,
+    solve_symmetric,
     spin,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
@@ -138,19 +139,14 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
         e2 = total[1] - kuv * rv + kvv * ru
         e3 = total[2] - kur * rv + kvr * ru
         e4 = -q.roll_stiffness * roll - q.roll_damping * roll_rate
-        # Roll eliminated: a symmetric 3 x 3 system, by cofactors.
+        # Roll eliminated: a symmetric 3 x 3 system.
         roll_inertia, lever, cross = q.roll_inertia, q.lever, q.cross
         m11 = q.mass + kuu
         m22, m23 = q.mass + kvv - lever * lever / roll_inertia, kvr - q.first + lever * cross / roll_inertia
         m33 = q.yaw_inertia + krr - cross * cross / roll_inertia
         e2, e3 = e2 + lever * e4 / roll_inertia, e3 - cross * e4 / roll_inertia
         if tyre.implicit:
-            c11, c12, c13 = m22 * m33 - m23 * m23, kur * m23 - kuv * m33, kuv * m23 - kur * m22
-            c22, c23, c33 = m11 * m33 - kur * kur, kuv * kur - m11 * m23, m11 * m22 - kuv * kuv
-            det = m11 * c11 + kuv * c12 + kur * c13
-            ax = (c11 * e1 + c12 * e2 + c13 * e3) / det
-            ay = (c12 * e1 + c22 * e2 + c23 * e3) / det
-            yaw_acc = (c13 * e1 + c23 * e2 + c33 * e3) / det
+            ax, ay, yaw_acc = solve_symmetric(m11, kuv, kur, m22, m23, m33, e1, e2, e3)
         else:
             det = m22 * m33 - m23 * m23
             ax, ay, yaw_acc = e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
