@@ -6,8 +6,8 @@ from lfdm_ros.backends.compiled_functions import compiled, compiled_jacobian, co
 from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
-from lfdm_ros.backends.trajectory_kernels import batch_kernel, cores, run_batch, sensitivity_kernel
+from lfdm_ros.backends.trajectory_kernels import BatchKernel, SensitivityKernel, batch_kernel, cores, run_batch, sensitivity_kernel
 
-__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "CasadiModel", "SolverFailed", "advance_kernel", "batch_kernel", "cache_directory",
-           "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "cores", "implicit_interval", "run_batch",
-           "sensitivity_kernel"]
+__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "SensitivityKernel", "SolverFailed", "advance_kernel",
+           "batch_kernel", "cache_directory", "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "cores",
+           "implicit_interval", "run_batch", "sensitivity_kernel"]

@@ -102,14 +102,21 @@ def _runge_kutta(spec: str) -> ca.Function:
 
 def bind_inputs(code: Code, step: Step, number: str, before: Sequence[str], rises: Sequence[str]) -> None:
     """The inputs of step `number` after a sample: linear from their values `before`, by `rises` a step."""
+    bind_linear(code, step.graph.inputs[1], step.times, number, before, rises, code.value)
+
+
+def bind_linear(code: Code, nodes: Sequence[int], times: Sequence[float], number: str, before: Sequence[str], rises: Sequence[str],
+                type_: str) -> None:
+    """As `bind_inputs`, for any nodes of an LLVM type: as many as `before` at each of `times`, one after the other."""
     count = code.new(f"uitofp i64 {number} to {code.real}")
-    nodes = iter(step.graph.inputs[1])
-    for share in step.times:
-        time = code.repeated(code.arithmetic("fadd", count, code.number(share), code.real), code.value)
+    following = iter(nodes)
+    for share in times:
+        time = code.repeated(code.arithmetic("fadd", count, code.number(share), code.real), type_)
         for start, rise in zip(before, rises):
-            code.bind(next(nodes), code.arithmetic("fadd", start, code.arithmetic("fmul", time, rise, code.value), code.value))
+            code.bind(next(following), code.arithmetic("fadd", start, code.arithmetic("fmul", time, rise, type_), type_))
 
 
-def rises_of(code: Code, rise: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
+def rises_of(code: Code, rise: str, before: Sequence[str], after: Sequence[str], type_: str = "") -> list[str]:
     """What the inputs change by in a step; `rise` is the share of a step in the time from `before` to `after`."""
-    return [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, code.value), code.value) for a, b in zip(before, after)]
+    type_ = type_ or code.value
+    return [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, type_), type_) for a, b in zip(before, after)]

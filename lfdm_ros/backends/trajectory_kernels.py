@@ -19,11 +19,46 @@ from lfdm_ros.backends.compiled_functions import DIRECTIONS
 from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
-from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, rises_of, step_of
+from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, bind_linear, packed_step_of, rises_of, step_of
 from lfdm_ros.models import get_model
 
 # Vehicles in a vector of a batch. Two registers of AVX-512 hide more latency than one.
 LANES = 16
+
+
+# -- Work on all cores --------------------------------------------------------------------------------------------------------
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="lfdm_ros")
+
+
+# The threads of a pool do not exist in a forked process.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def in_parallel(work: Callable[[int], None], count: int) -> None:
+    """Runs work(0) ... work(count - 1), which release the GIL, on this thread and those of a pool that is kept."""
+    numbers = iter(range(count))
+
+    def some() -> None:
+        for i in numbers:
+            work(i)
+
+    helpers = min(count, cores()) - 1
+    futures = [_pool(cores() - 1).submit(some) for _ in range(helpers)]
+    some()
+    for future in futures:
+        # One that has not begun, where others use the pool too, has nothing left to do.
+        if not future.cancel():
+            future.result()
 
 
 # -- One vehicle, with derivatives ------------------------------------------------------------------------------------------
@@ -31,120 +66,228 @@ LANES = 16
 
 @dataclass(frozen=True)
 class SensitivityKernel:
-    """Trajectories of one model and their derivatives to some parameters and initial states.
+    """Trajectories of one model and their derivatives to some parameters, initial states and, where made for it, inputs.
 
-    run(x0 (nx,), s0 (nx, D), p (np,), dp (P, D), inputs (K, nu), substeps, h, hold) -> (x (K, nx), s (K, nx, D)), D = `directions`:
-    s[k] = dx_k in D directions, given by ds0 of the initial state and dp of the P parameters that the kernel was made for.
-    Between samples are `substeps` steps of h, the inputs linear or, with `hold`, kept. Releases the GIL.
+    run(x0 (nx,), s0 (nx, D), p (np,), dp (P, D), inputs (K, nu + M), substeps, h, hold, du=None, rows=None) -> (x (K, C), s (K, C, D)):
+    s[k] = dx_k in D directions, given by ds0 of the initial state, dp of the P parameters that the kernel was made for, and du
+    (K, nu, D) of the driver's inputs. The last M columns of `inputs` are the prescribed states at the samples. Between samples are
+    `substeps` steps of h, prescribed states linear, the driver's inputs linear or, with `hold`, kept. `rows` (C,) are the places of
+    the states to return, all where None. `directions` of them cost one pass; passes run on all cores. Releases the GIL.
     """
 
     directions: int
-    run: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float, bool], tuple[np.ndarray, np.ndarray]]
+    run: Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 @cache
-def sensitivity_kernel(spec: str, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (),
-                       scheme: str = HALF_IMPLICIT) -> SensitivityKernel:
-    """The kernel for derivatives to `parameters` and to initial values of `states`; without either, trajectories alone.
+def sensitivity_kernel(spec: str, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
+                       prescribed: tuple[str, ...] = (), of_inputs: bool = False) -> SensitivityKernel:
+    """The kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories alone.
 
     Raises:
         InputError: no such model.
     """
     model = get_model(spec)
-    nx, nu, directions = len(model.states), len(model.inputs), DIRECTIONS
+    nx, nu, np_, lanes = len(model.states), len(model.inputs), len(model.parameters), DIRECTIONS
     columns = [[f.name for f in model.parameters].index(name) for name in parameters]
-    rows = [[f.name for f in model.states].index(name) for name in states]
-    code = machine_code(f"sensitivity {spec} {parameters} {states} {scheme}", lambda: _sensitivity_text(spec, columns, rows, scheme))
-    call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2)
+    differentiated = bool(parameters or states or of_inputs)
+    code = machine_code(f"sensitivity {spec} {parameters} {states} {scheme} {prescribed} {of_inputs}",
+                        lambda: _sensitivity_text(spec, columns, _places(spec, states), scheme, _places(spec, prescribed), of_inputs))
+    call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2
+                         + ([POINTER] * 2 + [INTEGER] * 2 if differentiated else []))
 
-    def run(x0: np.ndarray, s0: np.ndarray, p: np.ndarray, dp: np.ndarray, inputs: np.ndarray, substeps: int, h: float,
-            hold: bool) -> tuple[np.ndarray, np.ndarray]:
-        samples = len(inputs)
-        shapes = ((nx,), (nx, directions), (len(model.parameters),), (len(columns), directions), (samples, nu))
-        given = [np.ascontiguousarray(a, dtype=float) for a in (x0, s0, p, dp, inputs)]
-        for name, a, shape in zip(("x0", "s0", "p", "dp", "inputs"), given, shapes):
-            if a.shape != shape:
-                raise ValueError(f"sensitivity kernel: {name} has shape {a.shape}, expected {shape}")
+    def run(x0: np.ndarray, s0: np.ndarray, p: np.ndarray, dp: np.ndarray, inputs: np.ndarray, substeps: int, h: float, hold: bool,
+            du: np.ndarray | None = None, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        samples, count = len(inputs), s0.shape[-1]
+        _check_shape("x0", x0, (nx,))
+        _check_shape("s0", s0, (nx, count))
+        _check_shape("p", p, (np_,))
+        _check_shape("dp", dp, (len(columns), count))
+        _check_shape("inputs", inputs, (samples, nu + len(prescribed)))
+        if of_inputs != (du is not None):
+            raise ValueError(f"sensitivity kernel: made {'for' if of_inputs else 'without'} derivatives to inputs")
+        if du is not None:
+            _check_shape("du", du, (samples, nu, count))
         if samples < 1 or substeps < 1:
             raise ValueError("sensitivity kernel: needs at least one sample, and one step between samples")
-        x, s = np.empty((samples, nx)), np.zeros((samples, nx, directions))
-        call(*[a.ctypes.data for a in given], samples, substeps, h, 0.0 if hold else 1.0 / substeps, x.ctypes.data, s.ctypes.data)
-        return x, s
+        chosen = np.arange(nx) if rows is None else np.ascontiguousarray(rows, dtype=np.int64)
+        if len(chosen) and not 0 <= chosen.min() <= chosen.max() < nx:
+            raise ValueError(f"sensitivity kernel: rows must be from 0 to {nx - 1}")
+        start, values, table = (np.ascontiguousarray(a, dtype=float) for a in (x0, p, inputs))
+        between = samples, substeps, h, 0.0 if hold else 1.0 / substeps
+        if not differentiated:
+            x = np.empty((samples, nx))
+            call(start.ctypes.data, None, values.ctypes.data, None, table.ctypes.data, *between, x.ctypes.data, None)
+            return (x if rows is None else x[:, chosen]), np.zeros((samples, len(chosen), count))
+        seeds = [None if a is None else _whole_passes(a, lanes) for a in (s0, dp, du)]
+        width = -(-max(count, 1) // lanes) * lanes
+        x, s = np.empty((samples, len(chosen))), np.empty((samples, len(chosen), width))
+        at_start, at_values, at_table, at_chosen = (a.ctypes.data for a in (start, values, table, chosen))
+        at_s0, at_dp, at_du = (0 if a is None else a.ctypes.data for a in seeds)
+        at_x, at_s = x.ctypes.data, s.ctypes.data
 
-    return SensitivityKernel(directions, run)
+        def one_pass(i: int) -> None:
+            # Each pass has its own lanes of all tangents, and the trajectory in common: the first keeps it.
+            skip = i * lanes * s.itemsize
+            call(at_start, at_s0 + skip, at_values, at_dp + skip, at_table, *between, None if i else at_x, at_s + skip, at_du + skip,
+                 at_chosen, len(chosen), width)
+
+        in_parallel(one_pass, width // lanes)
+        return x, s[:, :, :count]
+
+    return SensitivityKernel(lanes, run)
 
 
-def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], scheme: str) -> str:
+def _check_shape(name: str, a: np.ndarray, shape: tuple[int, ...]) -> None:
+    if a.shape != shape:
+        raise ValueError(f"sensitivity kernel: {name} has shape {a.shape}, expected {shape}")
+
+
+def _places(spec: str, states: Sequence[str]) -> list[int]:
+    names = [field.name for field in get_model(spec).states]
+    return [names.index(name) for name in states]
+
+
+def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
+    """Seeds with zeros after the last direction, so that the last pass is whole."""
+    count = seeds.shape[-1]
+    missing = -count % lanes if count else lanes
+    if not missing:
+        return np.ascontiguousarray(seeds, dtype=float)
+    padded = np.zeros((*seeds.shape[:-1], count + missing))
+    padded[..., :count] = seeds
+    return padded
+
+
+def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
+                      of_inputs: bool = False) -> str:
     # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
-    one_step = step_of(spec, scheme) if columns or rows else packed_step_of(spec, scheme)
-    graph = one_step.graph
+    differentiated = bool(columns or rows or of_inputs)
+    one_step = step_of(spec, scheme) if differentiated else packed_step_of(spec, scheme)
+    graph, times = one_step.graph, one_step.times
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
-    active = _active_states(graph, columns, rows)
+    own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
+    active = _active_states(graph, [*(ps[c] for c in columns), *(us if of_inputs else ())], rows, prescribed)
     seeds_p = {c: graph.input(len(graph.inputs), c, TANGENT) for c in columns}
     seeds_x = {i: graph.input(len(graph.inputs) + 1, i, TANGENT) for i in active}
-    tangents = Tangents(graph, {ps[c]: seed for c, seed in seeds_p.items()} | {xs[i]: seed for i, seed in seeds_x.items()})
+    seeds_u = [graph.input(len(graph.inputs) + 2, i, TANGENT) for i in range(len(us))] if of_inputs else []
+    tangents = Tangents(graph, {ps[c]: seed for c, seed in seeds_p.items()} | {xs[i]: seed for i, seed in seeds_x.items()}
+                        | dict(zip(us, seeds_u)))
     following_tangents = [tangents.of(following[i]) for i in active]
-    needed = graph.reachable([*following, *(t for t in following_tangents if t is not None)])
-    of_step = graph.depends([*xs, *us, *seeds_x.values()])
+    ends = [*(following[i] for i in own), *(t for t in following_tangents if t is not None)]
+    needed = graph.reachable(ends)
+    of_step = graph.depends([*xs, *us, *seeds_x.values(), *seeds_u])
 
-    code = Code(graph, {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64",
-                        "h": "double", "rise": "double", "x": "ptr", "s": "ptr"}, directions=DIRECTIONS, wheels=one_step.wheels)
-    code.jump(needed, [*following, *(t for t in following_tangents if t is not None), *(i for i in needed if not of_step[i])])
+    arguments = {"x0": "ptr", "s0": "ptr", "p": "ptr", "dp": "ptr", "u": "ptr", "samples": "i64", "substeps": "i64", "h": "double",
+                 "rise": "double", "x": "ptr", "s": "ptr"}
+    if differentiated:
+        arguments |= {"du": "ptr", "rows": "ptr", "channels": "i64", "width": "i64"}
+    code = Code(graph, arguments, directions=DIRECTIONS, wheels=one_step.wheels)
+    code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
+
+    def seed(array: str, row: int | str) -> str:
+        """The tangents of this pass in a row of an array (rows, width)."""
+        return code.load(code.element(array, code.integer("mul", "%width", row), code.value), 0, code.tangent)
+
     for column, node in enumerate(ps):
         code.bind(node, code.load("%p", column, code.value))
     for k, column in enumerate(columns):
-        code.bind(seeds_p[column], code.load("%dp", k, code.tangent))
+        code.bind(seeds_p[column], seed("%dp", k))
     code.bind(h, "%h")
     code.emit(i for i in needed if not of_step[i])
 
-    state, sensitivity = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
-    for i in range(len(xs)):
-        code.store(code.load("%x0", i, code.value), state, i, code.value)
-    for i in active:
-        code.store(code.load("%s0", i, code.tangent), sensitivity, i, code.tangent)
-
-    def keep(sample: str) -> None:
-        row = code.integer("mul", sample, len(xs))
-        x_row, s_row = code.element("%x", row, code.value), code.element("%s", row, code.tangent)
-        for i in range(len(xs)):
-            code.store(code.load(state, i, code.value), x_row, i, code.value)
-        for i in active:
-            code.store(code.load(sensitivity, i, code.tangent), s_row, i, code.tangent)
+    count = len(us) // len(times)
 
     def inputs(sample: str) -> list[str]:
-        count = len(us) // len(one_step.times)
-        row = code.element("%u", code.integer("mul", sample, count), code.value)
-        return [code.load(row, i, code.value) for i in range(count)]
+        """The driver's inputs, then the prescribed states."""
+        row = code.element("%u", code.integer("mul", sample, count + len(prescribed)), code.value)
+        return [code.load(row, i, code.value) for i in range(count + len(prescribed))]
+
+    def input_seeds(sample: str) -> list[str]:
+        return [seed("%du", code.integer("add", code.integer("mul", sample, count), i)) for i in range(count)] if of_inputs else []
+
+    state, sensitivity = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
+    for i in own:
+        code.store(code.load("%x0", i, code.value), state, i, code.value)
+    _store_prescribed(code, state, prescribed, inputs("0")[count:] if prescribed else [])
+    for i in active:
+        code.store(seed("%s0", i), sensitivity, i, code.tangent)
+    sampled = (code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))) if differentiated else ("", "")
+    if differentiated:
+        for i in range(len(xs)):
+            code.store("zeroinitializer", sampled[1], i, code.tangent)
+
+    def keep(sample: str) -> None:
+        if not differentiated:
+            x_row = code.element("%x", code.integer("mul", sample, len(xs)), code.value)
+            for i in range(len(xs)):
+                code.store(code.load(state, i, code.value), x_row, i, code.value)
+            return
+        # The channels are known at run time only, so the state goes through memory of its own.
+        for i in range(len(xs)):
+            code.store(code.load(state, i, code.value), sampled[0], i, code.value)
+        for i in active:
+            code.store(code.load(sensitivity, i, code.tangent), sampled[1], i, code.tangent)
+        with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
+            row = code.load("%rows", channel, "i64")
+            entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
+            with code.when(code.new("icmp ne ptr %x, null")):
+                code.store(code.load(sampled[0], row, code.value), "%x", entry, code.value)
+            s_row = code.element("%s", code.integer("mul", entry, "%width"), code.value)
+            code.store(code.load(sampled[1], row, code.tangent), s_row, 0, code.tangent)
 
     keep("0")
+    share = _share(code) if prescribed else ""
+    tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
     with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
-        before = inputs(code.integer("sub", sample, 1))
-        rises = rises_of(code, "%rise", before, inputs(sample))
+        last = code.integer("sub", sample, 1)
+        before, after = inputs(last), inputs(sample)
+        rises = rises_of(code, "%rise", before[:count], after[:count])
+        prescribed_rises = rises_of(code, share, before[count:], after[count:])
+        seeds_before = input_seeds(last)
+        seed_rises = rises_of(code, tangent_rise, seeds_before, input_seeds(sample), code.tangent)
         with code.loop("0", "%substeps") as number:
-            for i, node in enumerate(xs):
-                code.bind(node, code.load(state, i, code.value))
+            for i in own:
+                code.bind(xs[i], code.load(state, i, code.value))
             for i in active:
                 code.bind(seeds_x[i], code.load(sensitivity, i, code.tangent))
-            bind_inputs(code, one_step, number, before, rises)
+            bind_inputs(code, one_step, number, before[:count], rises)
+            if prescribed:
+                bind_linear(code, [xs[i] for i in prescribed], (0.0,), number, before[count:], prescribed_rises, code.value)
+            if of_inputs:
+                bind_linear(code, seeds_u, times, number, seeds_before, seed_rises, code.tangent)
             code.emit(i for i in needed if of_step[i])
-            for i, node in enumerate(following):
-                code.store(code.get(node, VALUE), state, i, code.value)
+            for i in own:
+                code.store(code.get(following[i], VALUE), state, i, code.value)
             for i, tangent in zip(active, following_tangents):
                 # A state that one step makes independent of all (a discrete one) has the tangent 0.
                 register = code.number(0.0, DIRECTIONS) if tangent is None else code.get(tangent, TANGENT)
                 code.store(register, sensitivity, i, code.tangent)
+        _store_prescribed(code, state, prescribed, after[count:])
         keep(sample)
     return code.text("trajectories", TRIPLE)
 
 
-def _active_states(graph: Graph, columns: Sequence[int], rows: Sequence[int]) -> list[int]:
-    """The states that come to depend on the parameters in `columns` or on the initial states in `rows`."""
-    xs, _, ps, _ = graph.inputs
-    active = set(rows)
+def _store_prescribed(code: Code, state: str, prescribed: Sequence[int], given: Sequence[str]) -> None:
+    """What is reported of a prescribed state at a sample is what was given."""
+    for i, register in zip(prescribed, given):
+        code.store(register, state, i, code.value)
+
+
+def _share(code: Code) -> str:
+    """The share of a step in the time between samples. The kernel's `rise` is 0 where the driver's inputs are held."""
+    steps = code.new(f"uitofp i64 %substeps to {code.real}")
+    return code.repeated(code.arithmetic("fdiv", code.number(1.0), steps, code.real), code.value)
+
+
+def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], prescribed: Sequence[int]) -> list[int]:
+    """The states that come to depend on the `changed` nodes or on the initial states in `rows`; prescribed ones depend on nothing."""
+    xs = graph.inputs[0]
+    active = set(rows) - set(prescribed)
     while True:
-        found = graph.depends([*(ps[c] for c in columns), *(xs[i] for i in active)])
-        grown = active | {i for i, node in enumerate(graph.outputs[0]) if found[node]}
+        found = graph.depends([*changed, *(xs[i] for i in active)])
+        grown = active | {i for i, node in enumerate(graph.outputs[0]) if found[node] and i not in prescribed}
         if grown == active:
             return sorted(active)
         active = grown
@@ -157,10 +300,11 @@ def _active_states(graph: Graph, columns: Sequence[int], rows: Sequence[int]) ->
 class BatchKernel:
     """Many vehicles of one model, `lanes` of them in each SIMD vector.
 
-    run(parameters (NP, N), start (NX, N), inputs (K, NU) or with `own_inputs` (K, NU, N), hold, substeps, h, rows (C,) int64,
-        observed (K, C), squared_errors (C, N), trajectories (K, C, N) or None, first, end)
+    run(parameters (NP, N), start (NX, N), inputs (K, NU + M) or with `own_inputs` (K, NU + M, N), hold, substeps, h,
+        rows (C,) int64, observed (K, C), squared_errors (C, N), trajectories (K, C, N) or None, first, end)
     runs the vehicles first ... end - 1, both multiples of `lanes`, and fills their columns of `squared_errors`, with the sums over
-    the samples where `observed` is not NaN, and of `trajectories`. Arrays are float64 in C order, whatever the number type of the
+    the samples where `observed` is not NaN, and of `trajectories`. The last M inputs are the prescribed states at the samples, which
+    are linear in between, also with `hold`. Arrays are float64 in C order, whatever the number type of the
     computation. Releases the GIL.
     """
 
@@ -169,13 +313,15 @@ class BatchKernel:
 
 
 @cache
-def batch_kernel(spec: str, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = LANES) -> BatchKernel:
+def batch_kernel(spec: str, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = LANES,
+                 prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """The kernel that computes in `real` (double or float), compiled on first use.
 
     Raises:
         InputError: no such model.
     """
-    code = machine_code(f"batch {spec} {real} {own_inputs} {scheme} {lanes}", lambda: _batch_text(spec, real, own_inputs, scheme, lanes))
+    code = machine_code(f"batch {spec} {real} {own_inputs} {scheme} {lanes} {prescribed}",
+                        lambda: _batch_text(spec, real, own_inputs, scheme, lanes, _places(spec, prescribed)))
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,
@@ -213,27 +359,23 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     def piece(i: int) -> None:
         kernel.run(parameters, start, inputs, hold, substeps, h, rows, observed, sums, kept, ends[i], ends[i + 1])
 
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(piece, range(pieces)))
+    in_parallel(piece, pieces)
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int) -> str:
+def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = ()) -> str:
     one_step = step_of(spec, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
-    needed = graph.reachable(following)
+    own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
+    ends = [following[i] for i in own]
+    needed = graph.reachable(ends)
     of_step = graph.depends([*xs, *us])
     code = Code(graph, {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr",
                         "vehicles": "i64", "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64",
                         "h": "double", "rise": "double"}, real=real, lanes=lanes)
-    code.jump(needed, [*following, *(i for i in needed if not of_step[i])])
+    code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
     state, sampled = code.variables(code.value, len(xs)), code.variables(code.value, len(xs))
 
@@ -242,6 +384,8 @@ def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int)
 
     code.bind(h, same("%h"))
     rise = same("%rise")
+    share = _share(code) if prescribed else ""
+    count = len(us) // len(one_step.times)
     with code.loop("%first", "%end", lanes) as block:
 
         def place(array: str, row: int | str) -> str:
@@ -252,8 +396,9 @@ def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int)
             return code.cast(code.load(place(array, row), 0, double), double, code.value)
 
         def inputs(sample: str) -> list[str]:
-            count = len(us) // len(one_step.times)
-            rows = [code.integer("add", code.integer("mul", sample, count), i) for i in range(count)]
+            """The driver's inputs, then the prescribed states."""
+            width = count + len(prescribed)
+            rows = [code.integer("add", code.integer("mul", sample, width), i) for i in range(width)]
             return [read("%u", row) if own_inputs else same(code.load("%u", row, "double")) for row in rows]
 
         def compare(sample: str) -> None:
@@ -277,18 +422,24 @@ def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int)
         for column, node in enumerate(ps):
             code.bind(node, read("%p", column))
         code.emit(i for i in needed if not of_step[i])
-        for i in range(len(xs)):
+        for i in own:
             code.store(read("%x0", i), state, i, code.value)
+        _store_prescribed(code, state, prescribed, inputs("0")[count:] if prescribed else [])
         compare("0")
         with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
             before = inputs(code.integer("sub", sample, 1))
-            rises = rises_of(code, rise, before, inputs(sample))
+            after = inputs(sample)
+            rises = rises_of(code, rise, before[:count], after[:count])
+            prescribed_rises = rises_of(code, share, before[count:], after[count:])
             with code.loop("0", "%substeps") as number:
-                for i, node in enumerate(xs):
-                    code.bind(node, code.load(state, i, code.value))
-                bind_inputs(code, one_step, number, before, rises)
+                for i in own:
+                    code.bind(xs[i], code.load(state, i, code.value))
+                bind_inputs(code, one_step, number, before[:count], rises)
+                if prescribed:
+                    bind_linear(code, [xs[i] for i in prescribed], (0.0,), number, before[count:], prescribed_rises, code.value)
                 code.emit(i for i in needed if of_step[i])
-                for i, node in enumerate(following):
-                    code.store(code.get(node, VALUE), state, i, code.value)
+                for i in own:
+                    code.store(code.get(following[i], VALUE), state, i, code.value)
+            _store_prescribed(code, state, prescribed, after[count:])
             compare(sample)
     return code.text("batch", TRIPLE)

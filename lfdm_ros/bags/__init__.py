@@ -2,7 +2,7 @@
 
 from lfdm_ros.bags.importer import import_recording
 from lfdm_ros.bags.info import bag_info, format_info
-from lfdm_ros.bags.reader import Bag, Series, between_rows, open_bag, read_series, recording_name, recording_sha256
+from lfdm_ros.bags.reader import Bag, Series, between_rows, known_fields, open_bag, read_series, recording_name, recording_sha256
 from lfdm_ros.bags.writer import BagWriter
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "between_rows",
     "format_info",
     "import_recording",
+    "known_fields",
     "open_bag",
     "read_series",
     "recording_name",

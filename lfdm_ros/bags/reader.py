@@ -268,6 +268,27 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
     return Series(time=(np.array(stamps, dtype=np.int64) - zero) / 1e9, values=values, stamp0=zero)
 
 
+def known_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bool]:
+    """Which of `fields` the messages of a topic have.
+
+    Raises:
+        InputError: no such bag or topic.
+    """
+    with open_bag(path) as bag:
+        msgtype = bag.select(topic)[0].msgtype
+
+        def known(field: str) -> bool:
+            try:
+                find_field(bag.typestore, msgtype, field, "")
+            except InputError:
+                return False
+            return True
+
+        if msgtype not in bag.typestore.fielddefs:
+            raise InputError(f"{path}: {topic}: no definition of {msgtype} in the bag")
+        return [known(field) for field in fields]
+
+
 def recording_name(path: str | Path) -> str:
     """The recording's name: custom_data `recording`, else the folder's name."""
     with open_bag(path) as bag:

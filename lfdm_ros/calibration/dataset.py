@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.bags import between_rows, read_series, recording_name, recording_sha256
+from lfdm_ros.bags import Series, between_rows, known_fields, read_series, recording_name, recording_sha256
+from lfdm_ros.calibration.plan import INPUT_FIELDS, NO_TOPIC, WHEEL_FIELDS, Inputs, Segment, Split
 from lfdm_ros.calibration.priors import Prior, parse_prior
-from lfdm_ros.calibration.recipe import WHEEL_FIELDS, Inputs, Stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
-INPUT_FIELDS = ("steering", "throttle", "brake")
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
 GRID_TOLERANCE = 1e-4
+CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
+HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,9 @@ class Dataset:
     """One window of one recording on an even time grid; SI units.
 
     times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, kept from each time to the next
-    (`hold`) or linear in between, as the recording says; observed (K, C), NaN where nothing was measured; initial: the recorded
-    states at the first time, without those that were not measured.
+    (`hold`) or linear in between, as the recording says; history (L, 3): the inputs at the grid's points before the first, for delays;
+    observed (K, C), NaN where nothing was measured; initial: the recorded states at the first time, without those that were not
+    measured; prescribed (K, P): the states `following` the recording. `name` tells the windows of a stage apart.
     """
 
     recording: Recording
@@ -46,6 +51,20 @@ class Dataset:
     observed: np.ndarray
     channels: tuple[str, ...]
     initial: Mapping[str, float]
+    name: str = ""
+    history: np.ndarray = field(default_factory=lambda: np.empty((0, len(INPUT_FIELDS))))
+    following: tuple[str, ...] = ()
+    prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def interval(self) -> float:
+        """Between samples [s]."""
+        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+
+    @property
+    def table(self) -> np.ndarray:
+        """Inputs and prescribed states (K, 3 + P), as `BatchRollout` takes them."""
+        return np.column_stack([self.inputs, self.prescribed]) if self.following else self.inputs
 
 
 def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> dict[str, Recording]:
@@ -63,32 +82,72 @@ def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> dict[str, Recordi
     return found
 
 
-def pick_recording(recordings: Mapping[str, Recording], name: str, where: str) -> Recording:
-    """The recording called `name`.
+@dataclass(frozen=True)
+class Window:
+    """Where a data set is cut from: [start, end) s of a recording; `index` counts the pieces of a split."""
+
+    recording: Recording
+    start: float
+    end: float
+    index: int
+    name: str
+
+
+def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, held_out: bool = False) -> list[Window]:
+    """The windows that a segment asks for, or with `held_out` those that its split leaves out.
 
     Raises:
-        InputError: none of the bags holds it; the message lists those there are.
+        InputError: none of the recordings belongs to the segment, or one that it names is missing.
     """
-    if name not in recordings:
-        raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(sorted(recordings)) or 'none'}; add --bag")
-    return recordings[name]
+    known = sorted({recording.name for recording in recordings})
+    for name in segment.recordings:
+        if not any(fnmatchcase(one, name) for one in known):
+            raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(known) or 'none'}; add --bag")
+    chosen = [recording for recording in recordings if segment.wants(recording.name)]
+    windows = []
+    for recording in chosen:
+        prefix = segment.name or (recording.name if len(chosen) > 1 else "")
+        prefix = f"{segment.name}_{recording.name}" if segment.name and len(chosen) > 1 else prefix
+        end = min(segment.end, _end(recording, segment)) if not math.isfinite(segment.end) or segment.split else segment.end
+        if segment.split is not None:
+            windows += [replace(piece, name=f"{prefix}_{piece.index}".strip("_"))
+                        for piece in pieces_of(recording, segment.start, end, segment.split, held_out)]
+        elif not held_out:
+            windows.append(Window(recording, segment.start, end, 0, prefix))
+    return windows
 
 
-def load_stage(stage: Stage, recording: Recording, model: str, vehicle: Vehicle, step: float) -> Dataset:
-    """Reads the window of a stage."""
-    return load_window(recording, stage.start, stage.end, model=model, vehicle=vehicle, step=step,
-                       channels={c.name: (c.topic, c.field) for c in stage.channels},
-                       state_topic=stage.state_topic, inputs=stage.inputs)
+def pieces_of(recording: Recording, start: float, end: float, split: Split, held_out: bool) -> list[Window]:
+    """The pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away.
+
+    Raises:
+        InputError: there is no room for one.
+    """
+    count = int((end - start) / split.length + 1e-6)
+    if count < 1:
+        raise InputError(f"{recording.path} ({recording.name}): [{start:g}, {end:g}) s is shorter than one piece of {split.length:g} s")
+    return [Window(recording, start + i * split.length, start + (i + 1) * split.length, i, str(i))
+            for i in range(count) if split.takes(i) != held_out]
+
+
+def load_segment(segment: Segment, window: Window, model: str, vehicle: Vehicle, step: float) -> Dataset:
+    """Reads one window of a segment; raises InputError as `load_window`."""
+    return load_window(window.recording, window.start, window.end, model=model, vehicle=vehicle, step=step,
+                       channels={c.name: (c.topic, c.field) for c in segment.channels}, state_topic=segment.state_topic,
+                       inputs=segment.inputs, prescribed=segment.prescribed, name=window.name)
 
 
 def load_window(recording: Recording, start: float, end: float, *, model: str, vehicle: Vehicle, step: float,
-                channels: Mapping[str, tuple[str, str]], state_topic: str, inputs: Inputs) -> Dataset:
+                channels: Mapping[str, tuple[str, str]], state_topic: str, inputs: Inputs,
+                prescribed: Sequence[tuple[str, str, str]] = (), name: str = "") -> Dataset:
     """Reads [start, end) s of a recording.
 
-    The grid is the recording's own when that is even, else one of `step`, with every observation at the grid point nearest to it.
+    The grid is the recording's own when that is even, else one of the step of the samples, with every observation at the grid point
+    nearest to it.
 
     Args:
         channels: name -> (topic, field).
+        prescribed: state, topic and field of those that follow the recording; an initial value is taken from there.
 
     Raises:
         InputError: a topic or field is missing, the window is outside the recording, inputs do not cover it or are out of
@@ -96,18 +155,18 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     """
     where = f"{recording.path} ({recording.name})"
     fields: dict[str, list[str]] = {}
-    for topic, field in channels.values():
-        fields.setdefault(topic, []).append(field)
-    recorded = {topic: read_series(recording.path, topic, wanted) for topic, wanted in fields.items()}
+    for topic, field_ in channels.values():
+        fields.setdefault(topic, []).append(field_)
+    recorded = {topic: _series(recording, topic, tuple(wanted)) for topic, wanted in fields.items()}
     series = {}
-    for name, (topic, field) in channels.items():
+    for channel, (topic, field_) in channels.items():
         data = recorded[topic]
-        values = data.values[:, fields[topic].index(field)]
+        values = data.values[:, fields[topic].index(field_)]
         inside = (data.time >= start - GRID_TOLERANCE) & (data.time < end - GRID_TOLERANCE) & np.isfinite(values)
         if not inside.any():
             span = f"[{data.time.min():.3f}, {data.time.max():.3f}] s" if len(data.time) else "nothing"
-            raise InputError(f"{where}: {topic}.{field} has no finite sample in window [{start:g}, {end:g}) s; it covers {span}")
-        series[name] = data.time[inside], values[inside]
+            raise InputError(f"{where}: {topic}.{field_} has no finite sample in window [{start:g}, {end:g}) s; it covers {span}")
+        series[channel] = data.time[inside], values[inside]
     state_time, initial = _initial_state(recording, state_topic, model, start, end)
     start = max(start, state_time)
     times = _grid([t for t, _ in series.values()], start, step, where)
@@ -117,28 +176,85 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
         keep = rows >= 0
         observed[rows[keep], column] = values[keep]
     hold = between_rows(recording.path) == "hold"
-    return Dataset(recording, times, _inputs(recording, inputs, vehicle, times, hold), hold, observed, tuple(channels), initial)
+    followed = np.column_stack([_resampled(recording, topic, [field_], times, False)[0] for _, topic, field_ in prescribed]) \
+        if prescribed else np.empty((0, 0))
+    initial.update({state: float(value) for (state, _, _), value in zip(prescribed, followed[0] if prescribed else ())})
+    interval = float(times[1] - times[0])
+    before = times[0] - interval * np.arange(int(HISTORY / interval), 0, -1)
+    all_inputs = _inputs(recording, inputs, vehicle, np.concatenate([before, times]), len(before), hold)
+    return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
+                   tuple(state for state, _, _ in prescribed), followed)
 
 
-def initial_priors(stage: Stage, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
-    """Priors of the initial states that a stage estimates; one without a mean is centred on the recorded value.
+@lru_cache(maxsize=64)
+def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
+    """The fields of a topic in the order of time. Where the recorded clock jumped back, the longest part between jumps.
+
+    Kept: the windows of a stage come from the same few series, and a bag is read slowly.
+    """
+    data = read_series(recording.path, topic, fields)
+    jumps = np.flatnonzero(np.diff(data.time) < -CLOCK_TOLERANCE) + 1
+    if not len(jumps):
+        return data
+    ends = [0, *jumps.tolist(), len(data.time)]
+    first, last = max(zip(ends, ends[1:]), key=lambda part: part[1] - part[0])
+    return Series(data.time[first:last], data.values[first:last], data.stamp0)
+
+
+def clock_jumps(recording: Recording, topic: str, fields: Sequence[str]) -> str:
+    """What to tell of a topic whose stamps run backwards; empty where they do not."""
+    time = read_series(recording.path, topic, fields).time
+    back = np.flatnonzero(np.diff(time) < -CLOCK_TOLERANCE)
+    if not len(back):
+        return ""
+    used = _series(recording, topic, tuple(fields)).time
+    return (f"{recording.path} ({recording.name}): {topic} jumps back in time {len(back)} times, first at {time[back[0]]:.3f} s; "
+            f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used")
+
+
+def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
+    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value.
 
     Raises:
         InputError: nothing was recorded to centre a prior on.
     """
     units = {f.name: f.unit for f in get_model(model).states}
     return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state))
-            for state, spec in stage.estimate}
+            for state, spec in segment.estimate}
+
+
+def _end(recording: Recording, segment: Segment) -> float:
+    # Where the last measured sample of the segment's channels is, plus one interval: windows are half open.
+    topics = {channel.topic: channel.field for channel in segment.channels}
+    ends = []
+    for topic, field_ in topics.items():
+        time = _series(recording, topic, (field_,)).time
+        if len(time) > 1:
+            ends.append(float(time.max() + np.median(np.diff(time))))
+    if not ends:
+        raise InputError(f"{recording.path} ({recording.name}): {', '.join(topics)} holds fewer than 2 samples")
+    return max(ends)
+
+
+def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, str]:
+    """The states of a model that a topic's message has a field for, and those fields.
+
+    Raises:
+        InputError: no such topic.
+    """
+    names = [f.name for f in get_model(model).states]
+    known = known_fields(recording.path, topic, [WHEEL_FIELDS.get(name, name) for name in names])
+    return {name: WHEEL_FIELDS.get(name, name) for name, has in zip(names, known) if has}
 
 
 def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:
-    names = [f.name for f in get_model(model).states]
-    data = read_series(recording.path, topic, [WHEEL_FIELDS.get(name, name) for name in names])
+    fields = recorded_states(recording, topic, model)
+    data = _series(recording, topic, tuple(fields.values()))
     after = np.flatnonzero(data.time >= start - GRID_TOLERANCE)
     if not len(after) or data.time[after[0]] >= end:
         raise InputError(f"{recording.path} ({recording.name}): {topic} has no state in window [{start:g}, {end:g}) s to start from")
     row = after[0]
-    return float(data.time[row]), {name: float(v) for name, v in zip(names, data.values[row]) if np.isfinite(v)}
+    return float(data.time[row]), {name: float(v) for name, v in zip(fields, data.values[row]) if np.isfinite(v)}
 
 
 def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: str) -> np.ndarray:
@@ -153,13 +269,15 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
     return start + interval * np.arange(int(np.rint((stamps[-1] - start) / interval)) + 1)
 
 
-def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, hold: bool) -> np.ndarray:
+def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:
+    """Inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
     steering = inputs.steering
     names = INPUT_FIELDS[1:] if steering else INPUT_FIELDS
-    columns = list(_resampled(recording, inputs.topic, names, times, hold))
+    columns = list(_resampled(recording, inputs.topic, names, times, hold, before)) if inputs.topic != NO_TOPIC \
+        else [np.zeros(len(times)) for _ in names]
     if steering:
         scale = steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0)
-        columns.insert(0, scale * _resampled(recording, steering.topic, [steering.field], times, hold)[0])
+        columns.insert(0, scale * _resampled(recording, steering.topic, [steering.field], times, hold, before)[0])
     for i, (name, column) in enumerate(zip(INPUT_FIELDS, columns)):
         lower = -1.0 if name == "steering" else 0.0
         if column.min() < lower - 1e-6 or column.max() > 1.0 + 1e-6:
@@ -169,19 +287,19 @@ def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.nd
     return np.column_stack(columns)
 
 
-def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: np.ndarray, hold: bool) -> np.ndarray:
-    """Fields (F, K) at `times`: the last value, or linear in between."""
-    data = read_series(recording.path, topic, fields)
-    interval = times[1] - times[0]
+def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: np.ndarray, hold: bool, before: int = 0) -> np.ndarray:
+    """Fields (F, K) at `times`: the last value, or linear in between; they must cover all but the first `before`."""
+    data = _series(recording, topic, tuple(fields))
+    interval = times[-1] - times[-2]
     rows = []
-    for field, column in zip(fields, data.values.T):
+    for field_, column in zip(fields, data.values.T):
         finite = np.isfinite(column)
         order = np.argsort(data.time[finite], kind="stable")
         time, values = data.time[finite][order], column[finite][order]
-        if not len(time) or time[0] > times[0] + interval or time[-1] < times[-1] - max(interval, 0.1):
+        if not len(time) or time[0] > times[before] + interval or time[-1] < times[-1] - max(interval, 0.1):
             span = f"[{time[0]:.3f}, {time[-1]:.3f}] s" if len(time) else "nothing finite"
-            raise InputError(f"{recording.path} ({recording.name}): {topic}.{field} covers {span}, "
-                             f"not the window [{times[0]:.3f}, {times[-1]:.3f}] s")
+            raise InputError(f"{recording.path} ({recording.name}): {topic}.{field_} covers {span}, "
+                             f"not the window [{times[before]:.3f}, {times[-1]:.3f}] s")
         last = np.maximum(np.searchsorted(time, times + GRID_TOLERANCE, side="right") - 1, 0)
         rows.append(values[last] if hold else np.interp(times, time, values))
     return np.array(rows)

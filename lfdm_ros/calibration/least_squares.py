@@ -1,10 +1,11 @@
 """Least squares with Gaussian intervals at the optimum (Laplace's approximation): seconds where a sampler takes minutes.
 
-The optimum of the default objective is the mode of the posterior of paper 000, eq. 3. With the errors e_c of channel c,
+The optimum of the default objective is the mode of the posterior of paper 000, eq. 3. With the errors e_c of group c,
 
     minimise over q:  sum_c |e_c(q)|^2 / sigma_c^2 + sum_j r_j(q_j)^2,
 
-r_j being the residual that prior j amounts to, and sigma_c the mode given those errors: the two alternate until they agree. Unknowns
+r_j being the residual that prior j amounts to, and sigma_c the mode given those errors: the two alternate until they agree. Where
+neighbouring errors are correlated, e_c is whitened with the correlation rho_c, estimated with sigma_c (Cochrane and Orcutt 1949). Unknowns
 are searched in the coordinate of the PyMC model (logarithm where that has one) in units of the prior's standard deviation. In these
 units the Fisher information F = sum_c J_c' J_c / sigma_c^2 says what the data know: along an eigenvector of eigenvalue w the posterior
 is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian as wide).
@@ -20,8 +21,10 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize
 
+from lfdm_ros.calibration.likelihood import Group
+from lfdm_ros.calibration.model import ErrorPriors
+from lfdm_ros.calibration.plan import RHO, SIGMA
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.recipe import SIGMA
 from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
 
 START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
@@ -35,9 +38,17 @@ GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
 
 
 @dataclass(frozen=True)
+class _Noise:
+    """Mode of the errors of one group: standard deviation and correlation of neighbours."""
+
+    sigma: float
+    rho: float = 0.0
+
+
+@dataclass(frozen=True)
 class _Optimum:
     x: np.ndarray
-    sigma: np.ndarray  # by channel
+    noise: tuple[_Noise, ...]  # by group
     iterations: int
     message: str
 
@@ -56,10 +67,13 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     x = _draw_inside(optimum.x, directions / np.sqrt(1.0 + weights), fit.lower, fit.upper, count, rng)
     log_gaussian = -0.5 * (((x - optimum.x) @ directions) ** 2 * (1.0 + weights)).sum(axis=1)
     values = dict(zip(problem.unknowns, fit.values(x).T))
-    for (channel, (squares, n)), sigma in zip(fit.squares(optimum.x).items(), optimum.sigma):
-        values[SIGMA + channel], log_noise = _draw_noise(problem.noise[channel], squares, n, sigma, count, rng)
+    for group, moments, mode in zip(problem.likelihood.groups, fit.moments(optimum.x), optimum.noise):
+        drawn, log_noise = _draw_noise(problem.errors[group.label], moments, group, mode, count, rng)
         log_gaussian += log_noise
-    priors = {**problem.unknowns, **{SIGMA + channel: prior for channel, prior in problem.noise.items()}}
+        values[SIGMA + group.label] = drawn[0]
+        if problem.errors[group.label].correlation is not None:
+            values[RHO + group.label] = drawn[1]
+    priors = problem.priors
     log_prior, log_likelihood = problem.density(np.column_stack([priors[name].coordinate(values[name]) for name in problem.density.names]))
     fit.runs += count
     pareto = _pareto_k(log_prior + log_likelihood - log_gaussian)
@@ -67,7 +81,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     def named(x: np.ndarray) -> dict[str, float]:
         return {name: float(value) for name, value in zip(problem.unknowns, fit.values(x[None])[0])}
 
-    begin, end = fit.objective(start, optimum.sigma), fit.objective(optimum.x, optimum.sigma)
+    begin, end = fit.objective(start, optimum.noise), fit.objective(optimum.x, optimum.noise)
     return SampleRun(
         draws={name: values[name].reshape(chains, draws) for name in priors}, log_likelihood=log_likelihood.reshape(chains, draws),
         point=named(optimum.x), point_is="least-squares optimum", evaluations=fit.runs, seconds=time.perf_counter() - began,
@@ -91,11 +105,9 @@ class _Fit:
         self.spread = np.array([prior.spread() for prior in self._priors])
         with np.errstate(divide="ignore"):
             self.lower, self.upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in self._priors]).T / self.spread
-        observed = problem.likelihood.observed
-        # One vector of errors over the channels, those that were measured; `slices` has the channels.
-        self._measured = [np.flatnonzero(np.isfinite(column)) for column in observed.T]
-        self._data = [observed[rows, c] for c, rows in enumerate(self._measured)]
-        ends = np.cumsum([0, *map(len, self._measured)])
+        # One vector of errors over the groups; `slices` has them.
+        self._groups = problem.likelihood.groups
+        ends = np.cumsum([0, *(group.count for group in self._groups)])
         self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
         self.runs = 0
 
@@ -104,47 +116,70 @@ class _Fit:
         return np.column_stack([prior.value(column) for prior, column in zip(self._priors, (x * self.spread).T)])
 
     def errors(self, x: np.ndarray) -> np.ndarray:
-        """x (N, Q) -> model minus measurement (N, M)."""
-        response = self._problem.likelihood.trajectories(self.values(x))
+        """x (N, Q) -> measured minus model (N, M)."""
         self.runs += len(x)
-        return np.concatenate([response[:, rows, c] - data for c, (rows, data) in enumerate(zip(self._measured, self._data))], axis=1)
+        return np.concatenate(self._problem.likelihood.errors(self.values(x)), axis=1)
 
-    def squares(self, x: np.ndarray) -> dict[str, tuple[float, int]]:
-        """Sum of squared errors and number of samples by channel."""
-        error = self.errors(x[None])[0]
-        return {channel: (float(error[part] @ error[part]), part.stop - part.start)
-                for channel, part in zip(self._problem.likelihood.channels, self._slices)}
+    def moments(self, x: np.ndarray) -> np.ndarray:
+        """Of the errors at x (Q,), (G, 3)."""
+        self.runs += 1
+        moments: np.ndarray = self._problem.likelihood.moments(self.values(x[None]))[0]
+        return moments
 
-    def residuals(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         """x (N, Q) -> what the objective is the sum of squares of (N, R)."""
         error, scale = self.errors(x), self._problem.objective.scale
+        if scale == "noise":
+            deviations = [prior.deviation(column) for prior, column in zip(self._priors, (x * self.spread).T)]
+            return np.concatenate([self._whitened(error, noise), np.column_stack(deviations)], axis=1)
         for c, part in enumerate(self._slices):
             if scale == "error_range":
-                # Measurement minus model, as published: the least value is mapped onto 0.
-                lowest, highest = -error[:, part].max(axis=1), -error[:, part].min(axis=1)
-                error[:, part] = (-error[:, part] - lowest[:, None]) / (highest - lowest)[:, None]
+                # The least value is mapped onto 0, as published.
+                lowest, highest = error[:, part].min(axis=1), error[:, part].max(axis=1)
+                error[:, part] = (error[:, part] - lowest[:, None]) / (highest - lowest)[:, None]
             else:
-                error[:, part] /= sigma[c] if scale == "noise" else self._data[c].std()
-        if scale != "noise":
-            return error
-        deviations = [prior.deviation(column) for prior, column in zip(self._priors, (x * self.spread).T)]
-        return np.concatenate([error, np.column_stack(deviations)], axis=1)
+                error[:, part] /= self._problem.likelihood.measured(c).std()
+        return error
 
-    def objective(self, x: np.ndarray, sigma: np.ndarray) -> float:
+    def objective(self, x: np.ndarray, noise: Sequence[_Noise]) -> float:
         """The sum of squares at x (Q,)."""
-        return float((self.residuals(x[None], sigma) ** 2).sum())
+        return float((self.residuals(x[None], noise) ** 2).sum())
 
-    def jacobian(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """Of the residuals, (R, Q)."""
-        return self._slopes(lambda points: self.residuals(points, sigma), x)
+    def jacobian(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
+        """Of the residuals, (R, Q): exact for the likelihood, central differences for objectives that are none."""
+        if self._problem.objective.scale != "noise":
+            return self._slopes(lambda points: self.residuals(points, noise), x)
+        deviations = self._slopes(lambda points: np.column_stack(
+            [prior.deviation(column) for prior, column in zip(self._priors, (points * self.spread).T)]), x)
+        return np.concatenate([self._information_root(x, noise), deviations])
 
     def fisher(self, optimum: _Optimum) -> np.ndarray:
         """Information of the data at the optimum in units of the priors, (Q, Q)."""
-        slopes = self._slopes(self.errors, optimum.x)
-        for part, sigma in zip(self._slices, optimum.sigma):
-            slopes[part] /= sigma
-        information: np.ndarray = slopes.T @ slopes
+        root = self._information_root(optimum.x, optimum.noise)
+        information: np.ndarray = root.T @ root
         return information
+
+    def _information_root(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
+        # Derivatives (M, Q) of the whitened errors by x.
+        q = self.values(x[None])[0]
+        by_x = np.array([value if prior.logarithmic else 1.0 for prior, value in zip(self._priors, q)]) * self.spread
+        self.runs += 1
+        slopes = np.concatenate(self._problem.likelihood.error_slopes(q)) * by_x
+        return self._whitened(slopes.T, noise).T
+
+    def _whitened(self, error: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
+        # (N, M) in standard deviations; what a sample's predecessor tells of it is taken away.
+        out = np.empty_like(error)
+        for c, (part, own) in enumerate(zip(self._slices, noise)):
+            scaled = error[:, part] / own.sigma
+            if own.rho:
+                first = self._problem.likelihood.runs(c)
+                follows = np.flatnonzero(~first)
+                whitened = scaled.copy()
+                whitened[:, follows] = (scaled[:, follows] - own.rho * scaled[:, follows - 1]) / np.sqrt(1.0 - own.rho**2)
+                scaled = whitened
+            out[:, part] = scaled
+        return out
 
     def _slopes(self, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         # Central differences (R, Q), one-sided at a bound, in one call of the simulator.
@@ -153,9 +188,10 @@ class _Fit:
         values = function(np.concatenate([above, below]))
         return ((values[: len(x)] - values[len(x):]) / np.diag(above - below)[:, None]).T
 
-    def noise(self, x: np.ndarray) -> np.ndarray:
-        """The mode of the noise given the errors at x, by channel."""
-        return np.array([_noise_mode(self._problem.noise[channel], *pair) for channel, pair in self.squares(x).items()])
+    def noise(self, x: np.ndarray) -> tuple[_Noise, ...]:
+        """The mode of the noise given the errors at x, by group."""
+        return tuple(_noise_mode(self._problem.errors[group.label], moments, group)
+                     for group, moments in zip(self._groups, self.moments(x)))
 
     # -- Where to begin -------------------------------------------------------------------------------------------
 
@@ -179,11 +215,11 @@ class _Fit:
         self.tell(0.0, "looking for a start")
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             if self._problem.objective.scale == "noise":
-                squares = self._problem.likelihood.squared_errors(self.values(x))
+                squares = self._problem.likelihood.moments(self.values(x))[:, :, 0]
                 self.runs += len(x)
-                cost = np.log(squares) @ np.array([part.stop - part.start for part in self._slices])
+                cost = np.log(squares) @ np.array([group.count for group in self._groups])
             else:
-                cost = (self.residuals(x, np.ones(len(self._slices))) ** 2).sum(axis=1)
+                cost = (self.residuals(x, [_Noise(1.0)] * len(self._groups)) ** 2).sum(axis=1)
         cost = np.where(np.isnan(cost), np.inf, cost)
         if np.isposinf(cost).all():
             raise ValueError("no draw of the priors can be simulated")
@@ -199,27 +235,28 @@ class _Fit:
         """
         if self._problem.objective.minimiser == "powell":
             return self._powell(x)
-        sigma, iterations = self.noise(x), 0
-        if not np.isfinite(sigma).all():
+        noise, iterations = self.noise(x), 0
+        if not all(np.isfinite(own.sigma) for own in noise):
             raise ValueError("the start of the search cannot be simulated")
         for _ in range(NOISE_ROUNDS):
-            found = optimize.least_squares(self._told, x, self.jacobian, args=(sigma,), bounds=(self.lower, self.upper), ftol=TOLERANCE,
+            found = optimize.least_squares(self._told, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper), ftol=TOLERANCE,
                                            xtol=TOLERANCE, gtol=TOLERANCE)
-            x, previous, iterations = found.x, sigma, iterations + int(found.njev or 0)
-            sigma = self.noise(x)
-            if self._problem.objective.scale != "noise" or np.abs(np.log(sigma / previous)).max() < NOISE_TOLERANCE:
+            x, previous, iterations = found.x, noise, iterations + int(found.njev or 0)
+            noise = self.noise(x)
+            change = [(np.log(own.sigma / old.sigma), own.rho - old.rho) for own, old in zip(noise, previous)]
+            if self._problem.objective.scale != "noise" or np.abs(change).max() < NOISE_TOLERANCE:
                 break
-        return _Optimum(x, sigma, iterations, found.message.strip("`"))
+        return _Optimum(x, noise, iterations, found.message.strip("`"))
 
     def _powell(self, x: np.ndarray) -> _Optimum:
         # In SI units and without bounds of its own: those change the points that it tries.
         bounds = np.array([prior.bounds() for prior in self._priors])
-        sigma = self.noise(x)
+        noise = self.noise(x)
 
         def cost(q: np.ndarray) -> float:
             if ((q <= bounds[:, 0]) | (q >= bounds[:, 1])).any():
                 return float("inf")
-            total = float((self._told(self._search(q), sigma) ** 2).sum())
+            total = float((self._told(self._search(q), noise) ** 2).sum())
             return total if np.isfinite(total) else float("inf")
 
         found = optimize.minimize(cost, self.values(x[None])[0], method="Powell")
@@ -229,8 +266,8 @@ class _Fit:
     def _search(self, q: np.ndarray) -> np.ndarray:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
-    def _told(self, x: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        residuals = self.residuals(x[None], sigma)[0]
+    def _told(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
+        residuals = self.residuals(x[None], noise)[0]
         # How many evaluations a search needs is not known before; this never goes back and never arrives.
         self.tell(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
         return residuals
@@ -241,42 +278,73 @@ class _Fit:
             self._report(SamplerProgress(1.0, progress, float("nan"), self.runs, message))
 
 
-# -- Noise: the mode and the width of log sigma given n errors of sum of squares S ----------------------------------
+# -- Noise: mode and width of log sigma and, where neighbours are correlated, of rho, given the moments of the errors ----
 
 
-def _noise_cost(prior: Prior, squares: float, n: int, log_sigma: float) -> float:
-    # Minus the log density of log sigma.
-    return float(n * log_sigma + 0.5 * squares * np.exp(-2.0 * log_sigma) - prior.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
+def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: Group, log_sigma: float, rho: float) -> float:
+    # Minus the log density of log sigma and rho.
+    a, b, d = moments
+    left = 1.0 - rho * rho
+    total = (a - 2.0 * rho * b + rho * rho * d) / left
+    cost = (group.count * log_sigma + 0.5 * (group.count - group.runs) * np.log(left) + 0.5 * total * np.exp(-2.0 * log_sigma)
+            - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
+    return float(cost if priors.correlation is None else cost - priors.correlation.frozen().logpdf(rho))
 
 
-def _noise_mode(prior: Prior, squares: float, n: int) -> float:
-    if not np.isfinite(squares):
-        return float("nan")
-    lower, upper = np.log(_noise_bounds(prior))
-    centre = 0.5 * np.log(max(squares / n, 1e-300))
+def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: Group) -> _Noise:
+    if not np.isfinite(moments).all():
+        return _Noise(float("nan"))
+    rho, sigma = 0.0, _sigma_mode(priors, moments, group, 0.0)
+    if priors.correlation is None:
+        return _Noise(sigma)
+    lower, upper = priors.correlation.bounds()
+    margin = 1e-9 * (upper - lower)
+    for _ in range(NOISE_ROUNDS):
+        log_sigma = np.log(sigma)
+        found = optimize.minimize_scalar(lambda r, z=log_sigma: _noise_cost(priors, moments, group, z, r),
+                                         bounds=(lower + margin, upper - margin), method="bounded", options={"xatol": 1e-12})
+        change, rho = abs(found.x - rho), float(found.x)
+        previous, sigma = sigma, _sigma_mode(priors, moments, group, rho)
+        if change < 0.1 * NOISE_TOLERANCE and abs(np.log(sigma / previous)) < 0.1 * NOISE_TOLERANCE:
+            break
+    return _Noise(sigma, rho)
+
+
+def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: Group, rho: float) -> float:
+    lower, upper = np.log(_noise_bounds(priors.noise))
+    a, b, d = moments
+    centre = 0.5 * np.log(max((a - 2.0 * rho * b + rho * rho * d) / (1.0 - rho * rho) / group.count, 1e-300))
     # The errors alone have their mode at the centre; a prior of any width moves it by less than its own distance.
-    away = np.log(float(prior.frozen().median()))
+    away = np.log(float(priors.noise.frozen().median()))
     left, right = max(min(centre, away) - 1.0, lower), min(max(centre, away) + 1.0, upper)
-    found = optimize.minimize_scalar(lambda z: _noise_cost(prior, squares, n, z), bounds=(left, right), method="bounded",
+    found = optimize.minimize_scalar(lambda z: _noise_cost(priors, moments, group, z, rho), bounds=(left, right), method="bounded",
                                      options={"xatol": 1e-9})
     return float(np.exp(found.x))
 
 
-def _noise_width(prior: Prior, squares: float, n: int, sigma: float) -> float:
-    # Of the Gaussian in log sigma; without the prior 1 / sqrt(2 n).
-    z, step = np.log(sigma), 1e-4
-    low, middle, high = (_noise_cost(prior, squares, n, z + d) for d in (-step, 0.0, step))
-    curvature = (high - 2.0 * middle + low) / step**2
-    return float(1.0 / np.sqrt(curvature if np.isfinite(curvature) and curvature > 0.0 else 2.0 * n))
+def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: Group, mode: _Noise, count: int,
+                rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+    # Draws of sigma and rho from the Gaussian in log sigma and rho, and the log density of their coordinates up to a constant.
+    steps = [1e-4, 1e-4 * (1.0 - mode.rho**2)][:1 if priors.correlation is None else 2]
 
+    def cost(shift: np.ndarray) -> float:
+        return _noise_cost(priors, moments, group, np.log(mode.sigma) + shift[0], mode.rho + (shift[1] if len(shift) > 1 else 0.0))
 
-def _draw_noise(prior: Prior, squares: float, n: int, sigma: float, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    # Draws, and the log density of their coordinate up to a constant.
-    width, middle = _noise_width(prior, squares, n, sigma), np.log([sigma])
-    lower, upper = np.log(_noise_bounds(prior))
-    log_sigma = _draw_inside(middle, np.array([[width]]), np.array([lower]), np.array([upper]), count, rng)[:, 0]
-    log_density = -0.5 * ((log_sigma - middle) / width) ** 2 - (0.0 if prior.logarithmic else log_sigma)
-    return np.exp(log_sigma), log_density
+    axes = np.diag(steps)
+    curvature = np.array([[cost(a + b) - cost(a - b) - cost(b - a) + cost(-a - b) for b in axes] for a in axes]) / (
+        4.0 * np.outer(steps, steps))
+    # At a bound, or with next to no samples, the curvature may not be that of a maximum.
+    if not np.isfinite(curvature).all() or np.linalg.eigvalsh(curvature).min() <= 0.0:
+        curvature = np.diag([2.0 * group.count, group.count / (1.0 - mode.rho**2)][:len(steps)])
+    root = np.linalg.cholesky(np.linalg.inv(curvature))
+    lower, upper = np.log(_noise_bounds(priors.noise))
+    bounds = [(lower, upper)] + ([] if priors.correlation is None else [priors.correlation.bounds()])
+    centre = np.array([np.log(mode.sigma), mode.rho][:len(steps)])
+    below, above = np.array(bounds).T
+    drawn = _draw_inside(centre, root, below, above, count, rng)
+    z = np.linalg.solve(root, (drawn - centre).T)
+    log_density = -0.5 * (z * z).sum(axis=0) - (0.0 if priors.noise.logarithmic else drawn[:, 0])
+    return [np.exp(drawn[:, 0]), *drawn[:, 1:].T], log_density
 
 
 def _noise_bounds(prior: Prior) -> np.ndarray:

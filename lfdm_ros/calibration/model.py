@@ -1,12 +1,13 @@
 """The PyMC model of a stage, and its log density for many particles at once.
 
-The simulator enters as one Op, sum of squared errors by channel; priors, noise and the Gaussian of eq. 3 stay in PyTensor. The
-batched density comes from the same graph by `vectorize_graph`, with the Op replaced by its batched form: nothing is written twice.
+The simulator enters as one Op, the moments of the errors; priors, noise and the Gaussian stay in PyTensor. The batched density comes
+from the same graph by `vectorize_graph`, with the Op replaced by its batched form: nothing is written twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node, vectorize_graph
 
-from lfdm_ros.calibration.likelihood import Likelihood
+from lfdm_ros.calibration.likelihood import MOMENTS, Group, Likelihood
+from lfdm_ros.calibration.plan import RHO, SIGMA
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.recipe import INITIAL, SIGMA
 
 COMPILE_MODE = "FAST_COMPILE"
 
@@ -32,84 +33,112 @@ def without_compiler() -> Any:
     return pytensor.config.change_flags(cxx="")
 
 
-class SquaredErrors(Op):
-    """q (Q,) -> S (C,). Equal likelihood, equal Op: PyTensor then merges the nodes of all channels into one."""
+class Moments(Op):
+    """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
+
+    One simulation gives both, and the gradient uses the second output of the node that is there. Equal likelihood, equal Op: PyTensor
+    then merges the nodes of all groups into one.
+    """
 
     __props__ = ("likelihood",)
     itypes = [pt.dvector]
-    otypes = [pt.dvector]
+    otypes = [pt.dmatrix, pt.dtensor3]
 
     def __init__(self, likelihood: Likelihood):
         self.likelihood = likelihood
 
     def perform(self, node: Apply, inputs: list[np.ndarray], outputs: list[list[Any]]) -> None:
-        outputs[0][0] = self.likelihood.squared_errors(inputs[0][None, :])[0]
+        outputs[0][0], outputs[1][0] = self.likelihood.moments_and_slopes(inputs[0])
+
+    def L_op(self, inputs: Any, outputs: Any, output_gradients: Any) -> list[Any]:
+        return [pt.tensordot(output_gradients[0], outputs[1], axes=[[0, 1], [0, 1]])]
 
 
-class SquaredErrorsBatch(Op):
-    """q (N, Q) -> S (N, C): all particles in one compiled parallel call."""
+class MomentsBatch(Op):
+    """q (N, Q) -> moments (N, G, 3): all particles in a few compiled parallel calls."""
 
     __props__ = ("likelihood",)
     itypes = [pt.dmatrix]
-    otypes = [pt.dmatrix]
+    otypes = [pt.dtensor3, pt.dtensor4]
 
     def __init__(self, likelihood: Likelihood):
         self.likelihood = likelihood
 
     def perform(self, node: Apply, inputs: list[np.ndarray], outputs: list[list[Any]]) -> None:
-        outputs[0][0] = self.likelihood.squared_errors(inputs[0])
+        outputs[0][0] = self.likelihood.moments(inputs[0])
+        outputs[1][0] = np.empty((0, 0, 0, 0))  # a population needs no derivatives
 
 
-@_vectorize_node.register(SquaredErrors)
-def _vectorize_squared_errors(op: SquaredErrors, node: Apply, q: Any) -> Apply:
-    return SquaredErrorsBatch(op.likelihood).make_node(q)
+@_vectorize_node.register(Moments)
+def _vectorize_moments(op: Moments, node: Apply, q: Any) -> Apply:
+    return MomentsBatch(op.likelihood).make_node(q)
 
 
-def build_model(likelihood: Likelihood, parameters: Mapping[str, Prior], initial: Mapping[str, Prior],
-                noise: Mapping[str, Prior]) -> pm.Model:
+@dataclass(frozen=True)
+class ErrorPriors:
+    """Of one group of errors: the standard deviation, and where neighbours are correlated, the correlation."""
+
+    noise: Prior
+    correlation: Prior | None = None
+
+
+def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]) -> pm.Model:
     """The joint density of a stage.
 
     Args:
-        parameters: unknown -> prior, in the order of the likelihood's q.
-        initial: estimated initial state -> prior, which follow in q.
-        noise: channel -> prior of its standard deviation.
+        unknowns: prior by name, in the order of the likelihood's q.
+        errors: priors by group; of groups too that this likelihood does not have.
 
     Returns:
-        Model with the variables NAME, initial.STATE, sigma.CHANNEL and one observed vector for each channel.
+        Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
     """
-    op = SquaredErrors(likelihood)
+    moments = Moments(likelihood)
     with pm.Model() as model:
-        q = pt.stack([prior.variable(name) for name, prior in parameters.items()]
-                     + [prior.variable(INITIAL + name) for name, prior in initial.items()])
-        for column, channel in enumerate(likelihood.channels):
-            measured = likelihood.observed[:, column]
-            rows = np.flatnonzero(np.isfinite(measured))
-            sigma = noise[channel].variable(SIGMA + channel)
-            pm.CustomDist(channel, q, sigma, rows, logp=_gaussian(op, column, len(rows)), random=_response(likelihood, column),
-                          signature="(q),(),(k)->(k)", observed=measured[rows])
+        q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])
+        noise = {label: (own.noise.variable(SIGMA + label), own.correlation.variable(RHO + label) if own.correlation else pt.constant(0.0))
+                 for label, own in errors.items()}
+        for index, group in enumerate(likelihood.groups):
+            pm.CustomDist(group.label, q, *noise[group.label], np.arange(group.count), logp=_gaussian(moments, index, group),
+                          random=_response(likelihood, index), signature="(q),(),(),(k)->(k)", observed=likelihood.measured(index))
     return model
 
 
-def _gaussian(op: SquaredErrors, column: int, count: int) -> Callable[..., Any]:
-    def logp(value: Any, q: Any, sigma: Any, rows: Any) -> Any:
-        return -count * (pt.log(sigma) + 0.5 * np.log(2.0 * np.pi)) - op(q)[column] / (2.0 * sigma**2)
+def _gaussian(moments: Moments, index: int, group: Group) -> Callable[..., Any]:
+    def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
+        squares, neighbours, inner = (moments(q)[0][index, i] for i in range(MOMENTS))
+        left = 1.0 - rho**2
+        total = squares - 2.0 * rho * neighbours + rho**2 * inner
+        return (-group.count * (pt.log(sigma) + 0.5 * np.log(2.0 * np.pi)) - 0.5 * (group.count - group.runs) * pt.log(left)
+                - total / (2.0 * sigma**2 * left))
 
     return logp
 
 
-def _response(likelihood: Likelihood, column: int) -> Callable[..., np.ndarray]:
-    def draw(q: np.ndarray, sigma: np.ndarray, rows: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+def _response(likelihood: Likelihood, index: int) -> Callable[..., np.ndarray]:
+    def draw(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rows: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         # One draw of the unknowns at a time, as PyMC's predictive sampling asks for it.
-        response = likelihood.trajectories(q[None, :])[0, rows, column]
-        return rng.normal(response, sigma, size=(*(size or ()), len(rows)))
+        response = likelihood.measured(index) - likelihood.errors(q[None, :])[index][0]
+        return response + correlated_noise(rng, (*(size or ()), len(rows)), sigma, rho)
 
     return draw
+
+
+def correlated_noise(rng: np.random.Generator, shape: tuple[int, ...], sigma: Any, rho: Any) -> np.ndarray:
+    """Stationary errors of standard deviation sigma and neighbour correlation rho along the last axis."""
+    white = rng.standard_normal(shape)
+    rho = np.asarray(rho)[..., None]
+    if rho.any():
+        scale = np.sqrt(1.0 - rho[..., 0] ** 2)
+        for k in range(1, shape[-1]):
+            white[..., k] = rho[..., 0] * white[..., k - 1] + scale * white[..., k]
+    return white * np.asarray(sigma)[..., None]
 
 
 class BatchedDensity:
     """Log prior and log likelihood of particles (N, D) in the model's unconstrained space (`model.value_vars`, all scalar)."""
 
     def __init__(self, model: pm.Model):
+        """`model`: of `build_model`."""
         self.model = model
         self.evaluations = 0
         free = model.free_RVs
@@ -130,6 +159,10 @@ class BatchedDensity:
         self.evaluations += len(particles)
         return prior, np.where(np.isnan(likelihood), -np.inf, likelihood)
 
+    def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
+        """particles (N, D) -> log likelihood (N,)."""
+        return self(particles)[1]
+
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """`count` particles (N, D) from the prior."""
         draws = []
@@ -143,3 +176,47 @@ class BatchedDensity:
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
         """particles (N, D) -> values (N,) by variable, in the units of the model."""
         return dict(zip(self.names, self._constrain(particles)))
+
+
+class UpdatedDensity:
+    """What new data change: from the posterior of the old data to that of all, with the old data in the target throughout.
+
+    The first value of a call is the log density that the particles have been drawn from, prior and old data; the second what is still to
+    be tempered in. Where stages before have come out differently, the old data are not seen through the same vehicle any more: then
+    the second value also replaces their likelihood, and the path between both is the geometric one.
+    """
+
+    def __init__(self, old: BatchedDensity, new: BatchedDensity, *, replaces: bool):
+        """`new`: the model with the new data alone, or, with `replaces`, with old and new data."""
+        self.model, self.names = new.model, new.names
+        self._old, self._new, self._replaces = old, new, replaces
+        self._columns = [new.names.index(name) for name in old.names]
+
+    @property
+    def evaluations(self) -> int:
+        """Simulations so far, of a particle on the data sets of one density."""
+        return self._old.evaluations + self._new.evaluations
+
+    def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """particles (N, D) -> log prior with old data (N,), log likelihood to come (N,); -inf where a run diverged."""
+        prior, coming = self._new(particles)
+        before = self._old(particles[:, self._columns])[1]
+        with np.errstate(invalid="ignore"):
+            change = coming - before if self._replaces else coming
+        return prior + before, np.where(np.isnan(change), -np.inf, change)
+
+    def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
+        """particles (N, D) -> log likelihood of all data (N,)."""
+        base, change = self(particles)
+        return base - self._new(particles)[0] + change
+
+    def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """`count` particles (N, D) from the prior."""
+        return self._new.draw_prior(count, rng)
+
+    def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
+        """particles (N, D) -> values (N,) by variable, in the units of the model."""
+        return self._new.constrain(particles)
+
+
+Density = BatchedDensity | UpdatedDensity

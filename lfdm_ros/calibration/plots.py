@@ -94,7 +94,7 @@ def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str]
         axis.axhline(0.0, color=DATA, lw=0.6)
         if column in sigma:
             axis.axhspan(-2 * sigma[column], 2 * sigma[column], color=POSTERIOR, alpha=0.1, lw=0)
-        axis.set_title(f"lag-1 correlation {lag_one(residual[:, column]):.2f}", fontsize=8)
+        axis.set_title(f"lag-1 correlation {lag_one([residual[:, column]]):.2f}", fontsize=8)
         _label(axis, "time [s]", label)
     return figure
 

@@ -2,125 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from lfdm_ros.calibration.plan import (
+    AR1,
+    DEFAULT_INPUTS,
+    DEFAULT_STATE,
+    ERRORS,
+    INPUT_FIELDS,
+    MINIMISERS,
+    MISALIGNMENT,
+    NO_TOPIC,
+    SAMPLERS,
+    SCALES,
+    TAKES,
+    WHEEL_FIELDS,
+    WHITE,
+    Channel,
+    Inputs,
+    Nuisance,
+    Objective,
+    Parameter,
+    Recipe,
+    Segment,
+    Split,
+    Stage,
+    SteeringSource,
+)
 from lfdm_ros.calibration.priors import Prior, parse_prior
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.resources import find_config
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
-
-DEFAULT_INPUTS = "control/command"
-DEFAULT_STATE = "vehicle/state"
-# Names of unknowns that are no vehicle parameters: sigma.vx is the noise of channel vx, initial.vx an estimated initial state.
-SIGMA = "sigma."
-INITIAL = "initial."
-SAMPLERS = ("smc", "least_squares")
-SCALES = ("noise", "measured_sd", "error_range")
-MINIMISERS = ("trust_region", "powell")
-WHEEL_FIELDS = {f"omega_{wheel}": f"wheel_speeds[{i}]" for i, wheel in enumerate(("fl", "fr", "rl", "rr"))}
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One unknown. `targets`: vehicle parameter -> factor; roll damping may be one unknown shared front and rear."""
-
-    name: str
-    prior: Prior
-    targets: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One measured state: the topic and field it is recorded in, and the prior of its noise."""
-
-    name: str
-    topic: str
-    field: str
-    noise: Prior
-
-
-@dataclass(frozen=True)
-class SteeringSource:
-    """Steering taken from a measured field instead of the command: steering = scale * field, or field / vehicle[per]."""
-
-    topic: str
-    field: str
-    scale: float
-    per: str | None
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Where the driver's inputs come from."""
-
-    topic: str = DEFAULT_INPUTS
-    steering: SteeringSource | None = None
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What the sampler least_squares minimises: the sum over channels and samples of the squared scaled error.
-
-    scale: `noise` divides the error of a channel by its noise, which is estimated with it, and adds the priors: the posterior mode;
-    `measured_sd` divides by the standard deviation of what was measured; `error_range` maps the error itself from its least to its
-    greatest value onto [0, 1], which is no measure of agreement (a constant error costs nothing definite) but has been published.
-    minimiser: `trust_region` (Gauss-Newton steps with bounds), or `powell`: SciPy's, with its default tolerances, in SI units and from
-    the vehicle's values, to redo what others did with it.
-    """
-
-    scale: str = "noise"
-    minimiser: str = "trust_region"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One inference: the window [start, end) of one recording."""
-
-    name: str
-    recording: str
-    start: float
-    end: float
-    state_topic: str
-    estimate: tuple[tuple[str, Mapping[str, Any]], ...]  # priors of initial states, read once the recorded value is known
-    inputs: Inputs
-    parameters: tuple[Parameter, ...]
-    channels: tuple[Channel, ...]
-    objective: Objective = field(default_factory=Objective)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The vehicle parameters that this stage changes."""
-        return tuple(dict.fromkeys(target for parameter in self.parameters for target, _ in parameter.targets))
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A whole calibration. `fixed` overrides the vehicle's parameters; a stage may infer them later."""
-
-    path: Path
-    text: str
-    model: str
-    vehicle: Vehicle
-    step: float
-    seed: int
-    draws: int
-    chains: int
-    note: str
-    fixed: Mapping[str, float]
-    stages: tuple[Stage, ...]
-    sampler: str = SAMPLERS[0]
-
-    @property
-    def start_vehicle(self) -> Vehicle:
-        """The vehicle with the parameters that the recipe holds fixed."""
-        return self.vehicle.replace(source=f"held by recipe {self.path.name}", **self.fixed) if self.fixed else self.vehicle
 
 
 def load_recipe(name: str | os.PathLike[str]) -> Recipe:
@@ -157,32 +76,130 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:
-    stage = mapping(entry, where, ("name", "recording", "window", "parameters", "channels"), ("initial_state", "inputs", "least_squares"))
-    name = text(stage["name"], f"{where}.name")
-    if not name.replace("_", "").isalnum():
-        raise InputError(f"{where}.name: '{name}' may hold letters, digits and underscores only")
+    stage = mapping(entry, where, ("name", "parameters"), ("segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
+    name = _name(stage["name"], f"{where}.name")
     where = f"{where} ({name})"
-    window = stage["window"]
-    if not isinstance(window, list) or len(window) != 2:
-        raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording, found {window!r}")
-    start, end = (number(value, f"{where}.window") for value in window)
-    if not 0.0 <= start < end:
-        raise InputError(f"{where}.window: the start must be at least 0 and before the end, found {window!r}")
-    initial = mapping(stage.get("initial_state", {}), f"{where}.initial_state", (), ("topic", "estimate"))
-    estimate = mapping(initial.get("estimate", {}), f"{where}.initial_state.estimate", (), states)
-    for state, spec in estimate.items():
-        parse_prior(spec, states[state].unit, f"{where}.initial_state.estimate.{state}", default_centre=1.0)
-    inputs = mapping(stage.get("inputs", {}), f"{where}.inputs", (), ("topic", "steering"))
+    errors = _choice(stage.get("errors", WHITE), ERRORS, f"{where}.errors")
+    correlation = None
+    if errors == AR1:
+        spec = stage.get("correlation", {"prior": "uniform", "lower": 0.0, "upper": 0.999, "unit": "1"})
+        correlation = parse_prior(spec, "1", f"{where}.correlation")
+        lower, upper = correlation.bounds()
+        if lower <= -1.0 or upper >= 1.0:
+            raise InputError(f"{where}.correlation: must stay inside (-1, 1); use uniform or truncated_normal with such bounds")
+    elif "correlation" in stage:
+        raise InputError(f"{where}.correlation: white errors have none; add errors: {AR1}")
+    shared = {key: stage[key] for key in _SEGMENT_KEYS if key in stage}
+    if "segments" in stage:
+        if not isinstance(stage["segments"], list) or not stage["segments"]:
+            raise InputError(f"{where}.segments: expected a list of at least one segment")
+        segments = tuple(_segment(node, f"{where}.segments[{i}]", shared, correlation, states, declared)
+                         for i, node in enumerate(stage["segments"]))
+        names = [segment.name for segment in segments]
+        if len(set(names)) != len(names):
+            raise InputError(f"{where}.segments: two have the same name; give each its own")
+    else:
+        segments = (_segment({}, where, shared, correlation, states, declared),)
+    nuisance = tuple(_nuisance(key, spec, f"{where}.nuisance", states, segments) for key, spec in
+                     mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
     return Stage(
-        name=name, recording=text(stage["recording"], f"{where}.recording"), start=start, end=end,
-        state_topic=text(initial.get("topic", DEFAULT_STATE), f"{where}.initial_state.topic"), estimate=tuple(estimate.items()),
-        inputs=Inputs(topic=text(inputs.get("topic", DEFAULT_INPUTS), f"{where}.inputs.topic"),
-                      steering=_steering(inputs["steering"], f"{where}.inputs.steering", declared) if "steering" in inputs else None),
+        name=name, segments=segments, nuisance=nuisance,
         parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in
                          _nonempty(stage["parameters"], f"{where}.parameters").items()),
-        channels=tuple(_channel(key, spec, f"{where}.channels", states) for key, spec in
-                       _nonempty(stage["channels"], f"{where}.channels").items()),
         objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
+
+
+# What a segment may say itself; otherwise the stage says it for all.
+_SEGMENT_KEYS = ("recording", "window", "split", "initial_state", "inputs", "prescribed", "channels")
+
+
+def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Prior | None, states: Mapping[str, Field],
+             declared: Mapping[str, Field]) -> Segment:
+    own = mapping(entry, where, (), ("name", *_SEGMENT_KEYS))
+    spec = {**shared, **own}
+    for key in ("recording", "window", "channels"):
+        if spec.get(key) is None:
+            raise InputError(f"{where}: missing key '{key}'")
+    recordings = spec["recording"] if isinstance(spec["recording"], list) else [spec["recording"]]
+    recordings = [text(item, f"{where}.recording") for item in recordings]
+    if not recordings:
+        raise InputError(f"{where}.recording: expected a name, a pattern or a list of them")
+    name = _name(own.get("name", re.sub(r"[^\w-]", "", recordings[0])), f"{where}.name") if own else ""
+    window = spec["window"]
+    if not isinstance(window, list) or len(window) != 2:
+        raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording (end null: to its end), found {window!r}")
+    start, end = number(window[0], f"{where}.window"), math.inf if window[1] is None else number(window[1], f"{where}.window")
+    if not 0.0 <= start < end:
+        raise InputError(f"{where}.window: the start must be at least 0 and before the end, found {window!r}")
+    initial = mapping(spec.get("initial_state", {}), f"{where}.initial_state", (), ("topic", "estimate"))
+    estimate = mapping(initial.get("estimate", {}), f"{where}.initial_state.estimate", (), states)
+    for state, prior in estimate.items():
+        parse_prior(prior, states[state].unit, f"{where}.initial_state.estimate.{state}", default_centre=1.0)
+    prescribed = mapping(spec.get("prescribed", {}), f"{where}.prescribed", (), states)
+    for state in prescribed:
+        if states[state].role != "continuous" or state in estimate:
+            raise InputError(f"{where}.prescribed.{state}: only a continuous state that is not estimated can follow a recording")
+    channels = []
+    for key, node in _nonempty(spec["channels"], f"{where}.channels").items():
+        label = f"{name}.{key}" if "channels" in own else key
+        channels.append(_channel(key, node, f"{where}.channels", states, label, correlation))
+        if key in prescribed:
+            raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
+    return Segment(
+        name=name, recordings=tuple(recordings), start=start, end=end, split=_split(spec["split"], f"{where}.split") if "split" in spec else None,
+        state_topic=text(initial.get("topic", DEFAULT_STATE), f"{where}.initial_state.topic"), estimate=tuple(estimate.items()),
+        prescribed=tuple((state, *_place(state, node, f"{where}.prescribed.{state}")) for state, node in prescribed.items()),
+        inputs=_inputs(spec.get("inputs", {}), f"{where}.inputs", declared), channels=tuple(channels))
+
+
+def _split(entry: Any, where: str) -> Split:
+    spec = mapping(entry, where, ("length",), ("take",))
+    length = quantity(spec["length"], "s", f"{where}.length")[0]
+    if length <= 0.0:
+        raise InputError(f"{where}.length: must be greater than 0, found {length:g} s")
+    return Split(length, _choice(spec.get("take", TAKES[0]), TAKES, f"{where}.take"))
+
+
+def _place(name: str, entry: Any, where: str) -> tuple[str, str]:
+    spec = mapping(entry, where, (), ("topic", "field"))
+    return (text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"), text(spec.get("field", WHEEL_FIELDS.get(name, name)), f"{where}.field"))
+
+
+def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> Inputs:
+    spec = mapping(entry, where, (), ("topic", "steering"))
+    topic = text(spec.get("topic", DEFAULT_INPUTS), f"{where}.topic")
+    if topic == NO_TOPIC and "steering" not in spec:
+        raise InputError(f"{where}: with topic {NO_TOPIC} the steering needs a source; add steering: {{topic: ..., field: ...}}")
+    return Inputs(topic, _steering(spec["steering"], f"{where}.steering", declared) if "steering" in spec else None)
+
+
+# Nuisance of an input -> unit; those of outputs are CHANNEL.offset in the channel's unit and the misalignment.
+INPUT_NUISANCE = {"offset": "1", "scale": "1", "delay": "s", "lag": "s"}
+
+
+def _nuisance(name: str, entry: Any, where: str, states: Mapping[str, Field], segments: Iterable[Segment]) -> Nuisance:
+    subject, _, kind = str(name).partition(".")
+    measured = {channel.name for segment in segments for channel in segment.channels}
+    if subject in INPUT_FIELDS and kind in INPUT_NUISANCE:
+        unit = INPUT_NUISANCE[kind]
+    elif subject in measured and kind == "offset":
+        unit = states[subject].unit
+    elif name == MISALIGNMENT and {"vx", "vy"} <= set(states):
+        unit = "rad"
+    else:
+        offered = [f"INPUT.{key}" for key in INPUT_NUISANCE] + [f"{channel}.offset" for channel in sorted(measured)] + [MISALIGNMENT]
+        raise InputError(f"{where}.{name}: no such nuisance; choose from {', '.join(offered)}, INPUT being {', '.join(INPUT_FIELDS)}")
+    prior = parse_prior(entry, unit, f"{where}.{name}")
+    if kind in ("lag", "scale") and prior.frozen().cdf(0.0) > 1e-6:
+        raise InputError(f"{where}.{name}: must be positive; use half_normal, log_normal, uniform or truncated_normal")
+    return Nuisance(str(name), prior)
+
+
+def _name(value: Any, where: str) -> str:
+    name = text(value, where)
+    if not name.replace("_", "").replace("-", "").isalnum():
+        raise InputError(f"{where}: '{name}' may hold letters, digits, - and _ only")
+    return name
 
 
 def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> Parameter:
@@ -214,7 +231,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     return Parameter(name, prior, tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 
-def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field]) -> Channel:
+def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> Channel:
     if name not in states:
         raise InputError(f"{where}.{name}: not a state of the model; choose from: {', '.join(states)}")
     where = f"{where}.{name}"
@@ -222,8 +239,7 @@ def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field]) -> 
     noise = parse_prior(spec["noise"], states[name].unit, f"{where}.noise")
     if noise.frozen().cdf(0.0) > 0.0:
         raise InputError(f"{where}.noise: a standard deviation is positive; use half_normal, log_normal, uniform or truncated_normal")
-    return Channel(name, text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"),
-                   text(spec.get("field", WHEEL_FIELDS.get(name, name)), f"{where}.field"), noise)
+    return Channel(name, *_place(name, {key: value for key, value in spec.items() if key != "noise"}, where), noise, label, correlation)
 
 
 def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> SteeringSource:

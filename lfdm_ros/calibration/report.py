@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros.calibration import plots
-from lfdm_ros.calibration.predictive import residuals
-from lfdm_ros.calibration.recipe import SIGMA, Recipe
+from lfdm_ros.calibration.dataset import Dataset
+from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
+from lfdm_ros.calibration.predictive import Predictive, residuals
 from lfdm_ros.calibration.summary import summary_name
 from lfdm_ros.models import Field, get_model
 
@@ -31,6 +32,8 @@ th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }
 {body}
 </body></html>
 """
+
+FIGURES = 4  # data sets that are shown
 
 # How to read the columns and figures about the draws.
 _READING = {
@@ -57,40 +60,50 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     return _PAGE.format(title=f"Calibration of {_e(summary['vehicle'])}", body="\n".join(parts))
 
 
-def prediction_report(summary: Mapping[str, Any], times: np.ndarray, observed: np.ndarray, responses: np.ndarray,
+def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], predictives: Sequence[Predictive],
                       sigma: Mapping[int, float]) -> str:
-    """The page of a prediction: responses (n, K, C) against observed (K, C); sigma: column -> inferred noise."""
+    """The page of a prediction: responses of each data set; sigma: column -> inferred noise."""
     labels = [_label(channel, _fields(summary["model"])) for channel in summary["rmse"]]
     start, end = summary["window"]
     parts = [f"<h1>Prediction of {_e(summary['recordings'][0]['name'])} by {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
-             f"<p class=small>Window [{start:g}, {end:g}) s, {len(responses)} draws. {_origin(summary)}</p>",
-             *_warnings(summary["warnings"]), "<h2>Error</h2>", _fit_table(summary),
-             "<h2>Responses against data</h2>", _image(plots.predictions(times, observed, responses, labels)),
-             "<h2>Residuals</h2><p>Measured minus mean response; the band is 2 sigma of the noise inferred in calibration, where there is "
-             "one.</p>", _image(plots.residual_plot(times, residuals(responses[None], observed), labels, sigma))]
+             f"<p class=small>Window [{start:g}, {end:g}) s, {summary['draws']} draws. {_origin(summary)}</p>",
+             *_warnings(summary["warnings"]), "<h2>Error</h2>", _fit_table(summary), "<h2>Responses and residuals</h2>",
+             "<p>Residuals: measured minus mean response; the band is 2 sigma of the noise inferred in calibration, where there is one.</p>"]
+    for data, predictive in _some(list(zip(datasets, predictives))):
+        if len(datasets) > 1:
+            parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
+        parts += [_image(plots.predictions(data.times, data.observed, predictive.sample, labels)),
+                  _image(plots.residual_plot(data.times, residuals(predictive.responses, data.observed), labels, sigma))]
     return _PAGE.format(title="Prediction", body="\n".join(parts))
+
+
+def _some(items: Sequence[Any]) -> Sequence[Any]:
+    """At most FIGURES of them, evenly."""
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, FIGURES).astype(int))]
 
 
 def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, Field]) -> Iterable[str]:
     labels = {name: summary_name(name) + (f" [{prior.unit}]" if prior.unit else "") for name, prior in result.priors.items()}
-    physical = [name for name in result.priors if not name.startswith(SIGMA)]
+    physical = [name for name in result.priors if not name.startswith((SIGMA, RHO))]
     draws = result.run.draws
     ordered = {name: draws[name] for name in result.priors}
-    channels = [_label(channel, fields) for channel in result.dataset.channels]
-    sigma = {i: float(draws[SIGMA + channel].mean()) for i, channel in enumerate(result.dataset.channels)}
-    times, observed = result.dataset.times, result.dataset.observed
     yield f"<h2>Stage {_e(stage['name'])}</h2>"
     passed_on = ", ".join(f"{_e(target)} = {value:.6g}" for target, value in stage["passed_on"].items())
-    yield (f"<p class=small>Recording {_e(stage['recording'])}, window [{stage['window'][0]:g}, {stage['window'][1]:g}) s, "
-           f"{_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
+    where = "; ".join(f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"])
+    yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
            f"Passed on ({_e(result.run.point_is)}): {passed_on}.</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
-    yield "<h3>Responses against data</h3>" + _image(plots.responses(
-        times, observed, result.prior_predictive.sample, result.posterior_predictive.sample, channels))
-    yield ("<h3>Residuals</h3><p>Measured minus mean response, with 2 sigma of the inferred noise. "
+    shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))
+    yield ("<h3>Responses and residuals</h3><p>Residuals: measured minus mean response, with 2 sigma of the inferred noise. "
            "What is not white is what the model misses.</p>")
-    yield _image(plots.residual_plot(times, residuals(result.posterior_predictive.responses, observed), channels, sigma))
+    for (segment, data), prior, posterior in _some(shown):
+        channels = [_label(channel, fields) for channel in data.channels]
+        sigma = {i: float(draws[SIGMA + c.label].mean()) for i, c in enumerate(segment.channels)}
+        if len(shown) > 1:
+            yield f"<h4>{_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
+        yield _image(plots.responses(data.times, data.observed, prior.sample, posterior.sample, channels))
+        yield _image(plots.residual_plot(data.times, residuals(posterior.responses, data.observed), channels, sigma))
     yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
     yield "<h3>Effective sample size</h3>" + _image(plots.ess_evolution({name: draws[name] for name in physical}, labels))
     if len(ordered) > 1:

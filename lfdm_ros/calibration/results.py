@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration.recipe import INITIAL, SIGMA, Recipe
+from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ THINNED_DRAWS = 200
 
 
 def stored_name(stage: str, variable: str) -> str:
-    """The name in posterior.nc: noise and initial states belong to a stage, vehicle parameters do not."""
-    return f"{stage}.{variable}" if variable.startswith((SIGMA, INITIAL)) else variable
+    """The name in posterior.nc: noise, nuisances and initial states belong to a stage, vehicle parameters do not."""
+    return f"{stage}.{variable}" if "." in variable else variable
 
 
 def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: int) -> Any:
     """All stages in one ArviZ InferenceData.
 
-    `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.CHANNEL, STAGE.initial.STATE; `prior_predictive`,
-    `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s]; `log_likelihood` one value for each
-    data set; `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
+    `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.LABEL, STAGE.initial.STATE and the like;
+    `prior_predictive`, `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s], STAGE.PIECE.CHANNEL
+    over STAGE.PIECE.time where a stage has several data sets; `log_likelihood` one value for each stage; `sample_stats` what the sampler
+    says of itself. Stages are independent given the means passed on.
     """
     import arviz as az
     import pymc
@@ -42,19 +43,21 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     units = {}
     for result in results:
         stage, run = result.stage.name, result.run
-        time = f"{stage}.time"
-        coords[time] = result.dataset.times
         for variable, prior in result.priors.items():
             name = stored_name(stage, variable)
             units[name] = prior.unit
             groups["posterior"][name] = (("chain", "draw"), run.draws[variable])
             groups["prior"][name] = (("chain", "draw"), result.prior_draws[variable])
-        for column, channel in enumerate(result.dataset.channels):
-            name = f"{stage}.{channel}"
-            groups["observed_data"][name] = ((time,), result.dataset.observed[:, column])
-            for group, predictive in (("prior_predictive", result.prior_predictive), ("posterior_predictive", result.posterior_predictive)):
-                with np.errstate(over="ignore"):  # an unstable draw of the prior may leave the range, as infinity
-                    groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
+        for (_, data), before, after in zip(result.data.fitted, result.prior_predictive, result.posterior_predictive):
+            prefix = f"{stage}.{data.name}" if data.name else stage
+            time = f"{prefix}.time"
+            coords[time] = data.times
+            for column, channel in enumerate(data.channels):
+                name = f"{prefix}.{channel}"
+                groups["observed_data"][name] = ((time,), data.observed[:, column])
+                for group, predictive in (("prior_predictive", before), ("posterior_predictive", after)):
+                    with np.errstate(over="ignore"):  # an unstable draw of the prior may leave the range, as infinity
+                        groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
         groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
         for name, (dimensions, values) in run.stored.items():
             own = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
@@ -62,7 +65,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     attributes = {
         "inference_library": "pymc", "inference_library_version": pymc.__version__, "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
-        "recordings": json.dumps({r.dataset.recording.name: r.dataset.recording.sha256 for r in results})}
+        "recordings": json.dumps({r.name: r.sha256 for result in results for r in result.data.recordings.values()})}
     datasets = {}
     for group, variables in groups.items():
         dataset = xr.Dataset(variables, attrs=attributes)
@@ -70,7 +73,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
         if chains:
             dataset = dataset.assign_coords(chain=np.arange(chains))
         if draws:
-            index = results[0].posterior_predictive.draw_index if group == "posterior_predictive" else np.arange(draws)
+            index = results[0].posterior_predictive[0].draw_index if group == "posterior_predictive" else np.arange(draws)
             dataset = dataset.assign_coords(draw=index)
         dataset = dataset.assign_coords({dim: ((dim,), coords[dim], {"units": "s"}) for dim in dataset.dims if dim in coords})
         for name in dataset.data_vars:
@@ -134,9 +137,10 @@ def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THI
         InputError: the directory is not the result of a calibration.
     """
     summary = load_summary(directory)
-    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items() if "targets" in row}
+    whole = [stage for stage in summary["stages"] if stage.get("temperature", 1.0) == 1.0]
+    rows = {name: row for stage in whole for name, row in stage["parameters"].items() if "targets" in row}
     posterior = load_posterior(directory)
-    flat = np.column_stack([posterior[name].values.ravel() for name in rows])
+    flat = np.column_stack([posterior[name].values.ravel() for name in rows]) if rows else np.empty((0, 0))
 
     def column(key: str) -> list[float]:
         return [float("nan") if row[key] is None else float(row[key]) for row in rows.values()]

@@ -10,18 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros import __version__
 from lfdm_ros.calibration import report, results, summary
-from lfdm_ros.calibration.dataset import find_recordings, load_stage, pick_recording
-from lfdm_ros.calibration.recipe import Recipe
+from lfdm_ros.calibration.checkpoint import Checkpoints
+from lfdm_ros.calibration.continuation import load_continuation
+from lfdm_ros.calibration.dataset import find_recordings
+from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.samplers import Report, SamplerProgress, get_sampler
-from lfdm_ros.calibration.stage import StageResult, run_stage
+from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import save_vehicle
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a calibration is. temperature and progress [0, 1] are of the present stage; time_left [s] too, NaN: unknown."""
+    """Where a calibration is. temperature and progress [0, 1] are of the present stage; time_left [s] and ess too, NaN: unknown."""
 
     stage: str
     stage_index: int
@@ -30,16 +33,21 @@ class Progress:
     progress: float
     time_left: float
     message: str
+    ess: float
 
 
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
               chains: int | None = None, seed: int | None = None, sampler: str | None = None,
-              progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+              continued: str | os.PathLike[str] | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Calibrates and writes posterior.nc, vehicle.yaml, summary.json and report.html to `out`.
+
+    Stages that an earlier call with the same arguments finished before it was stopped or killed are taken from `out`.
 
     Args:
         bags: recordings that the stages name.
         draws, chains, seed, sampler: instead of the recipe's.
+        continued: directory of an earlier calibration with the same recipe: its posterior is updated with those of the `bags` that it
+            has not seen, exactly, since its recordings stay in the likelihood.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
 
     Returns:
@@ -47,7 +55,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
 
     Raises:
         InputError: recordings do not fit the recipe, no such sampler, or `out` cannot be written.
-        KeyboardInterrupt: stopped; the stages that were finished are written, the summary says that it was interrupted.
+        KeyboardInterrupt: stopped; what was finished is written, with the stage that was stopped as far as it got, and the summary says so.
     """
     draws, chains, seed = draws or recipe.draws, chains or recipe.chains, recipe.seed if seed is None else seed
     recipe = replace(recipe, sampler=sampler or recipe.sampler)
@@ -58,36 +66,57 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     vehicle = recipe.start_vehicle
-    recordings = find_recordings(bags)
+    recordings = list(find_recordings(bags).values())
+    before = None
+    if continued is not None:
+        if recipe.sampler != "smc":
+            raise InputError(f"sampler {recipe.sampler} cannot continue a posterior; use smc")
+        before = load_continuation(continued, recipe, bags)
+        known = {recording.sha256 for recording in before.recordings}
+        recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in known)]
     # All stages are read before the first is run: a mistake in the last one should not cost minutes.
-    datasets = []
-    for stage in recipe.stages:
-        recording = pick_recording(recordings, stage.recording, f"{recipe.path}: stages ({stage.name})")
-        datasets.append(load_stage(stage, recording, recipe.model, vehicle, recipe.step))
+    datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
+    kept = Checkpoints(directory, {
+        "version": __version__, "recipe": recipe.text, "vehicle": [vehicle.name, dict(vehicle.parameters)], "sampler": recipe.sampler,
+        "draws": draws, "chains": chains, "seed": seed, "recordings": [recording.sha256 for recording in recordings],
+        "continues": [r.sha256 for r in before.recordings] if before else None,
+        "from": [stage["parameters"] for stage in before.summary["stages"]] if before else None})
     seeds = np.random.SeedSequence(seed).spawn(len(recipe.stages))
     finished: list[StageResult] = []
     interrupted = False
     try:
-        for index, (stage, dataset, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
+        for index, (stage, data, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
             tell = _teller(progress, stage.name, index, len(recipe.stages))
             tell(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
-            finished.append(run_stage(stage, dataset, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell))
-            vehicle = finished[-1].after
-            tell(SamplerProgress(1.0, 1.0, 0.0, finished[-1].run.evaluations, f"done in {finished[-1].run.seconds:.1f} s"))
+            earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
+            run = kept.load(stage.name)
+            result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
+                               earlier=earlier, finished=run)
+            finished.append(result)
+            if result.run.temperature < 1.0:
+                raise KeyboardInterrupt
+            if run is None:
+                kept.save(stage.name, result.run)
+            vehicle = result.after
+            told = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
+            tell(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
     except KeyboardInterrupt:
         if not finished:
             raise
         interrupted = True
-    outcome = summary.summarise(recipe, finished, seed=seed, draws=draws, chains=chains, interrupted=interrupted)
+    outcome = summary.summarise(recipe, finished, seed=seed, draws=draws, chains=chains, interrupted=interrupted,
+                                continued=[recording.sha256 for recording in before.recordings] if before else [])
     _write(directory, recipe, finished, outcome)
     if interrupted:
         raise KeyboardInterrupt
+    kept.clear()
     return outcome
 
 
 def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any]) -> None:
+    whole = [result for result in finished if result.run.temperature == 1.0]
     try:
-        save_vehicle(finished[-1].after, directory / "vehicle.yaml")
+        save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")
         summary.write_json(directory / "summary.json", outcome)
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
         (directory / "report.html").write_text(report.calibration_report(recipe, finished, outcome), encoding="utf-8")
@@ -98,6 +127,6 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
 def _teller(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
     def tell(state: SamplerProgress) -> None:
         if progress is not None:
-            progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, state.message))
+            progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, state.message, state.ess))
 
     return tell

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from lfdm_ros.calibration.likelihood import Likelihood
-from lfdm_ros.calibration.model import BatchedDensity
+from lfdm_ros.calibration.model import Density, ErrorPriors
+from lfdm_ros.calibration.plan import RHO, SAMPLERS, SIGMA, Objective
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.recipe import SAMPLERS, Objective
 from lfdm_ros.errors import InputError
 
 
@@ -20,27 +20,41 @@ from lfdm_ros.errors import InputError
 class Problem:
     """What a stage asks.
 
-    unknowns: prior by name, in the order of the likelihood's q; noise: prior by channel; start (Q,): where a search begins, NaN for
-    an unknown that has no value yet.
+    unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): where a search begins, NaN for
+    an unknown that has no value yet. population: of an earlier posterior that this one continues, (C, N) by variable; the density is
+    then an `UpdatedDensity`, and log_evidence that of the earlier data.
     """
 
     likelihood: Likelihood
-    density: BatchedDensity
+    density: Density
     unknowns: Mapping[str, Prior]
-    noise: Mapping[str, Prior]
+    errors: Mapping[str, ErrorPriors]
     start: np.ndarray
     objective: Objective
+    population: Mapping[str, np.ndarray] | None = None
+    log_evidence: float = 0.0
+
+    @property
+    def priors(self) -> dict[str, Prior]:
+        """The prior of every variable: unknowns, noise, correlations."""
+        noise = {SIGMA + label: prior.noise for label, prior in self.errors.items()}
+        correlation = {RHO + label: prior.correlation for label, prior in self.errors.items() if prior.correlation is not None}
+        return {**self.unknowns, **noise, **correlation}
 
 
 @dataclass(frozen=True)
 class SamplerProgress:
-    """Where a run is: how far the data count (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown)."""
+    """Where a run is: how far the data count (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown).
+
+    ess: effective sample size so far, of the unknown that has least (NaN: unknown).
+    """
 
     temperature: float
     progress: float
     time_left: float
     evaluations: int
     message: str
+    ess: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,8 @@ class SampleRun:
     draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on,
     and what it is; evaluations of the simulator; statistics: what it adds to the stage in summary.json; stored: name -> dimensions
     and values of `sample_stats` in posterior.nc; account: its work in half a sentence, for the report; warnings for the reader.
+    temperature: below 1 where the run was stopped early and the draws are still those of a flatter density than the posterior.
+    error_of_mean: variable -> Monte Carlo error where the sampler knows it better than ArviZ does.
     """
 
     draws: Mapping[str, np.ndarray]
@@ -62,6 +78,8 @@ class SampleRun:
     stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
     account: str
     warnings: tuple[str, ...] = field(default=())
+    temperature: float = 1.0
+    error_of_mean: Mapping[str, float] = field(default_factory=dict)
 
 
 Report = Callable[[SamplerProgress], None]
@@ -71,7 +89,8 @@ class Sampler(Protocol):
     """Draws from the posterior of a problem, or an approximation that says so in its warnings."""
 
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-        """Runs; the same seed gives the same draws. `report` is called between simulations; what it raises ends the run.
+        """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run, with
+        what there is so far where that means anything.
 
         Raises:
             ValueError: no unknowns that can be simulated were found.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import pymc as pm
 from pymc.smc.kernels import SMC_KERNEL
 
-from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, without_compiler
+from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, Density, without_compiler
 from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
 
 STEPS = 10  # moves at each temperature
@@ -37,7 +37,7 @@ class LockstepKernel(SMC_KERNEL):
 
     stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
 
-    def __init__(self, *args: Any, density: BatchedDensity | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+    def __init__(self, *args: Any, density: Density | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
                  compile_kwargs: dict[str, Any] | None = None, **kwargs: Any):
         """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""
         with without_compiler():
@@ -47,11 +47,13 @@ class LockstepKernel(SMC_KERNEL):
         self.scale = 0.0
         self.acceptance = [np.nan, np.nan]  # of independence and random-walk moves
         self.betas: list[float] = []
+        self.population: np.ndarray | None = None
+        self.ancestors = np.arange(self.draws)
 
-    def fresh(self, rng: np.random.Generator) -> LockstepKernel:
-        """A kernel for another chain, before its first temperature."""
+    def fresh(self, rng: np.random.Generator, population: np.ndarray | None = None) -> LockstepKernel:
+        """A kernel for another chain, before its first temperature; `population` (N, D) to start from instead of the prior."""
         chain = copy.copy(self)
-        chain.rng, chain.betas, chain.acceptance = rng, [], [np.nan, np.nan]
+        chain.rng, chain.betas, chain.acceptance, chain.population = rng, [], [np.nan, np.nan], population
         return chain
 
     def run(self) -> Chain:
@@ -60,12 +62,13 @@ class LockstepKernel(SMC_KERNEL):
         while self.beta < 1.0:
             self.update_beta_and_weights()
             self.resample()
+            self.ancestors = self.ancestors[self.resampling_indexes]
             yield from self.moves()
             self.betas.append(float(self.beta))
 
     def populate(self) -> Chain:
-        """Particles from the prior."""
-        self.tempered_posterior = self.density.draw_prior(self.draws, self.rng)
+        """Particles from the prior, or those given."""
+        self.tempered_posterior = self.density.draw_prior(self.draws, self.rng) if self.population is None else self.population.copy()
         self.prior_logp, self.likelihood_logp = yield self.tempered_posterior
         self.scale = 2.38 / np.sqrt(self.tempered_posterior.shape[1])
 
@@ -141,8 +144,9 @@ def _log_t(x: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
 class SmcResult:
     """What `sample` returns; C chains of N draws.
 
-    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,); betas: temperatures by chain;
-    acceptance (C, 2) of independence and random-walk moves at the last temperature; evaluations of the simulator; seconds.
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,), of what was tempered in; betas:
+    temperatures by chain, which end below 1 where the run was stopped; acceptance (C, 2) of independence and random-walk moves at the
+    last temperature; ancestors (C, N): which particle of the start each descends from; evaluations of the simulator; seconds.
     """
 
     draws: dict[str, np.ndarray]
@@ -150,60 +154,131 @@ class SmcResult:
     log_evidence: np.ndarray
     betas: list[list[float]]
     acceptance: np.ndarray
+    ancestors: np.ndarray
     evaluations: int
     seconds: float
+
+    @property
+    def temperature(self) -> float:
+        """That of the chain that got least far."""
+        return min(betas[-1] for betas in self.betas)
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
     """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
-    result = sample(problem.density, draws=draws, chains=chains, seed=seed, report=report)
+    population = None if problem.population is None else _population(problem, draws, chains, np.random.default_rng(seed.spawn(1)[0]))
+    result = sample(problem.density, draws=draws, chains=chains, seed=seed, report=report, population=population)
     temperatures = max(len(betas) for betas in result.betas)
     evidence = float(result.log_evidence.mean())
     spread = float(result.log_evidence.std(ddof=1)) if chains > 1 else None
+    error = {name: genealogical_error(values, result.ancestors) for name, values in result.draws.items()}
+    statistics = {"temperatures": temperatures, "acceptance": result.acceptance.mean(axis=0).tolist(),
+                  "log_evidence": problem.log_evidence + evidence, "log_evidence_sd": spread}
+    if problem.population is not None:
+        statistics["log_evidence_of_new_data"] = evidence
     return SampleRun(
         draws=result.draws, log_likelihood=result.log_likelihood, point_is="posterior mean",
         point={name: float(result.draws[name].mean()) for name in problem.unknowns},
-        evaluations=result.evaluations, seconds=result.seconds,
-        statistics={"temperatures": temperatures, "acceptance": result.acceptance.mean(axis=0).tolist(), "log_evidence": evidence,
-                    "log_evidence_sd": spread},
+        evaluations=result.evaluations, seconds=result.seconds, statistics=statistics,
         stored={"beta": (("chain", "temperature"), np.array([betas + [np.nan] * (temperatures - len(betas)) for betas in result.betas])),
-                "log_evidence": (("chain",), result.log_evidence)},
-        account=f"{temperatures} temperatures, log evidence {evidence:.2f}" + (f" ± {spread:.2f}" if spread is not None else ""))
+                "log_evidence": (("chain",), problem.log_evidence + result.log_evidence),
+                "ancestor": (("chain", "draw"), result.ancestors)},
+        account=f"{temperatures} temperatures, log evidence {problem.log_evidence + evidence:.2f}"
+                + (f" ± {spread:.2f}" if spread is not None else ""),
+        temperature=result.temperature, error_of_mean=error)
 
 
-def sample(density: BatchedDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
-           final_steps: int = FINAL_STEPS, report: Report | None = None) -> SmcResult:
-    """Runs SMC chains in lock step; the same seed gives the same draws.
+def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
+    """Standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the particle
+    filter", eq. 6 without resampling correction): descendants of one particle of the start may err together, families do not.
+    """
+    errors = []
+    for chain, families in zip(values, ancestors):
+        families = np.unique(families, return_inverse=True)[1]
+        errors.append((np.bincount(families, chain - chain.mean()) ** 2).sum() / len(chain) ** 2)
+    return float(np.sqrt(np.sum(errors)) / len(values))
+
+
+def _population(problem: Problem, draws: int, chains: int, rng: np.random.Generator) -> np.ndarray:
+    """Particles (C, N, D) of the earlier posterior; what is unknown now only comes from the prior.
+
+    As many as were stored are taken as they are, chain by chain, so that chains stay independent; others are drawn from all.
+    """
+    assert problem.population is not None
+    out = problem.density.draw_prior(chains * draws, rng).reshape(chains, draws, -1)
+    stored_chains, stored = next(iter(problem.population.values())).shape
+    pick = rng.integers(stored_chains * stored, size=(chains, draws)) if (stored_chains, stored) != (chains, draws) else \
+        np.arange(chains * draws).reshape(chains, draws)
+    for column, name in enumerate(problem.density.names):
+        if name in problem.population:
+            out[:, :, column] = problem.priors[name].coordinate(problem.population[name].ravel()[pick])
+    return out
+
+
+def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation],
+             step: Callable[[Mapping[int, np.ndarray]], None] | None = None) -> None:
+    """Drives chains together to the posterior, all their particles in one call.
 
     Args:
-        report: called after every likelihood call; what it raises ends the run.
+        evaluate: particles of some chains, one after the other, and the numbers of those chains -> log prior, log likelihood.
+        step: called after each call with the chains that go on.
 
     Raises:
-        ValueError: no particle of the prior has a finite likelihood.
+        ValueError: no particle has a finite likelihood.
     """
-    began, evaluations = time.perf_counter(), density.evaluations
-    first = LockstepKernel(draws=draws, model=density.model, density=density, steps=steps, final_steps=final_steps)
-    kernels = [first.fresh(np.random.default_rng(s)) for s in seed.spawn(chains)]
     runs = [kernel.run() for kernel in kernels]
     pending = {i: next(run) for i, run in enumerate(runs)}
-    clock = _Clock(kernels, steps, final_steps, began)
     while pending:
-        prior, likelihood = density(np.concatenate(list(pending.values())))
+        prior, likelihood = evaluate(np.concatenate(list(pending.values())), list(pending))
         if not np.isfinite(likelihood).any():
             raise ValueError("no particle has a finite likelihood")
-        for k, i in enumerate(list(pending)):
-            part = slice(k * draws, (k + 1) * draws)
+        first = 0
+        for i in list(pending):
+            part = slice(first, first + len(pending[i]))
+            first = part.stop
             try:
                 pending[i] = runs[i].send((prior[part], likelihood[part]))
             except StopIteration:
                 del pending[i]
+        if step is not None:
+            step(pending)
+
+
+def sample(density: Density, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+           report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
+    """Runs SMC chains in lock step; the same seed gives the same draws.
+
+    Args:
+        report: called after every likelihood call; KeyboardInterrupt from it ends the run with the populations there are, unless the
+            data do not count yet at all.
+        population: particles (C, N, D) to start from, drawn from the first density that `density` gives; the prior otherwise.
+
+    Raises:
+        ValueError: no particle of the start has a finite likelihood.
+    """
+    began, evaluations = time.perf_counter(), density.evaluations
+    first = LockstepKernel(draws=draws, model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernels = [first.fresh(np.random.default_rng(s), None if population is None else population[i])
+               for i, s in enumerate(seed.spawn(chains))]
+    clock = _Clock(kernels, steps, final_steps, began)
+
+    def step(pending: Mapping[int, np.ndarray]) -> None:
         if report is not None:
             report(clock.read(pending, density.evaluations - evaluations))
-    flat = density.constrain(np.concatenate([kernel.tempered_posterior for kernel in kernels]))
+
+    try:
+        lockstep(kernels, lambda particles, _: density(particles), step)
+    except KeyboardInterrupt:
+        if not all(kernel.betas for kernel in kernels):
+            raise
+    particles = np.concatenate([kernel.tempered_posterior for kernel in kernels])
+    flat = density.constrain(particles)
+    updated = density.log_likelihood(particles) if population is not None else np.concatenate([k.likelihood_logp for k in kernels])
     return SmcResult(draws={name: values.reshape(chains, draws) for name, values in flat.items()},
-                     log_likelihood=np.array([kernel.likelihood_logp for kernel in kernels]),
+                     log_likelihood=updated.reshape(chains, draws),
                      log_evidence=np.array([kernel.log_marginal_likelihood for kernel in kernels], float),
                      betas=[kernel.betas for kernel in kernels], acceptance=np.array([kernel.acceptance for kernel in kernels]),
+                     ancestors=np.array([kernel.ancestors for kernel in kernels]),
                      evaluations=density.evaluations - evaluations, seconds=time.perf_counter() - began)
 
 
@@ -214,8 +289,9 @@ class _Clock:
         self._kernels, self._steps, self._final, self._began = kernels, steps, final_steps, began
         self._calls = 0
         self._progress = 0.0
+        self._ess = (0, float("nan"))  # at which temperature, how much
 
-    def read(self, pending: dict[int, np.ndarray], evaluations: int) -> SamplerProgress:
+    def read(self, pending: Mapping[int, np.ndarray], evaluations: int) -> SamplerProgress:
         self._calls += 1
         slowest = min(self._kernels, key=lambda kernel: kernel.beta)
         if not pending:
@@ -232,4 +308,14 @@ class _Clock:
 
     def _state(self, temperature: float, left: float, evaluations: int) -> SamplerProgress:
         # The temperature is that of the slowest chain.
-        return SamplerProgress(temperature, self._progress, left, evaluations, f"temperature {temperature:.2g}, {evaluations} runs")
+        done = min(len(kernel.betas) for kernel in self._kernels)
+        if done > self._ess[0]:
+            self._ess = done, self._least_ess()
+        return SamplerProgress(temperature, self._progress, left, evaluations, f"temperature {temperature:.2g}, {evaluations} runs",
+                               self._ess[1])
+
+    def _least_ess(self) -> float:
+        particles = np.array([kernel.tempered_posterior for kernel in self._kernels])
+        ancestors = np.array([kernel.ancestors for kernel in self._kernels])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nanmin([values.var() / genealogical_error(values, ancestors) ** 2 for values in np.moveaxis(particles, 2, 0)]))

@@ -3,74 +3,198 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lfdm_ros.calibration.dataset import Dataset, initial_priors
+from lfdm_ros.calibration.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
-from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
+from lfdm_ros.calibration.plan import INITIAL, RHO, SIGMA, Parameter, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.recipe import INITIAL, SIGMA, Parameter, Recipe, Stage
 from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SampleRun
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import Vehicle
 
 
 @dataclass(frozen=True)
+class StageData:
+    """What a stage is fitted to, and what its splits leave out: data sets, each with the segment it belongs to."""
+
+    fitted: tuple[tuple[Segment, Dataset], ...]
+    held_out: tuple[tuple[Segment, Dataset], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def recordings(self) -> dict[str, Recording]:
+        """By the hash of their content."""
+        return {data.recording.sha256: data.recording for _, data in (*self.fitted, *self.held_out)}
+
+    def part(self, hashes: frozenset[str]) -> StageData:
+        """The fitted data sets of recordings whose hash is among `hashes`."""
+        return StageData(tuple(pair for pair in self.fitted if pair[1].recording.sha256 in hashes))
+
+
+def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, vehicle: Vehicle) -> StageData:
+    """Reads the windows of a stage.
+
+    Raises:
+        InputError: a recording is missing or does not hold what the stage needs.
+    """
+    where = f"{recipe.path}: stages ({stage.name})"
+    loaded: dict[bool, list[tuple[Segment, Dataset]]] = {False: [], True: []}
+    notes: dict[str, None] = {}
+    names: set[str] = set()
+    for segment in stage.segments:
+        for held_out in (False, True):
+            for window in windows_of(segment, recordings, where, held_out):
+                data = load_segment(segment, window, recipe.model, vehicle, recipe.step)
+                while data.name in names:  # two recordings of one name, by a calibration that is continued
+                    data = replace(data, name=f"{data.name}_2")
+                names.add(data.name)
+                loaded[held_out].append((segment, data))
+                for channel in segment.channels:
+                    notes[clock_jumps(window.recording, channel.topic, (channel.field,))] = None
+    if len({data.recording.sha256 for _, data in loaded[False]}) == 1 and len(loaded[False]) == 1 and not loaded[True]:
+        loaded[False] = [(segment, replace(data, name="")) for segment, data in loaded[False]]
+    return StageData(tuple(loaded[False]), tuple(loaded[True]), tuple(note for note in notes if note))
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The posterior that a stage continues: hashes of the recordings it has seen, draws (C, N) by variable, the vehicle it began with."""
+
+    hashes: frozenset[str]
+    population: Mapping[str, np.ndarray]
+    vehicle: Vehicle
+    log_evidence: float
+
+
+@dataclass(frozen=True)
 class StageResult:
-    """A finished stage. `priors` has every unknown in order; `vehicle` is the one the stage began with, `after` has what is passed on."""
+    """A finished stage. `priors` has every unknown in order; `vehicle` is the one the stage began with, `after` has what is passed on.
+
+    The predictives are by data set, as `data.fitted` and `data.held_out` have them.
+    """
 
     stage: Stage
-    dataset: Dataset
+    data: StageData
+    likelihood: RolloutLikelihood
     priors: Mapping[str, Prior]
     run: SampleRun
     prior_draws: Mapping[str, np.ndarray]  # (1, n) by unknown
-    prior_predictive: Predictive
-    posterior_predictive: Predictive
+    prior_predictive: Sequence[Predictive]
+    posterior_predictive: Sequence[Predictive]
+    held_out_predictive: Sequence[Predictive]
     vehicle: Vehicle
     after: Vehicle
 
+    @property
+    def unknowns(self) -> list[str]:
+        """Names in the order of the likelihood's q."""
+        return [name for name in self.priors if not name.startswith((SIGMA, RHO))]
 
-def run_stage(stage: Stage, dataset: Dataset, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
-              seed: np.random.SeedSequence, report: Report | None = None) -> StageResult:
+
+@dataclass(frozen=True)
+class StageModel:
+    """What a stage asks of its data for one vehicle: likelihood, unknowns with priors, errors with priors."""
+
+    likelihood: RolloutLikelihood
+    unknowns: Mapping[str, Prior]
+    errors: Mapping[str, ErrorPriors]
+    start: np.ndarray = field(repr=False)
+
+
+def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> StageModel:
+    """Builds the likelihood of a stage and gathers its priors.
+
+    Raises:
+        InputError: nothing was recorded to centre the prior of an initial state on.
+    """
+    where = f"{recipe.path}: stages ({stage.name})"
+    likelihood = _likelihood(stage, data.fitted, recipe, vehicle, estimates=True)
+    unknowns = {p.name: p.prior for p in stage.parameters} | {n.name: n.prior for n in stage.nuisance}
+    start = [_present(p, vehicle) for p in stage.parameters] + [float(n.prior.frozen().median()) for n in stage.nuisance]
+    for segment, dataset in data.fitted:
+        prefix = INITIAL + (f"{dataset.name}." if dataset.name else "")
+        for state, prior in initial_priors(segment, dataset, recipe.model, where).items():
+            unknowns[prefix + state] = prior
+            start.append(dataset.initial.get(state, np.nan))
+    labels = {group.label for group in likelihood.groups}
+    errors = {label: ErrorPriors(c.noise, c.correlation) for label, c in stage.channels.items() if label in labels}
+    return StageModel(likelihood, unknowns, errors, np.array(start))
+
+
+def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
+              seed: np.random.SeedSequence, report: Report | None = None, earlier: Earlier | None = None,
+              finished: SampleRun | None = None) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
+
+    Args:
+        earlier: the posterior to continue.
+        finished: a run of the same problem that was kept; it is not run again.
 
     Raises:
         InputError: no particle of the prior can be simulated.
     """
     where = f"{recipe.path}: stages ({stage.name})"
-    likelihood = RolloutLikelihood(dataset, model=recipe.model, vehicle=vehicle, step=recipe.step,
-                                   unknowns=[p.targets for p in stage.parameters], estimated=[state for state, _ in stage.estimate])
-    parameters = {p.name: p.prior for p in stage.parameters}
-    initial = initial_priors(stage, dataset, recipe.model, where)
-    noise = {c.name: c.noise for c in stage.channels}
-    model = build_model(likelihood, parameters, initial, noise)
-    density = BatchedDensity(model)
-    states = {INITIAL + state: prior for state, prior in initial.items()}
-    start = [_present(p, vehicle) for p in stage.parameters] + [dataset.initial.get(state, np.nan) for state in initial]
-    problem = Problem(likelihood, density, {**parameters, **states}, noise, np.array(start), stage.objective)
+    asked = stage_model(stage, data, recipe, vehicle)
+    plain = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
+    density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
+    problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,
+                      earlier.population if earlier else None, earlier.log_evidence if earlier else 0.0)
     sampling, prior_seed, noise_seed = seed.spawn(3)
     try:
-        run = sampler(problem, draws=draws, chains=chains, seed=sampling, report=report)
+        run = finished or sampler(problem, draws=draws, chains=chains, seed=sampling, report=report)
     except ValueError as error:
         raise InputError(f"{where}: {error}; narrow the priors, check the initial state or take a smaller step") from None
-
-    def predictive(values: Mapping[str, np.ndarray], rng: np.random.Generator) -> Predictive:
-        q = np.stack([values[name] for name in problem.unknowns], axis=-1)
-        sigma = np.stack([values[SIGMA + channel] for channel in dataset.channels], axis=-1)
-        return predict_draws(likelihood, q, sigma, rng)
-
     rng = np.random.default_rng(prior_seed)
-    prior_draws = {name: values[None, :] for name, values in density.constrain(density.draw_prior(PREDICTIVE_DRAWS, rng)).items()}
+    prior_draws = {name: values[None, :] for name, values in plain.constrain(plain.draw_prior(PREDICTIVE_DRAWS, rng)).items()}
     passed_on = {target: factor * run.point[p.name] for p in stage.parameters for target, factor in p.targets}
+    source = f"{run.point_is} of recipe {recipe.path.stem}, stage {stage.name}, recording " + ", ".join(
+        sorted({dataset.recording.name for _, dataset in data.fitted}))
+    noise_rng = np.random.default_rng(noise_seed)
+    posterior = _predictive(asked.likelihood, list(asked.unknowns), data.fitted, run.draws, noise_rng)
+    held_out: Sequence[Predictive] = ()
+    if data.held_out:
+        known = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
+        held_out = _predictive(_likelihood(stage, data.held_out, recipe, vehicle, estimates=False), known, data.held_out, run.draws, noise_rng)
     return StageResult(
-        stage=stage, dataset=dataset, run=run, prior_draws=prior_draws, prior_predictive=predictive(prior_draws, rng),
-        posterior_predictive=predictive(run.draws, np.random.default_rng(noise_seed)), vehicle=vehicle,
-        priors={**problem.unknowns, **{SIGMA + k: v for k, v in noise.items()}},
-        after=vehicle.replace(source=f"{run.point_is} of recipe {recipe.path.stem}, stage {stage.name}, recording {dataset.recording.name}",
-                              **passed_on))
+        stage=stage, data=data, likelihood=asked.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
+        prior_predictive=_predictive(asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, rng),
+        posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
+
+
+def _likelihood(stage: Stage, data: Sequence[tuple[Segment, Dataset]], recipe: Recipe, vehicle: Vehicle, *,
+                estimates: bool) -> RolloutLikelihood:
+    return RolloutLikelihood(
+        [dataset for _, dataset in data], model=recipe.model, vehicle=vehicle, step=recipe.step,
+        unknowns=[p.targets for p in stage.parameters], nuisances=[n.name for n in stage.nuisance],
+        estimated=[[state for state, _ in segment.estimate] if estimates else [] for segment, _ in data],
+        labels=[[c.label for c in segment.channels] for segment, _ in data],
+        correlated=any(c.correlation is not None for c in stage.channels.values()))
+
+
+def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, earlier: Earlier, asked: StageModel,
+            plain: BatchedDensity) -> UpdatedDensity:
+    # Without new data, or with other held parameters, the old data are weighed anew; else the new ones alone are tempered in.
+    is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
+    replaces = not any(is_new) or dict(earlier.vehicle.parameters) != dict(vehicle.parameters)
+    seen = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle)
+    old = BatchedDensity(build_model(seen.likelihood, seen.unknowns, seen.errors))
+    if replaces:
+        return UpdatedDensity(old, plain, replaces=True)
+    return UpdatedDensity(old, BatchedDensity(build_model(asked.likelihood.only(is_new), asked.unknowns, asked.errors)), replaces=False)
+
+
+def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
+                draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> list[Predictive]:
+    """Responses to draws (C, N) by variable, for each data set."""
+    none = np.zeros_like(next(iter(draws.values())))
+    sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
+    rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
+    return predict_draws(likelihood, np.stack([draws[name] for name in unknowns], axis=-1), sigma, rho, rng)
 
 
 def _present(parameter: Parameter, vehicle: Vehicle) -> float:

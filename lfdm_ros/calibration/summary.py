@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration.predictive import by_channel, coverage, lag_one, mean_rmse, residuals
-from lfdm_ros.calibration.recipe import SIGMA, Recipe
+from lfdm_ros.calibration.plan import SIGMA, Recipe
+from lfdm_ros.calibration.predictive import compare
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -32,48 +32,64 @@ def summary_name(variable: str) -> str:
     return variable.replace(".", "/", 1)
 
 
-def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool) -> dict[str, Any]:
+def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool,
+              continued: Sequence[str] = ()) -> dict[str, Any]:
     """The contents of summary.json.
 
-    A channel that two stages measured stands under its name for the first, and as STAGE/CHANNEL for the later ones.
+    A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
+    `continued`: hashes of the recordings of the calibration that this one continues.
     """
     stages = [_stage(result, recipe.sampler) for result in results]
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
+    held_rmse: dict[str, Any] = {}
+    held_covered: dict[str, Any] = {}
     for stage in stages:
-        for channel in stage["rmse"]:
-            key = channel if channel not in rmse else f"{stage['name']}/{channel}"
-            rmse[key], covered[key] = stage["rmse"][channel], stage["coverage_90"][channel]
+        for label in stage["rmse"]:
+            segment, _, channel = label.rpartition(".")
+            key = next(k for k in (channel, f"{segment or stage['name']}/{channel}", f"{stage['name']}/{label}") if k not in rmse)
+            rmse[key], covered[key] = stage["rmse"][label], stage["coverage_90"][label]
+            if label in stage["held_out"]["rmse"]:
+                held_rmse[key], held_covered[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
     warnings = [text for result, stage in zip(results, stages) for text in _warnings(result, stage)]
     if interrupted:
-        missing = [stage.name for stage in recipe.stages[len(results):]]
+        stopped = [result for result in results if result.run.temperature < 1.0]
+        missing = [stage.name for stage in recipe.stages[len(results) - len(stopped):]]
         warnings.insert(0, f"interrupted: without stage{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+        warnings[1:1] = [f"{result.stage.name}: stopped when the data counted {result.run.temperature:.2g} of what they say; its draws are "
+                         "wider than the posterior and are not passed on" for result in stopped]
+    recordings = {key: recording for result in results for key, recording in result.data.recordings.items()}
     return {
         "version": __version__, "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": str(recipe.path), "seed": seed,
         "draws": draws, "chains": chains, "step": recipe.step, "interrupted": interrupted, "note": recipe.note,
-        "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in
-                       {result.dataset.recording.name: result.dataset.recording for result in results}.values()],
-        "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered, "warnings": warnings}
+        "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
+        "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
+        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "warnings": warnings}
 
 
 def _stage(result: StageResult, sampler: str) -> dict[str, Any]:
-    observed, channels = result.dataset.observed, result.dataset.channels
-    prior = mean_rmse(result.prior_predictive.sample, observed)
-    posterior = mean_rmse(result.posterior_predictive.sample, observed)
-    covered = by_channel(channels, coverage(result.posterior_predictive.noisy, observed))
-    residual = residuals(result.posterior_predictive.responses, observed)
-    run = result.run
+    stage, run = result.stage, result.run
+    fitted, held = ([([c.label for c in segment.channels], data) for segment, data in pairs]
+                    for pairs in (result.data.fitted, result.data.held_out))
+    prior, posterior = compare(fitted, result.prior_predictive), compare(fitted, result.posterior_predictive)
+    held_out = compare(held, result.held_out_predictive)
     return {
-        "name": result.stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations,
-        "recording": result.dataset.recording.name, "window": [result.stage.start, result.stage.end],
-        "channels": {c.name: {"topic": c.topic, "field": c.field} for c in result.stage.channels},
-        "state_topic": result.stage.state_topic, "inputs": asdict(result.stage.inputs),
+        "name": stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations, "temperature": run.temperature,
+        "segments": [{"name": s.name, "recordings": list(s.recordings), "window": [s.start, s.end], "state_topic": s.state_topic,
+                      "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs), "prescribed": [list(p) for p in s.prescribed],
+                      "channels": {c.name: {"topic": c.topic, "field": c.field, "label": c.label} for c in s.channels}}
+                     for s in stage.segments],
+        "data": [{"name": data.name, "recording": data.recording.name, "start": float(data.times[0]), "end": float(data.times[-1]),
+                  "samples": int(np.isfinite(data.observed).sum())} for _, data in result.data.fitted],
         **run.statistics,
         "parameters": _parameters(result),
-        "passed_on": {target: result.after.parameters[target] for target in result.stage.targets},
-        "rmse": {c: {"prior": float(a), "posterior": float(b)} for c, a, b in zip(channels, prior, posterior)},
-        "coverage_90": dict(covered),
-        "residual_lag_1": by_channel(channels, np.array([lag_one(residual[:, i]) for i in range(len(channels))]))}
+        "passed_on": {target: result.after.parameters[target] for target in stage.targets},
+        "rmse": {label: {"prior": prior[label].rmse, "posterior": posterior[label].rmse} for label in posterior},
+        "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
+        "errors": {label: "white" if c.correlation is None else "ar1" for label, c in stage.channels.items()},
+        "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
+        "held_out": {"rmse": {label: {"posterior": compared.rmse} for label, compared in held_out.items()},
+                     "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
 
 
 def _parameters(result: StageResult) -> dict[str, Any]:
@@ -87,6 +103,8 @@ def _parameters(result: StageResult) -> dict[str, Any]:
         draws = result.run.draws[name]
         row: dict[str, Any] = {column: float(table.loc[name, column]) for column in _ARVIZ_COLUMNS}
         # Particles share ancestors, which mcse_mean and the ESS cannot see; independent chains can.
+        if name in result.run.error_of_mean:
+            row["mcse_genealogy"] = result.run.error_of_mean[name]
         row["mcse_between_chains"] = float(draws.mean(axis=1).std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.nan
         row["sd_over_prior_sd"] = row["sd"] / float(prior.frozen().std())
         if name in targets:
@@ -121,12 +139,14 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
             if abs(correlation[i, j]) > CORRELATION_LIMIT:
                 yield (f"{name}: {physical[i]} and {physical[j]} have correlation {correlation[i, j]:.2f}; "
                        "the data know a combination of them rather than each")
-    for column, (channel, lag) in enumerate(stage["residual_lag_1"].items()):
-        count = int(np.isfinite(result.dataset.observed[:, column]).sum())
-        if lag > max(0.1, 4.0 / math.sqrt(count)):
-            sigma = stage["parameters"][summary_name(SIGMA + channel)]["mean"]
-            yield (f"{name}: residuals of {channel} are not white (lag-1 correlation {lag:.2f}); the model misses something, "
-                   f"sigma {sigma:.3g} holds it, and the intervals of what this channel informs are too narrow")
+    for group in result.likelihood.groups:
+        lag = stage["residual_lag_1"][group.label]
+        if stage["errors"][group.label] == "white" and lag > max(0.1, 4.0 / math.sqrt(group.count)):
+            sigma = stage["parameters"][summary_name(SIGMA + group.label)]["mean"]
+            yield (f"{name}: residuals of {group.label} are not white (lag-1 correlation {lag:.2f}); the model misses something, sigma "
+                   f"{sigma:.3g} holds it, and the intervals of what this channel informs are up to "
+                   f"{math.sqrt((1.0 + lag) / max(1e-3, 1.0 - lag)):.1f} times too narrow; errors: ar1 takes that into account")
+    yield from result.data.notes
 
 
 def write_json(path: Path, summary: Mapping[str, Any]) -> None:

@@ -17,9 +17,11 @@ EPILOG = """example:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --out result
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler least_squares --out quick
+  lfdm calibrate my_recipe --bag monday --out one
+  lfdm calibrate my_recipe --bag tuesday --continue one --out two          (the posterior of both)
 
 The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), summary.json and report.html.
-Ctrl-C keeps the stages that are done."""
+Ctrl-C keeps the stages that are done; the same command again goes on from there."""
 
 LINE_INTERVAL = {True: 0.2, False: 10.0}  # [s], on a terminal or in a log
 JSON_INTERVAL = 0.5
@@ -33,8 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; least_squares: optimum and Gaussian intervals, "
-                        "in seconds (default: the recipe's)")
+    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, with exact gradients; metropolis: "
+                        "random walk; least_squares: optimum and Gaussian intervals, in seconds (default: the recipe's)")
+    parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
+                        "bags that it has not seen")
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
 
 
@@ -50,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     show = ProgressJson() if args.progress_json else HumanLine()
     try:
         summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, sampler=args.sampler,
-                            progress=show)
+                            continued=args.continued, progress=show)
     finally:
         show.close()
     if not args.progress_json:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--seed {args.seed}: give 0 or more")
     _make_room(args.out)
     recipe = load_recipe("hmmwv_demo")
-    scenarios = [stage.recording for stage in recipe.stages]
+    scenarios = [name for stage in recipe.stages for name in stage.recordings]
     _say(f"1/4  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"

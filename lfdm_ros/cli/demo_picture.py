@@ -88,11 +88,11 @@ def _prediction(axes: Any, bands: dict[str, tuple[np.ndarray, np.ndarray]], bag:
 def _responses(recipe: Any, parameters: dict[str, Any], names: list[str], draws: np.ndarray, bag: Path) -> tuple[np.ndarray, np.ndarray]:
     from lfdm_ros.calibration.dataset import find_recordings, load_window
     from lfdm_ros.calibration.likelihood import RolloutLikelihood
-    from lfdm_ros.calibration.recipe import DEFAULT_STATE, Inputs
+    from lfdm_ros.calibration.plan import DEFAULT_STATE, Inputs
 
     (recording,) = find_recordings([bag]).values()
     data = load_window(recording, 0.0, np.inf, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
                        channels={name: ("measured/state", name) for name in CHANNELS}, state_topic=DEFAULT_STATE, inputs=Inputs())
-    rollout = RolloutLikelihood(data, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
+    rollout = RolloutLikelihood([data], model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
                                 unknowns=[parameters[name].targets for name in names])
-    return data.times, rollout.trajectories(draws)
+    return data.times, rollout.responses(draws)[0]

@@ -1,26 +1,38 @@
-"""A calibration in a child process: progress as it comes, and an end on request that keeps what is done. Knows nothing of ROS."""
+"""A calibration in a child process: progress as it comes, a pause, and an end on request that keeps what is done. Knows nothing of ROS."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.calibration.store import POSTERIOR, SUMMARY
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes import background
+
+LFDM = (sys.executable, "-m", "lfdm_ros.cli")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One report of `lfdm calibrate --progress-json`; time_left [s], NaN: unknown."""
+    """One report of `lfdm calibrate --progress-json`; ess and time_left [s], NaN: unknown."""
 
     stage: str = ""
     stage_index: int = 0
     stage_count: int = 1
     temperature: float = 0.0
     progress: float = 0.0
+    ess: float = math.nan
     time_left: float = math.nan
     message: str = ""
 
@@ -32,8 +44,8 @@ class Progress:
             return cls(
                 stage=str(data["stage"]), stage_index=int(data["stage_index"]), stage_count=max(1, int(data["stage_count"])),
                 temperature=float(data["temperature"]), progress=min(1.0, max(0.0, float(data["progress"]))),
-                time_left=math.nan if data["time_left"] is None else float(data["time_left"]), message=str(data["message"]))
-        except (ValueError, KeyError, TypeError):
+                ess=_number(data.get("ess")), time_left=_number(data["time_left"]), message=str(data["message"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
     @property
@@ -43,45 +55,122 @@ class Progress:
 
 
 class CalibrationProcess:
-    """`lfdm calibrate` as a child: sampling for minutes must not hold up a node's callbacks, nor share its interpreter lock."""
+    """`lfdm calibrate` as a child of the least priority: sampling for minutes must neither hold up a node's callbacks and deadlines nor
+    share its interpreter lock. `follow` starts it; the other methods may be called from other threads at any time, before as well."""
 
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
-                 command: Sequence[str] = (sys.executable, "-m", "lfdm_ros.cli", "calibrate")) -> None:
-        """Starts it; 0 for draws, chains or seed: as the recipe says."""
+                 continue_from: str = "", cores: int = 0, command: Sequence[str] = (*LFDM, "calibrate")) -> None:
+        """
+        Args:
+            draws, chains, seed: 0: as the recipe says.
+            continue_from: folder of the posterior to go on from; empty: none.
+            cores: processor cores it may use; 0: all but one.
+        """
         arguments = [*command, recipe, "--out", out, "--progress-json"]
         for bag in bags:
             arguments += ["--bag", bag]
-        for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed)):
+        for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed), ("--continue", continue_from)):
             if value:
                 arguments += [option, str(value)]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- lives as long as the child
-        # A session of its own: Ctrl-C in the terminal reaches the node alone, which then ends this in its own way.
-        self._child = subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=self._errors, stdin=subprocess.DEVNULL, text=True, encoding="utf-8",
-            start_new_session=True)
-        self._interrupted = False
+        self._arguments, self._cores = arguments, cores
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._paused = self._interrupted = False
+        self._last_words = ""
 
     def follow(self, report: Callable[[Progress], None]) -> int:
-        """Hands on each report until the child ends; returns its exit status."""
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            progress = Progress.parse(line)
-            if progress is not None:
-                report(progress)
-        return self._child.wait()
+        """Runs the child and hands on each report until it ends; returns its exit status, negative: the signal that killed it.
+
+        Raises:
+            OSError: it does not start.
+        """
+        with tempfile.TemporaryFile() as errors:
+            with self._lock:
+                if self._interrupted:
+                    return 128 + signal.SIGINT
+                # Started by the thread that waits for it, because the child ends with that thread. In a session of its own: Ctrl-C
+                # in the terminal reaches the node alone, which then ends this in its own way.
+                self._child = child = subprocess.Popen(
+                    background.command(self._arguments, self._cores), stdout=subprocess.PIPE, stderr=errors,
+                    stdin=subprocess.DEVNULL, text=True, encoding="utf-8", start_new_session=True)
+                if self._paused:
+                    self._signal(os.killpg, signal.SIGSTOP)
+            assert child.stdout is not None
+            with child.stdout:
+                for line in child.stdout:
+                    progress = Progress.parse(line)
+                    if progress is not None:
+                        report(progress)
+            status = child.wait()
+            errors.seek(0)
+            self._last_words = last_line(errors.read())
+        return status
 
     def interrupt(self) -> None:
-        """Asks the child to stop and keep what is done; once is enough."""
-        if not self._interrupted and self._child.poll() is None:
-            self._interrupted = True
-            self._child.send_signal(signal.SIGINT)
+        """Asks the child to stop and keep what is done, also while it is paused; once is enough."""
+        with self._lock:
+            if not self._interrupted:
+                self._interrupted = True
+                self._signal(os.kill, signal.SIGINT)  # not to workers of its own, which it ends itself
+                self._signal(os.killpg, signal.SIGCONT)
+
+    def pause(self, paused: bool) -> None:
+        """Stops the child and its children where they are, or lets them go on."""
+        with self._lock:
+            if not self._interrupted:
+                self._paused = paused
+                self._signal(os.killpg, signal.SIGSTOP if paused else signal.SIGCONT)
 
     @property
     def interrupted(self) -> bool:
         return self._interrupted
 
+    @property
     def last_words(self) -> str:
         """The last line that the ended child wrote on stderr."""
-        self._errors.seek(0)
-        lines = [line for line in self._errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else ""
+        return self._last_words
+
+    def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
+        if self._child is not None and self._child.poll() is None:
+            with suppress(ProcessLookupError):  # it has just ended
+                send(self._child.pid, number)
+
+
+def describe(out: str, cores: int = 0) -> None:
+    """Makes sure that a calibration's folder has an up-to-date posterior.json; in a child, for what it imports takes a second.
+
+    Raises:
+        InputError: the folder is no finished calibration.
+    """
+    posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
+    if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
+        return
+    _ask([sys.executable, "-m", "lfdm_ros.calibration.store", out], cores)
+
+
+def examine(bag: str, cores: int = 0) -> dict[str, Any]:
+    """What `lfdm bag info --json` says of a bag; in a child, for hashing a long one takes minutes.
+
+    Raises:
+        InputError: nothing in it can be read.
+    """
+    info: dict[str, Any] = json.loads(_ask([*LFDM, "bag", "info", bag, "--json"], cores))
+    return info
+
+
+def _ask(program: Sequence[str], cores: int) -> str:
+    run = subprocess.run(background.command(program, cores), capture_output=True, text=True, encoding="utf-8", errors="replace",
+                         stdin=subprocess.DEVNULL, start_new_session=True, check=False)
+    if run.returncode:
+        raise InputError(last_line(run.stderr.encode()) or f"{' '.join(program)} ended with status {run.returncode}")
+    return run.stdout
+
+
+def last_line(output: bytes) -> str:
+    """The last line with something in it."""
+    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

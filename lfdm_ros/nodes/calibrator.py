@@ -1,64 +1,122 @@
-"""The calibrator node: calibrates a vehicle from bags on request, reports progress, and publishes the posterior."""
+"""The calibrator node: calibrates a vehicle from bags, stores the posteriors, and publishes the one that is in force."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
+from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
+from lfdm_ros.calibration.gates import Limits, finished_stages
+from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version, read_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import CalibratorStatus, Posterior
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.bag_folder import BagFolder
+from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
+from lfdm_ros.nodes import calibration_process, qos
+from lfdm_ros.nodes.applying import MANUAL, POLICIES, Applier
+from lfdm_ros.nodes.bag_folder import BagFolder, Job
 from lfdm_ros.nodes.calibration_process import CalibrationProcess, Progress
-from lfdm_ros.nodes.component import ERROR, OK, Component, Diagnosis
+from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.posteriors import posterior_message, version_message
 from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.srv import ApplyPosterior, RollBack
+
+LOOK_EVERY = 1.0  # [s] into the watched folder
+_FRESH = 1.0  # [s] for which a vehicle/state says how fast the vehicle is
+_NAMES = {CalibratorStatus.IDLE: "idle", CalibratorStatus.RUNNING: "calibrating", CalibratorStatus.SUCCEEDED: "succeeded",
+          CalibratorStatus.FAILED: "failed", CalibratorStatus.CANCELLED: "cancelled", CalibratorStatus.PAUSED: "paused"}
 
 
 class Calibrator(Component):
-    """Serves the action `calibrate`, publishes `posterior` (latched) and `calibrator/status`; one calibration at a time."""
+    """Serves the action `calibrate` and watches a folder, one calibration at a time in a process of the least priority.
+
+    Publishes `posterior` (latched: the one in force) and `calibrator/status`. Services: see `configure`.
+    """
 
     NAME = "calibrator"
     PARAMETERS = (
         Parameter("watch_directory", "", "folder in which a new bag starts a calibration; empty: none"),
         Parameter("recipe", "hmmwv_paper", "recipe for the watched folder: a name in config/calibration, or a path"),
         Parameter("out_directory", "", "results of the watched folder; empty: calibrations, in that folder"),
+        Parameter("store", "", "folder of the stored posteriors; empty: store in out_directory, else in calibrations in the watched "
+                               "folder, else calibrator in ROS_HOME (default ~/.ros)"),
         Parameter("draws", 0, "draws per chain for the watched folder; 0: as the recipe says", 0, 1_000_000),
         Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", 0, 1000),
         Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", 0, 2**53),
+        Parameter("continue_posterior", False, "a new bag in the watched folder continues from the newest posterior of the recipe, instead "
+                                               "of calibrating with all bags anew", live=True),
+        Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished [s]",
+                  1.0, 86_400.0),
+        Parameter("max_cores", 0, "processor cores that a calibration may use; 0: all but one", 0, 1024, live=True),
+        Parameter("apply_policy", MANUAL, "OFF: posteriors are stored only; MANUAL: apply_posterior puts one in force; AUTO: a new one is "
+                                          "put in force once it passes all gates", choices=POLICIES, live=True),
+        Parameter("gate_r_hat", 1.01, "largest R-hat of any unknown [1]", 1.0, 10.0, live=True),
+        Parameter("gate_ess", 400.0, "least bulk effective sample size of any unknown [1]", 0.0, 1e9, live=True),
+        Parameter("gate_coverage_lower", 0.8, "least share of samples inside the 90 % predictive intervals, of each channel [1]",
+                  0.0, 1.0, live=True),
+        Parameter("gate_coverage_upper", 0.99, "largest such share [1]", 0.0, 1.0, live=True),
+        Parameter("gate_change_sd", 10.0, "largest change of a vehicle parameter, in standard deviations of the posterior in force [1]",
+                  0.0, 1e9, live=True),
+        Parameter("gate_change_relative", 0.3, "largest change of a vehicle parameter, as a share of its value in force [1]",
+                  0.0, 1e9, live=True),
+        Parameter("apply_speed_limit", 0.5, "largest speed at which parameters may change [m/s]; below 0: any, also an unknown one",
+                  -1.0, 100.0, live=True),
+        Parameter("apply_slow_only", ["*"], "names or patterns of the vehicle parameters that apply_speed_limit is about", live=True),
     )
 
+    # ---- lifecycle -----------------------------------------------------------------------------------------------------
+
     def configure(self) -> None:
-        folder = self.value("watch_directory")
-        self._folder = BagFolder(folder, self.value("recipe")) if folder else None
+        watched = self.value("watch_directory")
+        store = self._store_path()
+        self._folder = BagFolder(watched, self.value("recipe"), store / "watch.json",
+                                 abandoned_after=self.value("abandoned_after")) if watched else None
+        self._store = PosteriorStore(store, report=lambda text: self.get_logger().error(text)).writer()
+        self._applier = Applier(self._store, policy=lambda: str(self.value("apply_policy")), limits=self._limits, speed=self._speed,
+                                changed=self._publish_posterior)
         self._process: CalibrationProcess | None = None
-        self._busy = False
+        self._busy = self._paused = False
+        self._ending = threading.Event()
         self._worker: threading.Thread | None = None
-        self._status = CalibratorStatus(state=CalibratorStatus.IDLE, time_left=math.nan)
-        self._posterior_publisher = self.create_lifecycle_publisher(Posterior, "posterior", qos.LATCHED)
+        self._reader: threading.Thread | None = None
+        self._heard: tuple[float, bytes] | None = None
+        self._status = CalibratorStatus(state=CalibratorStatus.IDLE, ess=math.nan, time_left=math.nan)
+        self._posterior_publisher = self.create_lifecycle_publisher(type(version_message(None)), "posterior", qos.LATCHED)
         self._status_publisher = self.create_lifecycle_publisher(CalibratorStatus, "calibrator/status", qos.STATUS)
+        # The bytes only: nobody asks for the speed most of the time.
+        self._vehicle = self.create_subscription(VehicleState, "vehicle/state", self._on_vehicle, qos.CLOCK, raw=True)
         self._server = ActionServer(
             self, Calibrate, "calibrate", self._execute, goal_callback=self._on_goal, cancel_callback=self._on_cancel)
+        self._offered = [
+            self.create_service(SetBool, "~/pause", self._on_pause),
+            self.create_service(Trigger, "~/cancel", self._on_cancel_service),
+            self.create_service(ApplyPosterior, "~/apply_posterior", self._on_apply),
+            self.create_service(RollBack, "~/rollback", self._on_roll_back)]
 
     def activate(self) -> None:
-        self._periodic = [self.every(1.0, self._publish_status)]
+        self._ending.clear()
+        if self._store.journal():  # else nobody was ever told of anything
+            self._publish_posterior(self._store.in_force())
+        self._periodic = [self.every(1.0, self._tick)]
         if self._folder is not None:
-            self._folder.look()  # what is there already is not new
-            self._periodic.append(self.every(2.0, self._look))
+            self._periodic.append(self.every(LOOK_EVERY, self._look))
 
     def deactivate(self) -> None:
         for timer in self._periodic:
             self.destroy_timer(timer)
+        self._ending.set()
         if self._process is not None:
             self._process.interrupt()
         if self._worker is not None:
@@ -66,13 +124,28 @@ class Calibrator(Component):
 
     def cleanup(self) -> None:
         self._server.destroy()
+        self.destroy_subscription(self._vehicle)
+        for service in self._offered:
+            self.destroy_service(service)
         self.destroy_lifecycle_publisher(self._posterior_publisher)
         self.destroy_lifecycle_publisher(self._status_publisher)
+        self._store.close()
 
-    # ---- the action ----------------------------------------------------------------------------------------------------
+    def _store_path(self) -> Path:
+        if self.value("store"):
+            return Path(self.value("store"))
+        if self.value("out_directory"):
+            return Path(self.value("out_directory")) / "store"
+        if self.value("watch_directory"):
+            return Path(self.value("watch_directory")) / "calibrations" / "store"
+        home = Path(os.environ.get("ROS_HOME") or Path.home() / ".ros")
+        return home / self.get_fully_qualified_name().lstrip("/")
+
+    # ---- the action and the services -----------------------------------------------------------------------------------
 
     def _on_goal(self, goal: Calibrate.Goal) -> GoalResponse:
-        problem = ("the calibrator is not active" if self.state != "active" else "a calibration is running" if self._busy
+        problem = ("the calibrator is not active" if self.state != "active" else "the calibrator is paused" if self._paused
+                   else "a calibration is running" if self._busy
                    else "recipe, bags and out must all be given" if not (goal.recipe and goal.bags and goal.out) else "")
         if problem:
             self.get_logger().warning(f"calibration refused: {problem}")
@@ -92,16 +165,15 @@ class Calibrator(Component):
         def report(progress: Progress) -> None:
             goal.publish_feedback(Calibrate.Feedback(
                 stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
-                temperature=progress.temperature, progress=progress.progress, time_left=progress.time_left))
+                temperature=progress.temperature, progress=progress.progress, ess=progress.ess, time_left=progress.time_left))
 
-        try:
-            process = CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws,
-                                         chains=request.chains, seed=request.seed)
-        except OSError as error:
-            self._busy = False
-            goal.abort()
-            return Calibrate.Result(message=f"the calibration does not start: {error}", directory=request.out)
-        self._start(process, request.out, report, done)
+        def end(result: Calibrate.Result) -> None:
+            if self.executor is not None:
+                self.executor.create_task(lambda: done.set_result(result))
+
+        process = CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws, chains=request.chains,
+                                     seed=request.seed, cores=self.value("max_cores"))
+        self._start(process, request.out, report, end)
         if goal.is_cancel_requested:  # before there was a process to interrupt
             self._on_cancel(goal)
         # Resumed by the executor: the thread that sets it wakes it through a task of its own.
@@ -115,102 +187,269 @@ class Calibrator(Component):
             goal.abort()
         return result
 
+    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._paused = request.data
+        if self._process is not None:
+            self._process.pause(request.data)
+        running = "the calibration" if self._busy else "nothing is running; new calibrations"
+        response.success, response.message = True, f"{running} {'waits' if request.data else 'goes on'}"
+        self._publish_status()
+        return response
+
+    def _on_cancel_service(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        process = self._process
+        response.success, response.message = process is not None, "cancelling" if process is not None else "no calibration is running"
+        if process is not None:
+            process.interrupt()
+        return response
+
+    def _on_apply(self, request: ApplyPosterior.Request, response: ApplyPosterior.Response) -> ApplyPosterior.Response:
+        text = request.version.strip()
+        if self.state != "active" or (text and not text.isdigit()):
+            response.message = f"version '{text}' is no number; leave it empty for the newest" if self.state == "active" else (
+                "the calibrator is not active")
+        else:
+            response.success, response.message = self._applier.apply(int(text) if text else None)
+            response.gates = self._gates()
+        return self._answered(response)
+
+    def _on_roll_back(self, request: RollBack.Request, response: RollBack.Response) -> RollBack.Response:
+        if self.state != "active":
+            response.message = "the calibrator is not active"
+        else:
+            response.success, response.message = self._applier.roll_back(request.version)
+        return self._answered(response)
+
+    def _answered(self, response: Any) -> Any:
+        # rclpy wants one severity for each line of the source.
+        if response.success:
+            self.get_logger().info(response.message)
+        else:
+            self.get_logger().warning(response.message)
+        response.version = self._version_in_force()
+        self._publish_status()
+        return response
+
     # ---- the work ------------------------------------------------------------------------------------------------------
 
-    def _start(self, process: CalibrationProcess, out: str, report: Any, done: Future | None) -> None:
+    def _start(self, process: CalibrationProcess, out: str, report: Callable[[Progress], None], end: Callable[[Calibrate.Result], None],
+               job: Job | None = None) -> None:
+        """Runs a calibration in a thread of its own, which ends with `end`."""
         self._busy = True
         self._process = process
+        process.pause(self._paused)
         self._set_status(CalibratorStatus.RUNNING, Progress(message="starting"))
 
-        def work() -> None:
-            def follow(progress: Progress) -> None:
-                self._set_status(CalibratorStatus.RUNNING, progress)
-                report(progress)
+        def follow(progress: Progress) -> None:
+            self._set_status(CalibratorStatus.RUNNING, progress)
+            report(progress)
 
+        def work() -> None:
             try:
-                result = self._conclude(process, process.follow(follow), out)
+                result = self._conclude(process, process.follow(follow), out, job)
             except Exception as error:  # a bug; a goal without a result would hang
                 self.get_logger().fatal(traceback.format_exc())
                 result = Calibrate.Result(message=f"internal error: {error!r}", directory=out)
                 self._set_status(CalibratorStatus.FAILED, Progress(message=result.message))
             self._process, self._busy = None, False
-            if done is not None and self.executor is not None:
-                self.executor.create_task(lambda: done.set_result(result))
+            end(result)
 
+        self._before = _changed_at(out)
         self._worker = threading.Thread(target=work, name="calibration", daemon=True)
         self._worker.start()
 
-    def _conclude(self, process: CalibrationProcess, exit_status: int, out: str) -> Calibrate.Result:
-        from lfdm_ros.calibration.results import load_posterior_summary  # PyMC and ArviZ come with it
-
+    def _conclude(self, process: CalibrationProcess, exit_status: int, out: str, job: Job | None) -> Calibrate.Result:
+        """What a calibration that has ended comes to: stored, published if the policy says so, and told."""
         result = Calibrate.Result(success=exit_status == 0, directory=out)
-        try:
-            result.posterior = self._posterior(load_posterior_summary(out))
-            # A cancelled run has what it finished, but is no posterior to drive by.
-            if result.success:
-                self._posterior_publisher.publish(result.posterior)
-        except InputError as error:
-            result.success = False
-            result.message = str(error)
+        state = CalibratorStatus.SUCCEEDED if result.success else CalibratorStatus.FAILED
+        message = process.last_words or f"the calibration ended with status {exit_status}"
         if process.interrupted:
-            result.success, state, result.message = False, CalibratorStatus.CANCELLED, f"cancelled; what is done is in {out}"
-        elif result.success:
-            state, result.message = CalibratorStatus.SUCCEEDED, f"calibrated; see {Path(out) / 'report.html'}"
+            state, message, result.success = CalibratorStatus.CANCELLED, "cancelled", False
+        something = result.success or (process.interrupted and _changed_at(out) != self._before)
+        later = process.interrupted and self._ending.is_set() and job is not None  # the watched folder takes it up again
+        if later:
+            message = "stopped; it goes on when the calibrator is active again"
+        elif something:
+            try:
+                message = self._keep(result, out, job)
+            except InputError as error:
+                state, result.success, message = CalibratorStatus.FAILED, False, str(error)
+        elif process.interrupted:
+            message = f"cancelled before a stage was finished; {out} has nothing new"
+        if job is not None and self._folder is not None and not later:
+            message = self._end_job(self._folder, job, exit_status, message, failed=state == CalibratorStatus.FAILED)
+        result.message = message
+        self._set_status(state, Progress(stage=self._status.stage, progress=self._status.progress, message=message))
+        if state == CalibratorStatus.FAILED:
+            self.get_logger().error(message)
         else:
-            state, result.message = CalibratorStatus.FAILED, process.last_words() or result.message
-        self._set_status(state, Progress(stage=self._status.stage, progress=self._status.progress, message=result.message))
-        (self.get_logger().info if result.success or process.interrupted else self.get_logger().error)(result.message)
+            self.get_logger().info(message)
         return result
 
-    def _posterior(self, summary: Mapping[str, Any]) -> Posterior:
-        draws = summary["thinned_draws"]
-        message = Posterior(draws=len(draws), thinned_draws=[float(v) for row in draws for v in row], seed=int(summary["seed"]))
-        for name in ("model", "vehicle", "version", "parameter_names", "units", "means", "standard_deviations", "hdi_lower",
-                     "hdi_upper", "r_hat", "ess_bulk", "ess_tail", "recordings", "recording_sha256"):
-            setattr(message, name, summary[name])
-        message.header.stamp = self.get_clock().now().to_msg()
-        return message
+    def _keep(self, result: Calibrate.Result, out: str, job: Job | None) -> str:
+        """Stores what is in `out`, finished or partial, and fills the result; returns the message for a person.
+
+        Raises:
+            InputError: it cannot be read or stored.
+        """
+        calibration_process.describe(out, self.value("max_cores"))
+        summary = read_json(Path(out) / SUMMARY)
+        result.posterior = posterior_message(read_json(Path(out) / POSTERIOR), summary, 0)
+        draft = Version(0, Path(out), {})
+        self._applier.judge(draft)
+        version = self._store.add(out, gates=self._applier.gate_records(), run=job.id if job else "",
+                                  notes=self._folder.notes() if self._folder else None, continued_from=job.continue_from if job else 0)
+        result.version = result.posterior.posterior_version = version.number
+        if summary.get("interrupted"):
+            finished = finished_stages(summary)
+            begun = [stage["name"] for stage in summary["stages"] if stage["name"] not in finished]
+            there = [f"finished: {', '.join(finished)}" if finished else "nothing finished",
+                     *(f"stopped on its way: {name}" for name in begun)]
+            return f"cancelled; what is there is kept in {out} and as version {version.number} ({'; '.join(there)})"
+        return f"calibrated, see {Path(out) / 'report.html'}; {self._applier.offer(version)}"
+
+    def _end_job(self, folder: BagFolder, job: Job, exit_status: int, message: str, *, failed: bool) -> str:
+        if exit_status < 0 and failed and folder.died(job):
+            return f"the calibration was killed (signal {-exit_status}); taking it up again"
+        blamed = folder.end(job, message, failed=failed)
+        return f"{message}; left out from now on: {', '.join(blamed)}" if blamed else message
 
     # ---- the watched folder --------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        if self._busy or self._folder is None:
+        folder = self._folder
+        if folder is None or (self._reader is not None and self._reader.is_alive()):
             return
         try:
-            bags = self._folder.look()
+            bags = folder.look(time.monotonic())
+            if bags:
+                self._reader = threading.Thread(target=self._examine, args=(folder, bags), name="bag reader", daemon=True)
+                self._reader.start()
+            elif not self._busy and not self._paused:
+                job = folder.unfinished or folder.next_job(self.value("out_directory"), self._continue_from())
+                if job is not None:
+                    self._begin(folder, job)
+        except (InputError, OSError) as error:
+            self.get_logger().error(str(error), throttle_duration_sec=60.0)
+
+    def _examine(self, folder: BagFolder, bags: list[Path]) -> None:
+        for bag in bags:
+            info, problem = None, ""
+            try:
+                info = calibration_process.examine(str(bag), self.value("max_cores"))
+            except (InputError, OSError, ValueError) as error:
+                problem = str(error)
+            if self._ending.is_set():
+                return
+            try:
+                remark = folder.examined(bag, time.monotonic(), info, problem)
+            except InputError as error:
+                remark = str(error)
+            if remark:
+                self.get_logger().warning(remark)
+
+    def _continue_from(self) -> int:
+        """The newest version that a new bag may continue; 0: none, or not asked for."""
+        if not self.value("continue_posterior") or self._folder is None:
+            return 0
+        same = [v for v in self._store.versions() if not v.manifest["interrupted"] and Path(v.manifest["recipe"]).stem == Path(
+            self.value("recipe")).stem]
+        return same[-1].number if same else 0
+
+    def _begin(self, folder: BagFolder, job: Job) -> None:
+        resumed = folder.unfinished is not None
+        folder.begin(job)
+        self.get_logger().info(f"{'taking up again' if resumed else 'new bags'}: calibrating with {', '.join(job.bags)} into {job.out}")
+        start = str(self._store.version(job.continue_from).directory) if job.continue_from else ""
+        process = CalibrationProcess(job.recipe, job.bags, job.out, draws=self.value("draws"), chains=self.value("chains"),
+                                     seed=self.value("seed"), continue_from=start, cores=self.value("max_cores"))
+        self._start(process, job.out, lambda progress: None, lambda result: None, job)
+
+    # ---- what is in force ----------------------------------------------------------------------------------------------
+
+    def _limits(self) -> Limits:
+        value = self.value
+        return Limits(
+            r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
+            change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
+            slow=value("apply_slow_only"))
+
+    def _on_vehicle(self, state: bytes) -> None:
+        self._heard = time.monotonic(), state
+
+    def _speed(self) -> float | None:
+        """Of the vehicle, as heard lately."""
+        heard = self._heard
+        if heard is None or time.monotonic() - heard[0] > _FRESH:
+            return None
+        state = deserialize_message(heard[1], VehicleState)
+        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
+
+    def _publish_posterior(self, version: Version | None) -> None:
+        message = version_message(version)
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._posterior_publisher.publish(message)
+
+    def _version_in_force(self) -> int:
+        try:
+            version = self._store.in_force()
         except InputError as error:
             self.get_logger().error(str(error), throttle_duration_sec=60.0)
-            return
-        if bags:
-            newest = bags[-1]
-            out = self._folder.free_name(self.value("out_directory"), newest.name)
-            self.get_logger().info(f"new bag {newest}, calibrating with {len(bags)} bags into {out}")
-            self._start(CalibrationProcess(self.value("recipe"), [str(b) for b in bags], str(out), draws=self.value("draws"),
-                                           chains=self.value("chains"), seed=self.value("seed")),
-                        str(out), lambda progress: None, None)
+            return 0
+        return version.number if version else 0
 
     # ---- status --------------------------------------------------------------------------------------------------------
 
+    def _tick(self) -> None:
+        try:
+            done = self._applier.retry()
+        except InputError as error:
+            done = str(error)
+        if done:
+            self.get_logger().info(done)
+        self._publish_status()
+
     def _set_status(self, state: int, progress: Progress) -> None:
         self._status = CalibratorStatus(
-            state=state, stage=progress.stage, progress=progress.overall, temperature=progress.temperature,
+            state=state, stage=progress.stage, progress=progress.overall, temperature=progress.temperature, ess=progress.ess,
             time_left=progress.time_left, message=progress.message)
         self._publish_status()
 
     def _publish_status(self) -> None:
-        self._status.header.stamp = self.get_clock().now().to_msg()
-        self._status_publisher.publish(self._status)
+        status = self._status
+        paused = self._paused and status.state in (CalibratorStatus.RUNNING, CalibratorStatus.IDLE)
+        newest = self._store.newest()
+        message = CalibratorStatus(
+            state=CalibratorStatus.PAUSED if paused else status.state, stage=status.stage, progress=status.progress,
+            temperature=status.temperature, ess=status.ess, time_left=status.time_left, message=status.message,
+            apply_policy=self.value("apply_policy"), newest_version=newest.number if newest else 0,
+            version_in_force=self._version_in_force(), gates=self._gates(), waiting=self._applier.waiting)
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._status_publisher.publish(message)
+
+    def _gates(self) -> list[Gate]:
+        return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in self._applier.gates]
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
         status = self._status
-        names = {CalibratorStatus.IDLE: "idle", CalibratorStatus.RUNNING: "calibrating", CalibratorStatus.SUCCEEDED: "succeeded",
-                 CalibratorStatus.CANCELLED: "cancelled"}
-        values = {"stage": status.stage, "progress": status.progress, "message": status.message}
+        values = {"stage": status.stage, "progress": status.progress, "message": status.message, "paused": self._paused,
+                  "version_in_force": self._version_in_force(), "waiting": self._applier.waiting,
+                  **{f"gate.{verdict.name}": verdict.reason for verdict in self._applier.gates if not verdict.passed}}
         if status.state == CalibratorStatus.FAILED:
             return ERROR, status.message, values
-        return OK, names[status.state], values
+        if self._applier.waiting:
+            return WARN, self._applier.waiting, values
+        return OK, "paused" if self._paused else _NAMES[status.state], values
+
+
+def _changed_at(out: str) -> int:
+    """When summary.json of a calibration's folder was written [ns]; 0: it is not there."""
+    try:
+        return (Path(out) / SUMMARY).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def main() -> int:

@@ -100,6 +100,7 @@ class Stepper:
         self._fresh = True  # a state is there that nobody has seen
         self._diverged = ""
         self._published_at = now
+        self._inputs = np.zeros(3)  # of the last tick
         # Wall seconds from publishing a state to its answer, in lockstep.
         self.response_times: deque[float] = deque(maxlen=100_000)
         gate.restart(0.0)
@@ -171,6 +172,7 @@ class Stepper:
         """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward."""
         with self._wake:
             self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+            self._inputs = np.zeros(3)
             self._time_ns += self._period_ns
             self._ticks = 0
             self._diverged = ""
@@ -179,6 +181,16 @@ class Stepper:
             self._fresh = True
             self._pacer.resume(time.monotonic())
             self._wake.notify_all()
+
+    def swap(self, simulator: Simulator) -> None:
+        """Goes on with another simulator of the same model and step from the state reached: between two ticks, never within one.
+
+        The new one is made and loaded by the caller, so that the swap itself takes no time; its vehicle is what a reset takes then.
+        """
+        with self._wake:
+            present = self._simulator
+            simulator.jump(present.state, round(present.time / present.dt), self._inputs)
+            self._simulator = simulator
 
     def set_speed_factor(self, factor: float) -> None:
         with self._wake:
@@ -249,6 +261,7 @@ class Stepper:
         inputs = np.array(self._gate.inputs(self.time))
         if not self._budget:
             self._pacer.tick(time.monotonic())
+        self._inputs = inputs
         try:
             self._simulator.advance(inputs, inputs, self._steps)
         except SimulationDiverged as error:

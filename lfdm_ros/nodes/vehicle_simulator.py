@@ -14,18 +14,19 @@ from std_srvs.srv import SetBool
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
-from lfdm_ros.msg import DriverCommand, SimulatorStatus, VehicleState
+from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.command_gate import CommandGate
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, set_stamp
 from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.nodes.scenario import load_scenario
 from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Pose, Status, Stepper
-from lfdm_ros.simulation import Simulator
+from lfdm_ros.simulation import SimulationDiverged, Simulator
 from lfdm_ros.srv import Reset, Step
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 
 class VehicleSimulator(Component):
@@ -51,6 +52,7 @@ class VehicleSimulator(Component):
                                           "a command stamped longer ago is stale", 0.001, 1e6),
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
         Parameter("timeout_ramp", 1.0, "length of the brake ramp [s]", 0.0, 100.0),
+        Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
     )
 
@@ -58,19 +60,17 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         vehicle = load_vehicle(self.value("vehicle"))
-        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"), tyre=self.value("tyre") or None)
+        simulator = self._make_simulator(vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
         pose = load_scenario(scenario).initial if scenario else Pose(
             *(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed")))
         steps = _steps_per_tick(simulator.dt, self.value("publish_rate"))
-        # Loads the compiled kernels now, so that the first tick is as quick as the others.
-        simulator.advance(np.zeros(3), np.zeros(3), 1)
-        simulator.outputs  # noqa: B018
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
 
-        self._vehicle_name, self._model_name = vehicle.name, simulator.model.name
+        self._vehicle, self._model_name = vehicle, simulator.model.name
+        self._posterior_version, self._posterior_refused = 0, ""
         self._messages = VehicleMessages(simulator.output_index)
         self._gate = CommandGate(
             timeout=max(self.value("command_timeout"), 1.0 / self.value("publish_rate")),
@@ -86,6 +86,8 @@ class VehicleSimulator(Component):
         self._wheels_publisher = self.create_lifecycle_publisher(JointState, "wheels", qos.STATE)
         self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
         self._command = self.create_subscription(DriverCommand, "control/command", self._on_command, qos.COMMAND)
+        self._posterior = self.create_subscription(Posterior, "posterior", self._on_posterior, qos.LATCHED) if self.value(
+            "take_posterior") else None
         self._offered = [
             self.create_service(SetBool, "~/pause", self._on_pause),
             self.create_service(Step, "~/step", self._on_step),
@@ -94,6 +96,14 @@ class VehicleSimulator(Component):
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
+
+    def _make_simulator(self, vehicle: Vehicle) -> Simulator:
+        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"), tyre=self.value("tyre") or None)
+        # Loads the compiled kernels now, so that the first tick is as quick as the others.
+        simulator.advance(np.zeros(3), np.zeros(3), 1)
+        simulator.outputs  # noqa: B018
+        simulator.reset()
+        return simulator
 
     def activate(self) -> None:
         self._stepper.start()
@@ -104,6 +114,8 @@ class VehicleSimulator(Component):
     def cleanup(self) -> None:
         self.destroy_timer(self._status_timer)
         self.destroy_subscription(self._command)
+        if self._posterior is not None:
+            self.destroy_subscription(self._posterior)
         for service in self._offered:
             self.destroy_service(service)
         for publisher in (self._clock_publisher, self._state_publisher, self._odometry_publisher, self._imu_publisher,
@@ -139,6 +151,20 @@ class VehicleSimulator(Component):
         if not self._stepper.command((command.steering, command.throttle, command.brake), nanoseconds(command.header.stamp)):
             self.get_logger().warning(f"command refused, {self._gate.last_rejection}", throttle_duration_sec=1.0)
 
+    def _on_posterior(self, posterior: Posterior) -> None:
+        try:
+            vehicle = calibrated(self._vehicle, self._model_name, posterior)
+            self._stepper.swap(self._make_simulator(vehicle))
+        except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
+            self._posterior_refused = str(error)
+            self.get_logger().error(f"not taken over: {error}")
+        else:
+            self._posterior_version, self._posterior_refused = posterior.posterior_version, ""
+            self.get_logger().info(f"drives by posterior {posterior.posterior_version}: " + ", ".join(
+                f"{name} {value:.5g} {unit}" for name, value, unit in zip(
+                    posterior.target_names, posterior.target_values, posterior.target_units)) if posterior.posterior_version
+                else f"drives by the file of {self._vehicle.name}")
+
     def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._stepper.pause(request.data)
         response.success, response.message = True, "paused" if request.data else "running"
@@ -164,10 +190,11 @@ class VehicleSimulator(Component):
     def _publish_status(self) -> None:
         status = self._stepper.status()
         message = SimulatorStatus(
-            model=self._model_name, vehicle=self._vehicle_name, stepping=self.value("stepping"), paused=status.paused,
+            model=self._model_name, vehicle=self._vehicle.name, stepping=self.value("stepping"), paused=status.paused,
             speed_factor_asked=status.speed_factor_asked, speed_factor_reached=status.speed_factor_reached,
             physics_step=self.value("physics_step"), ticks=status.ticks, overruns=status.overruns,
-            commands_rejected=self._gate.rejections, command_timed_out=status.timed_out)
+            commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
+            posterior_refused=self._posterior_refused, command_timed_out=status.timed_out)
         message.header.frame_id = ODOM_FRAME
         set_stamp(message.header.stamp, status.time_ns)
         self._status_publisher.publish(message)
@@ -181,11 +208,14 @@ class VehicleSimulator(Component):
             "time": status.time_ns * 1e-9, "ticks": status.ticks, "overruns": status.overruns,
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
-            "last_rejection": gate.last_rejection}
+            "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
+            "posterior_refused": self._posterior_refused}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
         if new and level == OK:
             level, summary = WARN, f"{new} commands refused, the last one {gate.last_rejection}"
+        elif self._posterior_refused and level == OK:
+            level, summary = WARN, f"posterior not taken over: {self._posterior_refused}"
         return level, summary, values
 
     _reported_rejections = 0

@@ -2,93 +2,159 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import batch_kernel, run_batch
+from lfdm_ros.backends import BatchKernel, batch_kernel, run_batch
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model
+from lfdm_ros.models import Model, get_model
 from lfdm_ros.vehicles import Vehicle
 
 _REALS = {"float64": "double", "float32": "float"}
 
 
-def checked_inputs(model: Model, times: np.ndarray, inputs: ArrayLike) -> np.ndarray:
-    """The inputs at sample times as an array (K, nu), or (N, K, nu) where each of N vehicles has its own.
+@dataclass(frozen=True)
+class Sampling:
+    """What runs of one vehicle at the same sample times have in common, checked. Plain data, so it can go to another process."""
+
+    spec: str
+    base: np.ndarray  # (np,) all parameters of the model
+    columns: np.ndarray  # (P,) places of the parameters that a call gives
+    rows: np.ndarray  # (C,) places of the states that are reported
+    parameters: tuple[str, ...]
+    prescribed: tuple[str, ...]
+    times: np.ndarray  # (K,) [s]
+    substeps: int  # between samples
+    h: float  # [s]
+    hold: bool
+
+    @property
+    def model(self) -> Model:
+        return get_model(self.spec)
+
+    def table(self, inputs: ArrayLike) -> np.ndarray:
+        """Inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own.
+
+        Raises:
+            InputError: not finite, or of another shape.
+        """
+        table = np.asarray(inputs, float)
+        shape = (len(self.times), len(self.model.inputs) + len(self.prescribed))
+        if table.ndim not in (2, 3) or table.shape[-2:] != shape or not np.isfinite(table).all():
+            raise InputError(f"inputs must be finite, of shape {shape}, or (vehicles, {shape[0]}, {shape[1]})"
+                             + (f"; the last columns are {', '.join(self.prescribed)}" if self.prescribed else ""))
+        return table
+
+
+def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, parameters: Sequence[str],
+                     channels: Sequence[str], hold: bool, prescribed: Sequence[str]) -> Sampling:
+    """The arguments that `BatchRollout` and `SensitivityRollout` share.
 
     Raises:
-        InputError: times not evenly spaced; inputs not finite or of another shape.
+        InputError: as theirs.
     """
-    steps = np.diff(times)
-    if len(times) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
+    declared = vehicle.model(model)
+    names, states = [f.name for f in declared.parameters], [f.name for f in declared.states]
+    check_names(declared, "parameter", parameters, names)
+    check_names(declared, "state", channels, states)
+    check_names(declared, "state", prescribed, states)
+    for name in prescribed:
+        if (role := declared.states[states.index(name)].role) != "continuous":
+            raise InputError(f"model '{declared.name}': state '{name}' cannot be prescribed, it is {role}; choose from "
+                             + ", ".join(f.name for f in declared.states if f.role == "continuous"))
+    instants = np.asarray(times, float)
+    steps = np.diff(instants)
+    if len(instants) < 2 or steps.min() <= 0 or np.ptp(steps) > 1e-6 * steps.max():
         raise InputError("sample times must rise evenly; resample the inputs")
-    table = np.array(inputs, float, order="C")
-    shape = (len(times), len(model.inputs))
-    if table.ndim not in (2, 3) or table.shape[-2:] != shape or not np.isfinite(table).all():
-        raise InputError(f"inputs must be finite, of shape {shape}, or (vehicles, {shape[0]}, {shape[1]})")
-    return table
+    interval = float(instants[-1] - instants[0]) / (len(instants) - 1)
+    substeps = max(1, int(np.ceil(interval / dt - 1e-9)))  # the fewest equal steps that are not longer than dt
+    return Sampling(declared.name, vehicle.vector(declared), np.array([names.index(n) for n in parameters], dtype=np.int64),
+                    np.array([states.index(n) for n in channels], dtype=np.int64), tuple(parameters), tuple(prescribed), instants,
+                    substeps, interval / substeps, bool(hold))
 
 
-def steps_between(times: np.ndarray, dt: float) -> tuple[int, float]:
-    """Number and size [s] of the equal steps between evenly spaced samples: the fewest that are not longer than dt."""
-    interval = float(times[-1] - times[0]) / (len(times) - 1)
-    substeps = max(1, int(np.ceil(interval / dt - 1e-9)))
-    return substeps, interval / substeps
+def check_names(model: Model, what: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raises:
+        InputError: a name is not known, or is there twice.
+    """
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise InputError(f"model '{model.name}' has no {what} '{name}'"
+                             + (f"; did you mean '{near[0]}'?" if near else "; `lfdm models` lists them"))
+    if len(set(names)) != len(names):
+        raise InputError(f"a {what} is named twice: {', '.join(names)}")
 
 
 class BatchRollout:
-    """N runs at once, at the same sample times; each run has its own values of some parameters and, if wanted, its own inputs."""
+    """N runs at once, at the same sample times; each run has its own values of some parameters and, if wanted, its own inputs.
+
+    Can be pickled, and be used by several threads at once.
+    """
 
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
-                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64"):
+                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64",
+                 prescribed: Sequence[str] = ()):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
-            inputs: (K, 3) steering, throttle, brake at the sample times, linear in between; or (N, K, 3), those of each run.
-            hold: the inputs are kept from each sample to the next instead, as an actuator keeps a command.
+            inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states; or
+                (N, K, 3 + M), those of each run.
             parameters: P names of what `theta` holds.
             channels: C names of states to report or compare.
+            hold: the driver's inputs are kept from each sample to the next instead, as an actuator keeps a command.
             precision: float64, or float32: about twice as fast. Over 10 s of slalom at 1 ms position, velocity and yaw rate differ by up to
                 2e-3 of their range (eight_dof and eighteen_dof with TMeasy tyres), 6e-4 (other chassis and tyres).
+            prescribed: M names of continuous states that follow a series instead of the equations: linear between samples, each
+                step starting from its value, whatever `hold` is. The vehicle is dragged along: vx taken from a recording without
+                throttle, say. What `x0` has of them is not used.
 
         Raises:
-            InputError: unknown model, parameter or channel; times not evenly spaced; inputs not finite.
+            InputError: unknown model, parameter or state; times not evenly spaced; inputs not finite.
         """
         if precision not in _REALS:
             raise InputError(f"precision '{precision}' must be one of {', '.join(_REALS)}")
-        self.model = vehicle.model(model)
-        names = [f.name for f in self.model.parameters]
-        states = [f.name for f in self.model.states]
-        for name in parameters:
-            if name not in names:
-                raise InputError(f"model '{model}' has no parameter '{name}'; `lfdm models` lists them")
-        for name in channels:
-            if name not in states:
-                raise InputError(f"model '{model}' has no state '{name}' to compare; choose from {', '.join(states)}")
-        self.times = np.asarray(times, float)
-        table = checked_inputs(self.model, self.times, inputs)
-        # The kernel has the vehicle as the last index.
-        self._inputs = np.ascontiguousarray(np.moveaxis(table, 0, -1)) if table.ndim == 3 else table
-        self._kernel = batch_kernel(self.model.name, _REALS[precision], own_inputs=table.ndim == 3)
-        self._substeps, self._h = steps_between(self.times, dt)
-        self._base = vehicle.vector(self.model)
-        self._hold = bool(hold)
-        self._columns = np.array([names.index(n) for n in parameters], dtype=np.int64)
-        self._rows = np.array([states.index(n) for n in channels], dtype=np.int64)
+        self._sampling = checked_sampling(model=model, vehicle=vehicle, dt=dt, times=times, parameters=parameters, channels=channels,
+                                          hold=hold, prescribed=prescribed)
+        self._real = _REALS[precision]
+        self._inputs = self._in_order(np.array(inputs, float))
+        self._kernel(own_inputs=self._inputs.ndim == 3)
 
-    def trajectories(self, theta: ArrayLike, x0: ArrayLike) -> np.ndarray:
-        """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start."""
-        unobserved = np.full((len(self.times), len(self._rows)), np.nan)
-        return self._run(theta, x0, unobserved, keep=True)[1]
+    @property
+    def model(self) -> Model:
+        return self._sampling.model
 
-    def squared_errors(self, theta: ArrayLike, x0: ArrayLike, observed: ArrayLike) -> np.ndarray:
+    @property
+    def times(self) -> np.ndarray:
+        """(K,) sample times [s]."""
+        return self._sampling.times
+
+    def trajectories(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
+        """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start.
+
+        The result is a view of an array (K, C, N) in which the runs lie next to each other: `result.transpose(1, 2, 0)`, without a copy.
+        `inputs`, of one form that the constructor takes, replace those for this call. Where they are a view of this kind, they are
+        not copied either.
+
+        Raises:
+            InputError: inputs not finite or of another shape.
+        """
+        unobserved = np.full((len(self.times), len(self._sampling.rows)), np.nan)
+        return self._run(theta, x0, inputs, unobserved, keep=True)[1]
+
+    def squared_errors(self, theta: ArrayLike, x0: ArrayLike, observed: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
         """Sums over the samples of (model - observed)^2, (N, C); observed (K, C) has NaN where nothing was measured.
 
-        A run that diverged has +inf.
+        A run that diverged has +inf. `inputs` as in `trajectories`.
+
+        Raises:
+            InputError: inputs not finite or of another shape.
         """
-        sums = self._run(theta, x0, np.array(observed, float, order="C"), keep=False)[0]
+        sums = self._run(theta, x0, inputs, np.array(observed, float, order="C"), keep=False)[0]
         return np.where(np.isfinite(sums), sums, np.inf)
 
     @staticmethod
@@ -96,16 +162,27 @@ class BatchRollout:
         """Number of measured samples by channel, (C,)."""
         return np.isfinite(np.asarray(observed, float)).sum(axis=0)
 
-    def _run(self, theta: ArrayLike, x0: ArrayLike, observed: np.ndarray, keep: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _in_order(self, inputs: ArrayLike) -> np.ndarray:
+        """The inputs as the kernel takes them, with the vehicle as the last index."""
+        table = self._sampling.table(inputs)
+        return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
+
+    def _kernel(self, own_inputs: bool) -> BatchKernel:
+        return batch_kernel(self._sampling.spec, self._real, own_inputs=own_inputs, prescribed=self._sampling.prescribed)
+
+    def _run(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None, observed: np.ndarray,
+             keep: bool) -> tuple[np.ndarray, np.ndarray]:
+        common = self._sampling
         theta = np.atleast_2d(np.asarray(theta, float))
-        n, shape = len(theta), (len(self.times), len(self._rows))
+        n, shape = len(theta), (len(common.times), len(common.rows))
         if observed.shape != shape:
             raise ValueError(f"observed has shape {observed.shape}, expected {shape}")
-        if self._inputs.ndim == 3 and self._inputs.shape[2] != n:
-            raise InputError(f"{n} runs with the inputs of {self._inputs.shape[2]}; give inputs for each run, or one for all")
-        parameters = np.repeat(self._base[:, None], n, axis=1)
-        parameters[self._columns] = theta.T
+        table = self._inputs if inputs is None else self._in_order(inputs)
+        if table.ndim == 3 and table.shape[2] != n:
+            raise InputError(f"{n} runs with the inputs of {table.shape[2]}; give inputs for each run, or one for all")
+        parameters = np.repeat(common.base[:, None], n, axis=1)
+        parameters[common.columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
-        sums, kept = run_batch(self._kernel, parameters, start, self._inputs, self._hold, self._substeps, self._h, self._rows, observed,
-                               keep)
+        sums, kept = run_batch(self._kernel(own_inputs=table.ndim == 3), parameters, start, table, common.hold, common.substeps, common.h,
+                               common.rows, observed, keep)
         return sums, np.empty((0, 0, 0)) if kept is None else kept

@@ -1,7 +1,7 @@
-"""Derivatives of whole trajectories to parameters and initial states (forward sensitivities).
+"""Derivatives of whole trajectories to parameters, initial states and inputs (forward sensitivities).
 
-x_{k+1} = f(x_k, u_k, p, h) is differentiated step by step: S_{k+1} = df/dx S_k + df/dp, exactly and in the same compiled loop. What
-is differentiated is the discrete map of the chosen step, not the continuous equations behind it.
+x_{k+1} = f(x_k, u_k, p, h) is differentiated step by step: S_{k+1} = df/dx S_k + df/du dU_k + df/dp, exactly and in the same compiled
+loop. What is differentiated is the discrete map of the chosen step, not the continuous equations behind it.
 
 Where a model is not differentiable, the derivative is that of the branch which is computed:
 - at a gear change, with the time of the change held (a small change of a parameter that shifts it makes the trajectory kink);
@@ -12,18 +12,16 @@ Between such events finite differences converge to it; across one they differ by
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import cores, sensitivity_kernel
+from lfdm_ros.backends import SensitivityKernel, cores, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
-from lfdm_ros.simulation.batch import BatchRollout, checked_inputs, steps_between
+from lfdm_ros.simulation.batch import BatchRollout, check_names, checked_sampling
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.simulator import SimulationDiverged
 from lfdm_ros.vehicles import Vehicle
@@ -37,6 +35,107 @@ BLOCK = 16
 
 # Relative width of central differences: truncation and rounding are then about equal.
 WIDTH = np.finfo(float).eps ** (1.0 / 3.0)
+
+
+class SensitivityRollout:
+    """Runs of one vehicle with derivatives in any directions of parameters, initial state and inputs together, for gradients in samplers.
+
+    Checked and compiled once, so that a call costs little beside its run. Can be pickled, and be used by several threads at once.
+    """
+
+    def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
+                 parameters: Sequence[str], channels: Sequence[str], hold: bool = False, prescribed: Sequence[str] = (),
+                 states: Sequence[str] | None = None):
+        """Args:
+            dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
+            times: (K,) sample times [s], evenly spaced.
+            inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states.
+            parameters: P names of what `theta` holds.
+            channels: C names of states to report.
+            hold: the driver's inputs are kept from each sample to the next instead.
+            prescribed: M names of continuous states that follow a series instead of the equations, as in `BatchRollout`. They do
+                not depend on anything, so their derivatives are 0.
+            states: names of the states whose initial values the directions may change; None for all. Few make simple models faster.
+
+        Raises:
+            InputError: unknown model, parameter or state; times not evenly spaced; inputs not finite.
+        """
+        self._sampling = checked_sampling(model=model, vehicle=vehicle, dt=dt, times=times, parameters=parameters, channels=channels,
+                                          hold=hold, prescribed=prescribed)
+        declared = self._sampling.model
+        known = [f.name for f in declared.states]
+        chosen = known if states is None else list(states)
+        check_names(declared, "state", chosen, known)
+        self._states = tuple(name for name in chosen if name not in prescribed)
+        self._fixed = np.array([i for i, name in enumerate(known) if name not in (*chosen, *prescribed)], dtype=np.int64)
+        self._inputs = self._table(np.array(inputs, float))
+        self._kernel()
+
+    @property
+    def model(self) -> Model:
+        return self._sampling.model
+
+    @property
+    def times(self) -> np.ndarray:
+        """(K,) sample times [s]."""
+        return self._sampling.times
+
+    def run(self, theta: ArrayLike, x0: ArrayLike, seeds_theta: ArrayLike, seeds_x0: ArrayLike, inputs: ArrayLike | None = None,
+            seeds_inputs: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """One run and its derivative in D directions; a direction is a column of all seeds together.
+
+        Args:
+            theta: (P,) parameters.
+            x0: (nx,) state at the first sample.
+            seeds_theta: (P, D) d theta.
+            seeds_x0: (nx, D) d x0.
+            inputs: (K, 3 + M), instead of the constructor's.
+            seeds_inputs: (K, 3, D) d of steering, throttle, brake at the samples, between them as the inputs are. The kernel for
+                them is compiled when they are first given.
+
+        Returns:
+            Trajectories (K, C) and derivatives (K, C, D). A run that diverged has numbers in them that are not finite.
+
+        Raises:
+            InputError: inputs not finite; an array of another shape; a seed of an initial state that is not among `states`.
+        """
+        common = self._sampling
+        values, start = np.asarray(theta, float), np.asarray(x0, float)
+        by_theta, by_x0 = np.asarray(seeds_theta, float), np.asarray(seeds_x0, float)
+        table = self._inputs if inputs is None else self._table(inputs)
+        count, nx = by_theta.shape[-1] if by_theta.ndim else 0, len(self.model.states)
+        by_inputs = None if seeds_inputs is None else np.asarray(seeds_inputs, float)
+        _check_shape("theta", values, (len(common.parameters),))
+        _check_shape("x0", start, (nx,))
+        _check_shape("seeds_theta", by_theta, (len(common.parameters), count))
+        _check_shape("seeds_x0", by_x0, (nx, count))
+        if by_inputs is not None:
+            _check_shape("seeds_inputs", by_inputs, (len(common.times), len(self.model.inputs), count))
+        if self._fixed.size and by_x0[self._fixed].any():
+            raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
+        p = common.base.copy()
+        p[common.columns] = values
+        if not count:
+            # Without directions the kernel for trajectories alone is faster.
+            kernel, by_theta, by_inputs = sensitivity_kernel(common.spec, prescribed=common.prescribed), np.zeros((0, 0)), None
+        else:
+            kernel = self._kernel(of_inputs=by_inputs is not None)
+        return kernel.run(start, by_x0, p, by_theta, table, common.substeps, common.h, common.hold, by_inputs, common.rows)
+
+    def _kernel(self, of_inputs: bool = False) -> SensitivityKernel:
+        common = self._sampling
+        return sensitivity_kernel(common.spec, common.parameters, self._states, prescribed=common.prescribed, of_inputs=of_inputs)
+
+    def _table(self, inputs: ArrayLike) -> np.ndarray:
+        table = self._sampling.table(inputs)
+        if table.ndim != 2:
+            raise InputError("derivatives are of one run; give its inputs alone, (samples, 3)")
+        return table
+
+
+def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}, expected {shape}")
 
 
 class NotDifferentiable(RuntimeError):
@@ -84,23 +183,30 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
         NotDifferentiable: a derivative is not.
     """
     declared = vehicle.model(model)
-    parameters, states, channels = tuple(parameters), tuple(states), tuple(channels)
-    known = [f.name for f in declared.parameters], [f.name for f in declared.states]
-    _check_names(declared, "parameter", parameters, known[0])
-    _check_names(declared, "state", states, known[1])
-    _check_names(declared, "state", channels, known[1])
+    names = [f.name for f in declared.states]
+    check_names(declared, "state", states, names)
     if method not in ("auto", EXACT, FINITE_DIFFERENCE):
         raise InputError(f"no method '{method}'; choose one of: auto, {EXACT}, {FINITE_DIFFERENCE}")
     times = np.asarray(times, float)
     table = inputs.sample(times) if isinstance(inputs, InputProfile) else np.array(inputs, float)
     start = np.asarray(x0, float)
-    if start.shape != (len(declared.states),) or not np.isfinite(start).all():
-        raise InputError(f"the initial state must be {len(declared.states)} finite numbers, as `initial_state` makes them")
-    run = _Run(declared, vehicle, dt, times, table, start, parameters, states, channels, hold)
+    if start.shape != (len(names),) or not np.isfinite(start).all():
+        raise InputError(f"the initial state must be {len(names)} finite numbers, as `initial_state` makes them")
+    rollout = SensitivityRollout(model=declared, vehicle=vehicle, dt=dt, times=times, inputs=table, parameters=parameters,
+                                 channels=channels, hold=hold, states=states)
+    theta, rows = np.array([vehicle.parameters[name] for name in parameters]), [names.index(name) for name in states]
     if method == "auto":
         method = cheaper_method(declared.name, len(parameters) + len(states), cores())
-    trajectories, sensitivities = run.exact() if method == EXACT else run.finite_difference()
-    names = parameters + states
+    if method == EXACT:
+        directions = np.eye(len(theta) + len(rows))
+        seeds_x0 = np.zeros((len(names), len(directions)))
+        seeds_x0[rows] = directions[len(theta):]
+        trajectories, sensitivities = rollout.run(theta, start, directions[:len(theta)], seeds_x0)
+    else:
+        batch = BatchRollout(model=declared, vehicle=vehicle, dt=dt, times=times, inputs=table, parameters=parameters, channels=channels,
+                             hold=hold)
+        trajectories, sensitivities = _central_differences(batch, theta, start, rows)
+    unknowns = (*parameters, *states)
     broken = ~np.isfinite(trajectories).all(axis=1)
     if broken.any():
         k = int(np.argmax(broken))
@@ -108,8 +214,21 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
     broken = ~np.isfinite(sensitivities).all(axis=1)
     if broken.any():
         k = int(np.argmax(broken.any(axis=1)))
-        raise NotDifferentiable(float(times[k]), [n for n, bad in zip(names, broken[k]) if bad])
-    return Sensitivities(times, channels, names, trajectories, sensitivities, method)
+        raise NotDifferentiable(float(times[k]), [n for n, bad in zip(unknowns, broken[k]) if bad])
+    return Sensitivities(times, tuple(channels), unknowns, trajectories, sensitivities, method)
+
+
+def _central_differences(batch: BatchRollout, theta: np.ndarray, x0: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The trajectory and its derivatives by theta and by the initial states in `rows`, from one batch of shifted runs."""
+    # A parameter of 0 has no scale of its own.
+    scales = np.concatenate([np.where(theta == 0.0, 1.0, np.abs(theta)), np.maximum(np.abs(x0[rows]), 1.0)])
+    widths, count = WIDTH * scales, len(scales)
+    shifts = np.concatenate([np.zeros((1, count)), np.diag(widths), -np.diag(widths)])
+    starts = np.repeat(x0[None], len(shifts), axis=0)
+    starts[:, rows] += shifts[:, len(theta):]
+    runs = batch.trajectories(theta + shifts[:, :len(theta)], starts)
+    slopes = (runs[1:count + 1] - runs[count + 1:]) / (2.0 * widths)[:, None, None]
+    return runs[0], np.moveaxis(slopes, 0, -1)
 
 
 def cheaper_method(model: str, directions: int, cores: int) -> str:
@@ -120,72 +239,3 @@ def cheaper_method(model: str, directions: int, cores: int) -> str:
     exact = PASS_COST.get(model.split("/")[0], 1.0) * np.ceil(np.ceil(directions / 8) / cores)
     batch = np.ceil(np.ceil((2 * directions + 1) / BLOCK) / cores)
     return FINITE_DIFFERENCE if batch < exact else EXACT
-
-
-def _check_names(model: Model, what: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise InputError(f"model '{model.name}' has no {what} '{name}'"
-                             + (f"; did you mean '{near[0]}'?" if near else "; `lfdm models` lists them"))
-    if len(set(names)) != len(names):
-        raise InputError(f"a {what} is named twice: {', '.join(names)}")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One call's arguments, checked."""
-
-    model: Model
-    vehicle: Vehicle
-    dt: float
-    times: np.ndarray
-    inputs: np.ndarray
-    x0: np.ndarray
-    parameters: tuple[str, ...]
-    states: tuple[str, ...]
-    channels: tuple[str, ...]
-    hold: bool
-
-    def _batch(self, channels: Sequence[str]) -> BatchRollout:
-        return BatchRollout(model=self.model, vehicle=self.vehicle, dt=self.dt, times=self.times, inputs=self.inputs,
-                            parameters=self.parameters, channels=channels, hold=self.hold)
-
-    def exact(self) -> tuple[np.ndarray, np.ndarray]:
-        table = checked_inputs(self.model, self.times, self.inputs)
-        if table.ndim != 2:
-            raise InputError("derivatives are of one run; give its inputs alone, (samples, 3)")
-        substeps, h = steps_between(self.times, self.dt)
-        kernel = sensitivity_kernel(self.model.name, self.parameters, self.states)
-        names = [f.name for f in self.model.states]
-        rows = [names.index(c) for c in self.channels]
-        p, count, lanes = self.vehicle.vector(self.model), len(self.parameters) + len(self.states), kernel.directions
-        seeds_p, seeds_x = np.zeros((len(self.parameters), count)), np.zeros((len(names), count))
-        np.fill_diagonal(seeds_p, 1.0)
-        for j, name in enumerate(self.states, start=len(self.parameters)):
-            seeds_x[names.index(name), j] = 1.0
-
-        def one_pass(first: int) -> tuple[np.ndarray, np.ndarray]:
-            some = slice(first, first + lanes)
-            room = ((0, 0), (0, max(0, first + lanes - count)))
-            x, s = kernel.run(self.x0, np.pad(seeds_x[:, some], room), p, np.pad(seeds_p[:, some], room), table, substeps, h,
-                              self.hold)
-            return x[:, rows], s[:, rows, :min(lanes, count - first)]
-
-        with ThreadPoolExecutor(cores()) as pool:
-            passes = list(pool.map(one_pass, range(0, max(1, count), lanes)))
-        return passes[0][0], np.concatenate([s for _, s in passes], axis=2)
-
-    def finite_difference(self) -> tuple[np.ndarray, np.ndarray]:
-        names = [f.name for f in self.model.states]
-        theta = np.array([self.vehicle.parameters[n] for n in self.parameters])
-        first = self.x0[[names.index(n) for n in self.states]]
-        # A parameter of 0 has no scale of its own.
-        scales = np.concatenate([np.where(theta == 0.0, 1.0, np.abs(theta)), np.maximum(np.abs(first), 1.0)])
-        widths, count = WIDTH * scales, len(scales)
-        shifts = np.concatenate([np.zeros((1, count)), np.diag(widths), -np.diag(widths)])
-        starts = np.repeat(self.x0[None], len(shifts), axis=0)
-        starts[:, [names.index(n) for n in self.states]] += shifts[:, len(theta):]
-        runs = self._batch(self.channels).trajectories(theta + shifts[:, :len(theta)], starts)
-        slopes = (runs[1:count + 1] - runs[count + 1:]) / (2.0 * widths)[:, None, None]
-        return runs[0], np.moveaxis(slopes, 0, -1)

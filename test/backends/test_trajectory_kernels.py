@@ -1,9 +1,12 @@
 """Batches in machine code against BatchRollout and against single runs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from lfdm_ros.backends import RUNGE_KUTTA, advance_kernel, batch_kernel, run_batch, sensitivity_kernel
+from lfdm_ros.backends.trajectory_kernels import in_parallel
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -148,3 +151,17 @@ def test_advancing_equals_the_simulator() -> None:
         advance(0, STEP)
     with pytest.raises(ValueError, match="contiguous float64"):
         advance_kernel(SPEC)(np.zeros((len(x), 2))[:, 0], VEHICLE.vector(MODEL), u0, u1)
+
+
+def test_work_in_parallel_is_done_once() -> None:
+    """Also from several threads that share the pool, and where one fails."""
+    def count(size: int) -> list[int]:
+        done: list[int] = []
+        in_parallel(done.append, size)
+        return sorted(done)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(count, range(50))) == [list(range(size)) for size in range(50)]
+    with pytest.raises(ZeroDivisionError):
+        in_parallel(lambda i: 1 // (i - 5), 20)
+    assert count(7) == list(range(7))

@@ -120,26 +120,55 @@ def test_same_seed_same_draws(recipe_file, bags, tmp_path):
     assert not np.array_equal(a.posterior["cornering_stiffness_rear"], c.posterior["cornering_stiffness_rear"])
 
 
-def test_interruption_keeps_finished_stages(recipe_file, bags, tmp_path):
+def stop_in(stage, temperature):
+    """Progress that interrupts a stage once the data count that much."""
     def stop(state):
-        if state.stage == "lateral" and state.temperature > 0:
+        if state.stage == stage and state.temperature > temperature:
             raise KeyboardInterrupt
 
+    return stop
+
+
+def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
+    recipe, out = load_recipe(recipe_file), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2, progress=stop)
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        calibrate(recipe, list(bags.values()), out, draws=50, chains=2, progress=stop_in("lateral", 0.001))
+    summary = json.loads((out / "summary.json").read_text())
     assert summary["interrupted"] is True
-    assert [stage["name"] for stage in summary["stages"]] == ["longitudinal"]
+    assert [stage["temperature"] == 1.0 for stage in summary["stages"]] == [True, False]
     assert summary["warnings"][0] == "interrupted: without stage lateral"
-    assert load_vehicle(tmp_path / "out" / "vehicle.yaml").parameters["longitudinal_stiffness_front"] == pytest.approx(
-        summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"])
-    assert "cornering_stiffness_front" not in az.from_netcdf(str(tmp_path / "out" / "posterior.nc")).posterior
+    assert "lateral: stopped when the data counted" in summary["warnings"][1]
+    vehicle = load_vehicle(out / "vehicle.yaml").parameters
+    assert vehicle["longitudinal_stiffness_front"] == pytest.approx(summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"])
+    assert vehicle["cornering_stiffness_front"] == recipe.start_vehicle.parameters["cornering_stiffness_front"]
+    assert "cornering_stiffness_front" in az.from_netcdf(str(out / "posterior.nc")).posterior
+    assert load_posterior_summary(out)["parameter_names"] == ["longitudinal_stiffness"]
 
 
-def test_interruption_before_anything_is_finished_leaves_nothing(recipe_file, bags, tmp_path):
+def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path):
+    recipe = load_recipe(recipe_file)
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
+    told = []
+    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=lambda state: told.append((state.stage, state.message)))
+    assert ("longitudinal", "taken from the run that was stopped") in told
+    calibrate(recipe, list(bags.values()), tmp_path / "whole", draws=30, chains=2)
+    whole, resumed = (az.from_netcdf(str(tmp_path / name / "posterior.nc")) for name in ("whole", "out"))
+    for group in ("posterior", "posterior_predictive"):
+        for name, values in whole[group].data_vars.items():
+            assert np.array_equal(values, resumed[group][name]), (group, name)
+    assert not (tmp_path / "out" / ".stages").exists()
+    # Another seed is another calibration: nothing is taken.
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
+    told.clear()
+    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9, progress=lambda state: told.append(state.message))
+    assert "taken from the run that was stopped" not in told
+
+
+def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags, tmp_path):
     def stop(state):
-        if state.temperature > 0:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2, progress=stop)
@@ -152,7 +181,7 @@ def test_command_reports_progress_as_json(recipe_file, bags, tmp_path, capsys):
         arguments += ["--bag", str(bag)]
     assert main(arguments) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert all(set(line) == {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message"} for line in lines)
+    assert all(set(line) == {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message", "ess"} for line in lines)
     assert [line["stage"] for line in lines if line["progress"] == 1.0] == ["longitudinal", "lateral"]
     assert lines[-1]["stage_index"] == 1
     assert lines[-1]["stage_count"] == 2

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.calibration.dataset import Dataset, find_recordings, load_window, pick_recording
-from lfdm_ros.calibration.recipe import Inputs, SteeringSource
+from lfdm_ros.calibration.dataset import Dataset, find_recordings, load_window, windows_of
+from lfdm_ros.calibration.plan import Inputs, Segment, Split, SteeringSource
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import load_vehicle
 
@@ -41,6 +41,11 @@ def load(path: Path, start: float = 0.0, end: float = 10.0, channels: tuple[str,
     recording = next(iter(find_recordings([path]).values()))
     return load_window(recording, start, end, model="eight_dof", vehicle=VEHICLE, step=0.005, state_topic=STATE, inputs=inputs or Inputs(),
                        channels={name: (STATE, name) for name in channels})
+
+
+def segment(*recordings: str, start: float = 0.0, end: float = 1.0, split: Split | None = None) -> Segment:
+    """Windows of recordings, nothing else."""
+    return Segment("", recordings, start, end, split, STATE, (), (), Inputs(), ())
 
 
 def test_window_has_its_start_but_not_its_end(tmp_path):
@@ -108,6 +113,6 @@ def test_recordings_by_name(tmp_path):
     recordings = find_recordings([path])
     assert len(recordings["a"].sha256) == 64
     with pytest.raises(InputError, match="needs recording 'b', but the bags hold: a"):
-        pick_recording(recordings, "b", "recipe.yaml")
+        windows_of(segment("b"), list(recordings.values()), "recipe.yaml")
     with pytest.raises(InputError, match="is also in"):
         find_recordings([path, path])

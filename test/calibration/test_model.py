@@ -5,11 +5,11 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from lfdm_ros.calibration.dataset import find_recordings, load_stage
+from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
 from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.stage import initial_priors
+from lfdm_ros.calibration.stage import load_stage, stage_model
 
 
 @pytest.fixture
@@ -17,13 +17,10 @@ def lateral(bags, recipe_file):
     """Likelihood and model of the lateral stage, which has an estimated initial state."""
     recipe = load_recipe(recipe_file)
     stage = recipe.stages[1]
-    data = load_stage(stage, find_recordings([bags["turn"]])["turn"], recipe.model, recipe.start_vehicle, recipe.step)
-    data.observed[::7, 1] = np.nan
-    likelihood = RolloutLikelihood(data, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
-                                   unknowns=[p.targets for p in stage.parameters], estimated=["vx"])
-    model = build_model(likelihood, {p.name: p.prior for p in stage.parameters}, initial_priors(stage, data, recipe.model, "here"),
-                        {c.name: c.noise for c in stage.channels})
-    return likelihood, model
+    data = load_stage(stage, list(find_recordings([bags["turn"]]).values()), recipe, recipe.start_vehicle)
+    data.fitted[0][1].observed[::7, 1] = np.nan
+    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
+    return asked.likelihood, build_model(asked.likelihood, asked.unknowns, asked.errors)
 
 
 def test_batched_density_is_that_of_pymc(lateral):
@@ -45,9 +42,9 @@ def test_likelihood_is_the_gaussian_of_eq_3(lateral):
     particles = density.draw_prior(3, np.random.default_rng(1))
     values = density.constrain(particles)
     q = np.column_stack([values[n] for n in ("cornering_stiffness_front", "cornering_stiffness_rear", "initial.vx")])
-    responses = likelihood.trajectories(q)
+    (responses,), observed = likelihood.responses(q), likelihood.datasets[0].observed
     for i in range(3):
-        expected = sum(np.nansum(stats.norm.logpdf(likelihood.observed[:, c], responses[i, :, c], values[f"sigma.{name}"][i]))
+        expected = sum(np.nansum(stats.norm.logpdf(observed[:, c], responses[i, :, c], values[f"sigma.{name}"][i]))
                        for c, name in enumerate(("vy", "yaw_rate")))
         assert density(particles)[1][i] == pytest.approx(expected, rel=1e-9)
 
@@ -56,8 +53,8 @@ def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
     _, model = lateral
     density = BatchedDensity(model)
     calls = []
-    original = RolloutLikelihood.squared_errors
-    monkeypatch.setattr(RolloutLikelihood, "squared_errors", lambda self, q: calls.append(len(q)) or original(self, q))
+    original = RolloutLikelihood.moments
+    monkeypatch.setattr(RolloutLikelihood, "moments", lambda self, q: calls.append(len(q)) or original(self, q))
     density(density.draw_prior(17, np.random.default_rng(0)))
     assert calls == [17]
     assert density.evaluations == 17
@@ -67,16 +64,15 @@ def test_a_run_that_diverges_has_no_likelihood(lateral, monkeypatch):
     _, model = lateral
     density = BatchedDensity(model)
     particles = density.draw_prior(4, np.random.default_rng(0))
-    monkeypatch.setattr(RolloutLikelihood, "squared_errors", lambda self, q: np.full((len(q), 2), np.inf))
+    monkeypatch.setattr(RolloutLikelihood, "moments", lambda self, q: np.full((len(q), 2, 3), np.inf))
     assert (density(particles)[1] == -np.inf).all()
 
 
 def test_estimated_speed_moves_the_start_and_the_free_wheels(lateral):
     likelihood, _ = lateral
     q = np.array([[50e3, 50e3, 15.0], [50e3, 50e3, 16.0]])
-    theta, x0 = likelihood._split(q)
+    x0 = likelihood.pieces[0]._start(q)
     np.testing.assert_allclose(x0[1] - x0[0], np.eye(len(x0[0]))[4])  # the wheels were recorded, so only vx moves
-    assert theta.shape == (2, 2)
 
 
 def test_pymc_draws_the_predictive_itself(lateral):

@@ -23,7 +23,7 @@ def test_paper_recipe_has_the_settings_of_the_paper():
     lateral = recipe.stages[1]
     assert dict(lateral.parameters[4].targets) == {"roll_damping_front": 0.5, "roll_damping_rear": 0.5}
     assert lateral.parameters[0].prior.bounds() == (20e3, 80e3)
-    assert [c.noise.values["sigma"] for c in lateral.channels] == [0.05, 0.005, 0.005, 0.05]
+    assert [c.noise.values["sigma"] for c in lateral.channels.values()] == [0.05, 0.005, 0.005, 0.05]
 
 
 def test_units_are_converted(recipe_file):
@@ -42,7 +42,7 @@ def test_units_are_converted(recipe_file):
     ("unit: mm", "unit: mg", r"parameters.rolling_resistance: unit 'mg' does not fit"),
     ("  rolling_resistance: {", "  rolling_resistence: {", "unknown key 'rolling_resistence'"),
     ("recording: turn", "recordings: turn", r"stages\[1\]: unknown key 'recordings'"),
-    ("    window: [0.5, 2.5]\n", "", r"stages\[1\]: missing key 'window'"),
+    ("    window: [0.5, 2.5]\n", "", r"stages\[1\] \(lateral\): missing key 'window'"),
     ("window: [0.5, 2.5]", "window: [2.5, 0.5]", r"stages\[1\] \(lateral\)\.window"),
     ("estimate: {vx:", "estimate: {speed:", r"initial_state\.estimate: unknown key 'speed'"),
     ("      vy: {topic", "      vz: {topic", r"channels\.vz: not a state of the model"),

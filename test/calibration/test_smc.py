@@ -7,24 +7,27 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from lfdm_ros.calibration import smc
-from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.likelihood import Group, _Column
+from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
 from lfdm_ros.calibration.priors import Prior
 
 
 class Linear:
-    """Responses G q, linear in the unknowns."""
-
-    channels = ("y",)
+    """Responses G q, linear in the unknowns, measured as one group y."""
 
     def __init__(self, gain: np.ndarray, truth: np.ndarray, noise: float):
         self.gain = gain  # (K, Q)
-        self.observed = (gain @ truth + noise * np.random.default_rng(0).standard_normal(len(gain)))[:, None]
+        self.observed = gain @ truth + noise * np.random.default_rng(0).standard_normal(len(gain))
+        self.groups = (Group("y", len(gain), 1),)
 
-    def trajectories(self, q: np.ndarray) -> np.ndarray:
-        return (q @ self.gain.T)[:, :, None]
+    def errors(self, q: np.ndarray) -> list[np.ndarray]:
+        return [self.observed - q @ self.gain.T]
 
-    def squared_errors(self, q: np.ndarray) -> np.ndarray:
-        return ((self.trajectories(q) - self.observed) ** 2).sum(axis=1)
+    def moments(self, q: np.ndarray) -> np.ndarray:
+        return _Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
+
+    def measured(self, group: int) -> np.ndarray:
+        return self.observed
 
 
 def prior(kind: str, **numbers: float) -> Prior:
@@ -37,10 +40,9 @@ def gaussian():
     t = np.linspace(0, 1, 60)
     problem = Linear(np.column_stack([np.ones(60), 1.0 + 0.3 * t]), np.array([1.0, -0.5]), 0.2)
     means, sds = np.array([0.0, 0.5]), np.array([2.0, 1.0])
-    model = build_model(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)}, {},
-                        {"y": prior("half_normal", sigma=0.5)})
+    model = build_model(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)}, {"y": ErrorPriors(prior("half_normal", sigma=0.5))})
     log_sigma = np.linspace(np.log(0.1), np.log(0.45), 400)
-    y, gain = problem.observed[:, 0], problem.gain
+    y, gain = problem.observed, problem.gain
     weights, moments = [], []
     for s in np.exp(log_sigma):
         covariance = gain @ np.diag(sds**2) @ gain.T + s**2 * np.eye(60)
@@ -92,7 +94,7 @@ def test_a_sum_that_is_known_and_two_parts_that_are_not():
     # The ridge on which a Gaussian independence proposal is 15 to 25 % too narrow; ka is then uniform where kb fits into its prior.
     problem = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
     priors = {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)}
-    density = BatchedDensity(build_model(problem, priors, {}, {"y": prior("half_normal", sigma=1.0)}))
+    density = BatchedDensity(build_model(problem, priors, {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
     run = smc.sample(density, draws=1000, chains=4, seed=np.random.SeedSequence(4))
     total = run.draws["ka"] + run.draws["kb"]
     low, high = 0.2, problem.observed.mean() - 0.3  # of ka, to the thickness of the ridge
@@ -106,7 +108,7 @@ def test_a_thin_ridge_at_a_bound_of_the_prior():
     t = np.linspace(0, 1, 200)
     problem = Linear(np.column_stack([1.0 + 1e-3 * t, np.ones(200)]), np.array([1924.0, 4758.0]), 5.0)
     priors = dict.fromkeys(("a", "b"), prior("uniform", lower=1000.0, upper=50000.0))
-    density = BatchedDensity(build_model(problem, priors, {}, {"y": prior("log_normal", median=5.0, log_sd=1.0)}))
+    density = BatchedDensity(build_model(problem, priors, {"y": ErrorPriors(prior("log_normal", median=5.0, log_sd=1.0))}))
     run = smc.sample(density, draws=500, chains=4, seed=np.random.SeedSequence(4))
     means = run.draws["a"].mean(axis=1)
     assert means.std(ddof=1) < 0.12 * run.draws["a"].std()
@@ -133,20 +135,26 @@ def test_progress_rises_to_the_end_and_can_stop_the_run(gaussian):
     assert seen[-1].temperature == 1.0
     assert seen[0].temperature < 0.1
 
-    def stop(state):
-        if state.temperature > 0.01:
-            raise KeyboardInterrupt
+    def stop_at(temperature):
+        def stop(state):
+            if state.temperature > temperature:
+                raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop)
+        return stop
+
+    with pytest.raises(KeyboardInterrupt):  # the data do not count yet
+        smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(-1.0))
+    stopped = smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(0.1))
+    assert 0.0 < stopped.temperature < 1.0
+    assert stopped.draws["a"].std() > 0.0
 
 
 def test_a_prior_that_cannot_be_simulated_is_an_error():
     class Broken(Linear):
-        def squared_errors(self, q):
-            return np.full((len(q), 1), np.inf)
+        def moments(self, q):
+            return np.full((len(q), 1, 3), np.inf)
 
     problem = Broken(np.ones((5, 1)), np.array([1.0]), 0.1)
-    density = BatchedDensity(build_model(problem, {"a": prior("normal", mean=0.0, sd=1.0)}, {}, {"y": prior("half_normal", sigma=1.0)}))
+    density = BatchedDensity(build_model(problem, {"a": prior("normal", mean=0.0, sd=1.0)}, {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
     with pytest.raises(ValueError, match="finite likelihood"):
         smc.sample(density, draws=20, chains=1, seed=np.random.SeedSequence(1))

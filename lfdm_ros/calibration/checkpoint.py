@@ -1,0 +1,65 @@
+"""Finished stages of a calibration, kept until all are done: one that was stopped or killed goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.calibration.samplers import SampleRun
+
+FOLDER = ".stages"
+_ARRAYS = ("draws", "stored")
+
+
+class Checkpoints:
+    """Runs of stages in a folder below the results. Those of another recipe, recording, seed or version are not taken."""
+
+    def __init__(self, directory: Path, identity: Mapping[str, Any]):
+        """`identity`: all that the draws depend on; JSON."""
+        self._folder = directory / FOLDER
+        self._key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+    def load(self, stage: str) -> SampleRun | None:
+        """The run of a stage, or None if there is none for this calibration."""
+        try:
+            with np.load(self._folder / f"{stage}.npz", allow_pickle=False) as file:
+                head = json.loads(str(file["head"]))
+                if head.pop("key") != self._key:
+                    return None
+                dimensions = head.pop("dimensions")
+                values: dict[str, dict[str, Any]] = {group: {} for group in _ARRAYS}
+                for name in file.files:
+                    group, _, variable = name.partition("/")
+                    if group in values:
+                        values[group][variable] = file[name]
+                stored = {name: (tuple(dimensions[name]), array) for name, array in values["stored"].items()}
+                return SampleRun(draws=values["draws"], stored=stored, log_likelihood=file["log_likelihood"],
+                                 **{**head, "warnings": tuple(head["warnings"])})
+        except (OSError, ValueError, KeyError, TypeError):  # none, or not whole: killed while it was written
+            return None
+
+    def save(self, stage: str, run: SampleRun) -> None:
+        """Keeps a run; it is whole or not there, whatever happens meanwhile."""
+        head = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in (*_ARRAYS, "log_likelihood")}
+        head |= {"key": self._key, "dimensions": {name: dimensions for name, (dimensions, _) in run.stored.items()}}
+        arrays: dict[str, Any] = {f"draws/{name}": values for name, values in run.draws.items()}
+        arrays |= {f"stored/{name}": values for name, (_, values) in run.stored.items()}
+        self._folder.mkdir(exist_ok=True)
+        partial = self._folder / f"{stage}.partial"
+        with partial.open("wb") as file:
+            np.savez(file, head=np.array(json.dumps(head)), log_likelihood=run.log_likelihood, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._folder / f"{stage}.npz")
+
+    def clear(self) -> None:
+        """Removes all: the results are written."""
+        shutil.rmtree(self._folder, ignore_errors=True)
