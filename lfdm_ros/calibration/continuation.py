@@ -52,7 +52,7 @@ class Continuation:
             population = {f"{INITIAL}{alone[0].name}.{own.removeprefix(INITIAL)}" if own.startswith(INITIAL) else own: values
                           for own, values in population.items()}
         return Earlier(hashes, population, vehicle.replace(source=f"passed on in {self.directory}", **held) if held else vehicle,
-                       float(summary.get("log_evidence") or 0.0))
+                       float(summary.get("log_evidence") or 0.0), summary["weights"])
 
 
 def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> Continuation:
@@ -71,12 +71,12 @@ def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: S
         if stage["sampler"] not in EXACT:
             raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
                              "exactly; calibrate it with --sampler smc")
-    given = {recording.sha256: recording for recording in find_recordings(bags).values()}
+    given = {recording.sha256: recording for recording in find_recordings(bags)}
     recordings = []
     for entry in summary["recordings"]:
         recording = given.get(entry["sha256"])
         if recording is None and Path(entry["path"]).exists():
-            found = next(iter(find_recordings([entry["path"]]).values()))
+            found = find_recordings([entry["path"]])[0]
             recording = found if found.sha256 == entry["sha256"] else None
         if recording is None:
             raise InputError(f"{directory}: its recording {entry['name']} is not at {entry['path']} any more; give the bag with --bag")

@@ -41,7 +41,8 @@ class Dataset:
     times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, kept from each time to the next
     (`hold`) or linear in between, as the recording says; history (L, 3): the inputs at the grid's points before the first, for delays;
     observed (K, C), NaN where nothing was measured; initial: the recorded states at the first time, without those that were not
-    measured; prescribed (K, P): the states `following` the recording. `name` tells the windows of a stage apart.
+    measured; prescribed (K, P): the states `following` the recording; sourced: channels of the topic that the initial state is from, which
+    has their offsets too. `name` tells the windows of a stage apart.
     """
 
     recording: Recording
@@ -54,6 +55,7 @@ class Dataset:
     name: str = ""
     history: np.ndarray = field(default_factory=lambda: np.empty((0, len(INPUT_FIELDS))))
     following: tuple[str, ...] = ()
+    sourced: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
@@ -67,19 +69,19 @@ class Dataset:
         return np.column_stack([self.inputs, self.prescribed]) if self.following else self.inputs
 
 
-def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> dict[str, Recording]:
-    """Opens bags and names their recordings.
+def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
+    """Opens bags; several may hold recordings of one name, the same manoeuvre driven again.
 
     Raises:
-        InputError: a bag cannot be read, or two hold a recording of the same name.
+        InputError: a bag cannot be read, or two hold the same.
     """
     found: dict[str, Recording] = {}
     for path in map(Path, bags):
-        name = recording_name(path)
-        if name in found:
-            raise InputError(f"{path}: recording '{name}' is also in {found[name].path}; give it once")
-        found[name] = Recording(name, path, recording_sha256(path))
-    return found
+        content = recording_sha256(path)
+        if content in found:
+            raise InputError(f"{path}: holds the same as {found[content].path}; give it once")
+        found[content] = Recording(recording_name(path), path, content)
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     before = times[0] - interval * np.arange(int(HISTORY / interval), 0, -1)
     all_inputs = _inputs(recording, inputs, vehicle, np.concatenate([before, times]), len(before), hold)
     return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
-                   tuple(state for state, _, _ in prescribed), followed)
+                   tuple(state for state, _, _ in prescribed),
+                   tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")), followed)
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.calibration.likelihood import Likelihood
-from lfdm_ros.calibration.plan import INITIAL, RHO, SIGMA
+from lfdm_ros.calibration.plan import INITIAL
 from lfdm_ros.calibration.priors import Prior
 
 INFORMED = 1.0  # eigenvalue of the information below which the prior says more than the data
@@ -44,7 +44,7 @@ def whiten(likelihood: Likelihood, parts: Sequence[np.ndarray], noise: Noise) ->
             whitened = scaled.copy()
             whitened[follows] = (scaled[follows] - rho * scaled[follows - 1]) / np.sqrt(1.0 - rho**2)
             scaled = whitened
-        out.append(scaled)
+        out.append(np.sqrt(likelihood.groups[group].weight) * scaled)
     return np.concatenate(out)
 
 
@@ -164,11 +164,6 @@ def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> 
     """What a posterior knows, from draws of each unknown."""
     columns = [prior.coordinate(draws[name].ravel()) / prior.spread() for name, prior in priors.items()]
     return Knowledge(priors, np.atleast_2d(np.cov(columns)), np.array([draws[name].mean() for name in priors]))
-
-
-def nuisances(names: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """Those of `names` that are neither among the `parameters` nor noise."""
-    return [name for name in names if name not in parameters and not name.startswith((SIGMA, RHO))]
 
 
 # -- Words ------------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize
 
+from lfdm_ros.calibration.identifiability import INFORMED, information_root, whiten
 from lfdm_ros.calibration.likelihood import Group
 from lfdm_ros.calibration.model import ErrorPriors
 from lfdm_ros.calibration.plan import RHO, SIGMA
@@ -32,7 +33,6 @@ DIFFERENCE = 1e-4  # of central differences, in standard deviations of the prior
 TOLERANCE = 1e-10  # of objective, step and gradient
 NOISE_TOLERANCE = 1e-6  # relative change of the noise at which errors and noise agree
 NOISE_ROUNDS = 50
-INFORMED = 1.0  # eigenvalue of the Fisher information below which the prior says more than the data
 PARETO_LIMIT = 0.7  # above it importance weights, and so the Gaussian they correct, are not to be trusted (Vehtari et al. 2024)
 GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
 
@@ -94,6 +94,16 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         stored={"objective": ((), np.array(end))},
         account=f"least squares, {optimum.iterations} iterations, objective {begin:.6g} to {end:.6g}",
         warnings=_warnings(problem, weights, directions, pareto))
+
+
+def mode(problem: Problem) -> np.ndarray:
+    """The unknowns (Q,) at the posterior's mode.
+
+    Raises:
+        ValueError: nothing of the prior can be simulated.
+    """
+    fit = _Fit(problem, None)
+    return fit.values(fit.minimise(fit.best_of(fit.first_guess(), np.random.default_rng(0))).x[None])[0]
 
 
 class _Fit:
@@ -160,26 +170,12 @@ class _Fit:
         return information
 
     def _information_root(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        # Derivatives (M, Q) of the whitened errors by x.
-        q = self.values(x[None])[0]
-        by_x = np.array([value if prior.logarithmic else 1.0 for prior, value in zip(self._priors, q)]) * self.spread
         self.runs += 1
-        slopes = np.concatenate(self._problem.likelihood.error_slopes(q)) * by_x
-        return self._whitened(slopes.T, noise).T
+        return information_root(self._problem.likelihood, self._priors, self.values(x[None])[0], _pairs(noise))
 
     def _whitened(self, error: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
-        # (N, M) in standard deviations; what a sample's predecessor tells of it is taken away.
-        out = np.empty_like(error)
-        for c, (part, own) in enumerate(zip(self._slices, noise)):
-            scaled = error[:, part] / own.sigma
-            if own.rho:
-                first = self._problem.likelihood.runs(c)
-                follows = np.flatnonzero(~first)
-                whitened = scaled.copy()
-                whitened[:, follows] = (scaled[:, follows] - own.rho * scaled[:, follows - 1]) / np.sqrt(1.0 - own.rho**2)
-                scaled = whitened
-            out[:, part] = scaled
-        return out
+        # (N, M) in standard deviations.
+        return whiten(self._problem.likelihood, [error[:, part].T for part in self._slices], _pairs(noise)).T
 
     def _slopes(self, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         # Central differences (R, Q), one-sided at a bound, in one call of the simulator.
@@ -278,6 +274,10 @@ class _Fit:
             self._report(SamplerProgress(1.0, progress, float("nan"), self.runs, message))
 
 
+def _pairs(noise: Sequence[_Noise]) -> list[tuple[float, float]]:
+    return [(own.sigma, own.rho) for own in noise]
+
+
 # -- Noise: mode and width of log sigma and, where neighbours are correlated, of rho, given the moments of the errors ----
 
 
@@ -286,7 +286,8 @@ def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: Group, log_sigm
     a, b, d = moments
     left = 1.0 - rho * rho
     total = (a - 2.0 * rho * b + rho * rho * d) / left
-    cost = (group.count * log_sigma + 0.5 * (group.count - group.runs) * np.log(left) + 0.5 * total * np.exp(-2.0 * log_sigma)
+    misfit = group.count * log_sigma + 0.5 * (group.count - group.runs) * np.log(left) + 0.5 * total * np.exp(-2.0 * log_sigma)
+    cost = (group.weight * misfit
             - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
     return float(cost if priors.correlation is None else cost - priors.correlation.frozen().logpdf(rho))
 
@@ -335,7 +336,7 @@ def _draw_noise(priors: ErrorPriors, moments: np.ndarray, group: Group, mode: _N
         4.0 * np.outer(steps, steps))
     # At a bound, or with next to no samples, the curvature may not be that of a maximum.
     if not np.isfinite(curvature).all() or np.linalg.eigvalsh(curvature).min() <= 0.0:
-        curvature = np.diag([2.0 * group.count, group.count / (1.0 - mode.rho**2)][:len(steps)])
+        curvature = group.weight * np.diag([2.0 * group.count, group.count / (1.0 - mode.rho**2)][:len(steps)])
     root = np.linalg.cholesky(np.linalg.inv(curvature))
     lower, upper = np.log(_noise_bounds(priors.noise))
     bounds = [(lower, upper)] + ([] if priors.correlation is None else [priors.correlation.bounds()])
@@ -402,7 +403,7 @@ def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, par
 
 def _combination(names: Sequence[str], direction: np.ndarray) -> str:
     """The terms of a direction that matter: '0.71 a - 0.71 b', or the name alone."""
-    sign = np.sign(direction[np.abs(direction).argmax()])
+    sign = np.sign(direction[np.abs(direction) > 0.99 * np.abs(direction).max()][0])
     terms = [(sign * d, name) for d, name in zip(direction, names) if abs(d) > 0.2]
     if len(terms) == 1:
         return terms[0][1]

@@ -13,9 +13,9 @@ q holds the unknowns of a stage: parameters, then nuisances, then initial states
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from lfdm_ros.backends import cores
 from lfdm_ros.calibration.dataset import Dataset
 from lfdm_ros.calibration.measurement import InputPath, OutputPath
+from lfdm_ros.calibration.plan import MISALIGNMENT
 from lfdm_ros.simulation import BatchRollout, SensitivityRollout, initial_state
 from lfdm_ros.vehicles import Vehicle
 
@@ -35,11 +36,15 @@ GAP = 2.5
 
 @dataclass(frozen=True)
 class Group:
-    """Errors that share noise and correlation: label, number of samples n, unbroken runs of them."""
+    """Errors that share noise and correlation: label, number of samples n, unbroken runs of them.
+
+    weight: power of their likelihood, below 1 where n samples tell as much as fewer independent ones.
+    """
 
     label: str
     count: int
     runs: int
+    weight: float = 1.0
 
 
 class Likelihood(Protocol):
@@ -120,6 +125,8 @@ class _Piece:
         self._directions = np.array([initial_state(model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0
                                      for name in estimated]).reshape(len(estimated), len(self._x0))
         self._nuisances = slice(len(unknowns), len(unknowns) + len(nuisances))
+        self._corrections = self._of_the_start(data, nuisances, estimated, lambda name: initial_state(
+            model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0)
         self._states = np.array(columns, int)  # of q
         self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
         self.data = data
@@ -130,6 +137,23 @@ class _Piece:
                            "channels": self._outputs.channels, "hold": self._hold, "prescribed": data.following}
         self._rollout = BatchRollout(**self._arguments, inputs=data.table)
         self._sensitivity: SensitivityRollout | None = None
+
+    def _of_the_start(self, data: Dataset, nuisances: Sequence[str], estimated: Sequence[str],
+                      direction: Callable[[str], np.ndarray]) -> np.ndarray:
+        # What an initial state that the same sensors gave has to be corrected by, for a unit of each nuisance (M, nx).
+        out = np.zeros((len(nuisances), len(self._x0)))
+        free = [name for name in data.initial if name not in (*estimated, *data.following)]
+        for row, nuisance in enumerate(nuisances):
+            channel = nuisance.removesuffix(".offset")
+            if channel in data.sourced and channel in free:
+                out[row] = -direction(channel)
+            # The angle is small; its sensor is that of the initial state unless velocities are measured by another one.
+            velocities = [name for name in ("vx", "vy") if name in data.channels]
+            if nuisance == MISALIGNMENT and set(velocities) <= set(data.sourced):
+                for name, other, sign in (("vy", "vx", 1.0), ("vx", "vy", -1.0)):
+                    if name in free and other in data.initial:
+                        out[row] += sign * data.initial[other] * direction(name)
+        return out
 
     @property
     def plain(self) -> bool:
@@ -151,16 +175,15 @@ class _Piece:
         if self._sensitivity is None:
             self._sensitivity = SensitivityRollout(**self._arguments, inputs=self.data.table)
         count, values = len(self._mixing), q[self._nuisances]
-        used = [*range(count), *(self._nuisances.start + i for i in self._inputs.columns), *self._states]
+        used = [*range(self._nuisances.stop), *self._states]
         theta = np.zeros((self._mixing.shape[1], len(used)))
         theta[:, :count] = self._mixing.T
-        start = np.zeros((len(self._x0), len(used)))
-        start[:, len(used) - len(self._states):] = self._directions.T
+        start = np.concatenate([np.zeros((count, len(self._x0))), self._corrections, self._directions]).T
         inputs, by_input = None, None
         if self._inputs.columns:
             inputs, slopes = self._inputs.slopes(values)
             by_input = np.zeros((*slopes.shape[:2], len(used)))
-            by_input[:, :, count:count + len(self._inputs.columns)] = slopes[:, :, self._inputs.columns]
+            by_input[:, :, self._nuisances] = slopes
         responses, some = self._sensitivity.run(q[:count] @ self._mixing, self._start(q[None])[0], theta, start, inputs, by_input)
         full = np.zeros((*some.shape[:2], len(q)))
         full[:, :, used] = some
@@ -168,9 +191,7 @@ class _Piece:
         return measured, self._outputs.slopes(responses, full, values, self._nuisances)
 
     def _start(self, q: np.ndarray) -> np.ndarray:
-        if not len(self._centre):
-            return np.broadcast_to(self._x0, (len(q), len(self._x0)))
-        return self._x0 + (q[:, self._states] - self._centre) @ self._directions
+        return self._x0 + (q[:, self._states] - self._centre) @ self._directions + q[:, self._nuisances] @ self._corrections
 
 
 class RolloutLikelihood:
@@ -209,13 +230,40 @@ class RolloutLikelihood:
                                   sum(self.pieces[i].columns[c].runs for i, c in members))
                             for name, members in zip(names, self._members))
 
+    def weighted(self, weights: Mapping[str, float]) -> RolloutLikelihood:
+        """The same with these powers of the likelihood by group; those that are not named keep theirs."""
+        changed = copy.copy(self)
+        changed.groups = tuple(replace(group, weight=weights.get(group.label, group.weight)) for group in self.groups)
+        return changed
+
+    def correlation_times(self, q: np.ndarray) -> dict[str, float]:
+        """How many samples of each group's errors at q (Q,) tell as much as one independent one: 1 + 2 sum_k r_k.
+
+        r_k is the correlation over k samples, about zero and not about a mean, since an error that stays is what is asked for; summed
+        until it is no longer positive (Geyer 1992) and over the data sets.
+        """
+        errors = [piece.responses(np.asarray(q, float)[None])[:, :, 0] for piece in self.pieces]
+        out = {}
+        for group, members in zip(self.groups, self._members):
+            parts = [column.values - errors[i][column.rows, c] for i, c in members for column in [self.pieces[i].columns[c]]]
+            longest = max(map(len, parts))
+            products = np.zeros(longest)
+            for part in parts:
+                n = len(part)
+                products[:n] += np.fft.irfft(np.abs(np.fft.rfft(part, 2 * n)) ** 2, 2 * n)[:n]
+            negative = np.flatnonzero(products <= 0.0)
+            last = negative[0] if len(negative) else longest
+            out[group.label] = max(1.0, float(2.0 * products[:last].sum() / products[0] - 1.0))
+        return out
+
     def only(self, keep: Sequence[bool]) -> RolloutLikelihood:
         """The same unknowns, seen by some of the data sets."""
+        weights = {group.label: group.weight for group in self.groups}
         part = copy.copy(self)
         part.datasets = tuple(data for data, kept in zip(self.datasets, keep) if kept)
         part.pieces = [piece for piece, kept in zip(self.pieces, keep) if kept]
         part._gather([labels for labels, kept in zip(self._labels, keep) if kept])
-        return part
+        return part.weighted(weights)
 
     def moments(self, q: np.ndarray) -> np.ndarray:
         """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""

@@ -108,8 +108,8 @@ def _gaussian(moments: Moments, index: int, group: Group) -> Callable[..., Any]:
         squares, neighbours, inner = (moments(q)[0][index, i] for i in range(MOMENTS))
         left = 1.0 - rho**2
         total = squares - 2.0 * rho * neighbours + rho**2 * inner
-        return (-group.count * (pt.log(sigma) + 0.5 * np.log(2.0 * np.pi)) - 0.5 * (group.count - group.runs) * pt.log(left)
-                - total / (2.0 * sigma**2 * left))
+        return group.weight * (-group.count * (pt.log(sigma) + 0.5 * np.log(2.0 * np.pi))
+                               - 0.5 * (group.count - group.runs) * pt.log(left) - total / (2.0 * sigma**2 * left))
 
     return logp
 
@@ -148,15 +148,23 @@ class BatchedDensity:
         constrained = [t.backward(v, *rv.owner.inputs) if t else v for rv, t, v in zip(free, transforms, values)]
         particles = pt.dmatrix("particles")
         with without_compiler():
-            outputs, joined = join_nonshared_inputs(model.initial_point(), [model.varlogp, model.datalogp, *constrained], values)
+            # One term for each variable, added up in NumPy: as one sum PyTensor would make it an operation that takes at most 31 terms,
+            # and loops over the particles in Python.
+            terms = [[term.sum() for term in model.logp(vars=variables, sum=False)] for variables in (free, model.observed_RVs)]
+            outputs, joined = join_nonshared_inputs(model.initial_point(), [*terms[0], *terms[1], *constrained], values)
             batched = vectorize_graph(outputs, {joined: particles})
-            self._density = compile_function([particles], batched[:2], mode=COMPILE_MODE)
-            self._constrain = compile_function([particles], batched[2:], mode=COMPILE_MODE)
+            first, last = len(terms[0]), len(terms[0]) + len(terms[1])
+            self._prior, self._likelihood, self._constrain = (
+                compile_function([particles], part, mode=COMPILE_MODE) for part in (batched[:first], batched[first:last], batched[last:]))
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where a run diverged."""
-        prior, likelihood = self._density(particles)
-        self.evaluations += len(particles)
+        """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where a run diverged, and beyond the priors, where none is made."""
+        prior = np.sum(self._prior(particles), axis=0)
+        inside = np.flatnonzero(prior > -np.inf)
+        likelihood = np.full(len(particles), -np.inf)
+        if len(inside):
+            likelihood[inside] = sum(self._likelihood(particles[inside]), start=np.zeros(len(inside)))
+            self.evaluations += len(inside)
         return prior, np.where(np.isnan(likelihood), -np.inf, likelihood)
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:

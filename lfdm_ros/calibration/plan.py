@@ -20,8 +20,8 @@ SIGMA, RHO, INITIAL = "sigma.", "rho.", "initial."
 SAMPLERS = ("smc", "nuts", "metropolis", "least_squares")
 SCALES = ("noise", "measured_sd", "error_range")
 MINIMISERS = ("trust_region", "powell")
-WHITE, AR1 = "white", "ar1"
-ERRORS = (WHITE, AR1)
+WHITE, AR1, INFLATED = "white", "ar1", "inflated"
+ERRORS = (WHITE, AR1, INFLATED)
 TAKES = ("all", "even", "odd")
 INPUT_FIELDS = ("steering", "throttle", "brake")
 MISALIGNMENT = "heading.misalignment"
@@ -132,12 +132,17 @@ class Objective:
 
 @dataclass(frozen=True)
 class Stage:
-    """One inference: its unknowns, and the segments of recordings that they must explain together."""
+    """One inference: its unknowns, and the segments of recordings that they must explain together.
+
+    errors: white; ar1, a first-order autoregression whose correlation is sampled; or inflated: n samples count as n / tau, tau being the
+    correlation time of the errors at the posterior's mode, which also holds where errors stay much longer than neighbours tell.
+    """
 
     name: str
     segments: tuple[Segment, ...]
     parameters: tuple[Parameter, ...]
     nuisance: tuple[Nuisance, ...] = ()
+    errors: str = WHITE
     objective: Objective = field(default_factory=Objective)
 
     @property

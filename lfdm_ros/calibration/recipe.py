@@ -88,7 +88,7 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
         if lower <= -1.0 or upper >= 1.0:
             raise InputError(f"{where}.correlation: must stay inside (-1, 1); use uniform or truncated_normal with such bounds")
     elif "correlation" in stage:
-        raise InputError(f"{where}.correlation: white errors have none; add errors: {AR1}")
+        raise InputError(f"{where}.correlation: {errors} errors have none; write errors: {AR1}")
     shared = {key: stage[key] for key in _SEGMENT_KEYS if key in stage}
     if "segments" in stage:
         if not isinstance(stage["segments"], list) or not stage["segments"]:
@@ -103,7 +103,7 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
     nuisance = tuple(_nuisance(key, spec, f"{where}.nuisance", states, segments) for key, spec in
                      mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
     return Stage(
-        name=name, segments=segments, nuisance=nuisance,
+        name=name, segments=segments, nuisance=nuisance, errors=errors,
         parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in
                          _nonempty(stage["parameters"], f"{where}.parameters").items()),
         objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))

@@ -65,7 +65,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     attributes = {
         "inference_library": "pymc", "inference_library_version": pymc.__version__, "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
-        "recordings": json.dumps({r.name: r.sha256 for result in results for r in result.data.recordings.values()})}
+        "recordings": json.dumps({key: r.name for result in results for key, r in result.data.recordings.items()})}
     datasets = {}
     for group, variables in groups.items():
         dataset = xr.Dataset(variables, attrs=attributes)

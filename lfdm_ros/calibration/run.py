@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import report, results, summary
+from lfdm_ros.calibration import report, results, scoring, summary
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.continuation import load_continuation
 from lfdm_ros.calibration.dataset import find_recordings
@@ -66,7 +66,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from None
     vehicle = recipe.start_vehicle
-    recordings = list(find_recordings(bags).values())
+    recordings = find_recordings(bags)
     before = None
     if continued is not None:
         if recipe.sampler != "smc":
@@ -83,11 +83,15 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         "from": [stage["parameters"] for stage in before.summary["stages"]] if before else None})
     seeds = np.random.SeedSequence(seed).spawn(len(recipe.stages))
     finished: list[StageResult] = []
+    scores: dict[str, dict[str, Any]] = {}
     interrupted = False
     try:
         for index, (stage, data, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
             tell = _teller(progress, stage.name, index, len(recipe.stages))
             tell(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
+            scores[stage.name] = scoring.score_stage(stage, data, recipe, vehicle)
+            for text in scores[stage.name]["text"]:
+                tell(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
             earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             run = kept.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
@@ -105,7 +109,8 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             raise
         interrupted = True
     outcome = summary.summarise(recipe, finished, seed=seed, draws=draws, chains=chains, interrupted=interrupted,
-                                continued=[recording.sha256 for recording in before.recordings] if before else [])
+                                continued=[recording.sha256 for recording in before.recordings] if before else [],
+                                scores=scores)
     _write(directory, recipe, finished, outcome)
     if interrupted:
         raise KeyboardInterrupt

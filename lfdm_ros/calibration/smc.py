@@ -224,14 +224,16 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
         step: called after each call with the chains that go on.
 
     Raises:
-        ValueError: no particle has a finite likelihood.
+        ValueError: no particle of the start has a finite likelihood.
     """
+    started = False
     runs = [kernel.run() for kernel in kernels]
     pending = {i: next(run) for i, run in enumerate(runs)}
     while pending:
         prior, likelihood = evaluate(np.concatenate(list(pending.values())), list(pending))
-        if not np.isfinite(likelihood).any():
+        if not (started or np.isfinite(likelihood).any()):
             raise ValueError("no particle has a finite likelihood")
+        started = True
         first = 0
         for i in list(pending):
             part = slice(first, first + len(pending[i]))

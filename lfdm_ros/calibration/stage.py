@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lfdm_ros.calibration import least_squares
 from lfdm_ros.calibration.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
 from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
-from lfdm_ros.calibration.plan import INITIAL, RHO, SIGMA, Parameter, Recipe, Segment, Stage
+from lfdm_ros.calibration.plan import INFLATED, INITIAL, RHO, SIGMA, Objective, Parameter, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SampleRun
@@ -69,6 +70,7 @@ class Earlier:
     population: Mapping[str, np.ndarray]
     vehicle: Vehicle
     log_evidence: float
+    weights: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,17 @@ class StageModel:
     errors: Mapping[str, ErrorPriors]
     start: np.ndarray = field(repr=False)
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Powers of the likelihood by group of errors."""
+        return {group.label: group.weight for group in self.likelihood.groups}
 
-def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> StageModel:
+
+def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None) -> StageModel:
     """Builds the likelihood of a stage and gathers its priors.
+
+    Args:
+        weights: of inflated errors, where they are known already; otherwise they are found, which takes a least-squares fit.
 
     Raises:
         InputError: nothing was recorded to centre the prior of an initial state on.
@@ -123,7 +133,14 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle)
             start.append(dataset.initial.get(state, np.nan))
     labels = {group.label for group in likelihood.groups}
     errors = {label: ErrorPriors(c.noise, c.correlation) for label, c in stage.channels.items() if label in labels}
-    return StageModel(likelihood, unknowns, errors, np.array(start))
+    if stage.errors == INFLATED and not labels <= set(weights or {}):
+        plain = BatchedDensity(build_model(likelihood, unknowns, errors))
+        try:
+            best = least_squares.mode(Problem(likelihood, plain, unknowns, errors, np.array(start), Objective()))
+        except ValueError as error:
+            raise InputError(f"{where}: {error}; narrow the priors, check the initial state or take a smaller step") from None
+        weights = {label: 1.0 / tau for label, tau in likelihood.correlation_times(best).items()} | dict(weights or {})
+    return StageModel(likelihood.weighted(weights or {}), unknowns, errors, np.array(start))
 
 
 def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
@@ -139,7 +156,7 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         InputError: no particle of the prior can be simulated.
     """
     where = f"{recipe.path}: stages ({stage.name})"
-    asked = stage_model(stage, data, recipe, vehicle)
+    asked = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None)
     plain = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
     density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
     problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,
@@ -181,7 +198,7 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     # Without new data, or with other held parameters, the old data are weighed anew; else the new ones alone are tempered in.
     is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
     replaces = not any(is_new) or dict(earlier.vehicle.parameters) != dict(vehicle.parameters)
-    seen = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle)
+    seen = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle, earlier.weights)
     old = BatchedDensity(build_model(seen.likelihood, seen.unknowns, seen.errors))
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)

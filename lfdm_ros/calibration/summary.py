@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration.plan import SIGMA, Recipe
+from lfdm_ros.calibration import discrepancy
+from lfdm_ros.calibration.identifiability import Knowledge, Untold, expected, fisher, from_draws
+from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
 from lfdm_ros.calibration.predictive import compare
 
 if TYPE_CHECKING:
@@ -33,13 +35,17 @@ def summary_name(variable: str) -> str:
 
 
 def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool,
-              continued: Sequence[str] = ()) -> dict[str, Any]:
+              continued: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """The contents of summary.json.
 
     A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
-    `continued`: hashes of the recordings of the calibration that this one continues.
+
+    Args:
+        continued: hashes of the recordings of the calibration that this one continues.
+        scores: by stage, what `scoring.score_stage` said before it was run.
     """
-    stages = [_stage(result, recipe.sampler) for result in results]
+    stages = [_stage(result, recipe.sampler, (scores or {}).get(result.stage.name, {})) for result in results]
+    consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results))
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
     held_rmse: dict[str, Any] = {}
@@ -52,6 +58,8 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
             if label in stage["held_out"]["rmse"]:
                 held_rmse[key], held_covered[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
     warnings = [text for result, stage in zip(results, stages) for text in _warnings(result, stage)]
+    shown = {name: row["unit"] for stage in stages for name, row in stage["parameters"].items()}
+    warnings += [*discrepancy.together_warnings(consistency), *discrepancy.alone_warnings(alone, shown)]
     if interrupted:
         stopped = [result for result in results if result.run.temperature < 1.0]
         missing = [stage.name for stage in recipe.stages[len(results) - len(stopped):]]
@@ -64,10 +72,19 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "draws": draws, "chains": chains, "step": recipe.step, "interrupted": interrupted, "note": recipe.note,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
-        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "warnings": warnings}
+        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "consistency": consistency, "recordings_alone": alone,
+        "warnings": warnings}
 
 
-def _stage(result: StageResult, sampler: str) -> dict[str, Any]:
+def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    # A check that fails must not cost the posterior that it is about.
+    try:
+        return check()
+    except Exception:
+        return {}
+
+
+def _stage(result: StageResult, sampler: str, score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run = result.stage, result.run
     fitted, held = ([([c.label for c in segment.channels], data) for segment, data in pairs]
                     for pairs in (result.data.fitted, result.data.held_out))
@@ -86,10 +103,51 @@ def _stage(result: StageResult, sampler: str) -> dict[str, Any]:
         "passed_on": {target: result.after.parameters[target] for target in stage.targets},
         "rmse": {label: {"prior": prior[label].rmse, "posterior": posterior[label].rmse} for label in posterior},
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
-        "errors": {label: "white" if c.correlation is None else "ar1" for label, c in stage.channels.items()},
+        "errors": discrepancy.errors_of(result),
+        "weights": {group.label: group.weight for group in result.likelihood.groups},
+        "identifiability": {**score, **_extra(lambda: _known(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "held_out": {"rmse": {label: {"posterior": compared.rmse} for label, compared in held_out.items()},
                      "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
+
+
+def _known(result: StageResult) -> dict[str, Any]:
+    # What the data tell where the posterior is, and what the draws say of it.
+    priors = {name: result.priors[name] for name in result.unknowns}
+    draws = result.run.draws
+    q = np.array([draws[name].mean() for name in priors])
+    noise = [(float(draws[SIGMA + group.label].mean()), float(draws[RHO + group.label].mean()) if RHO + group.label in draws else 0.0)
+             for group in result.likelihood.groups]
+    information = fisher(result.likelihood, list(priors.values()), q, noise)
+    posterior = from_draws(priors, draws)
+    width, direction = posterior.widest()
+    out: dict[str, Any] = {"posterior": {"widest": {"sd_over_prior_sd": width, "direction": direction}, "untold": _shown(posterior)}}
+    if information is not None:
+        there = expected(priors, [information], q)
+        out["at_posterior"] = {"expected": there.widths, "informed_directions": there.told, "untold": _shown(there)}
+    return out
+
+
+def _shown(knowledge: Knowledge) -> list[dict[str, Any]]:
+    groups: Sequence[Untold] = knowledge.untold()
+    return [group.as_dict() for group in groups]
+
+
+def _untold(known: Mapping[str, Any], physical: Sequence[str]) -> list[dict[str, Any]]:
+    """The groups of unknowns, with a physical one among them, that the data do not tell where the posterior is; with what to drive, if the
+    score said so. The information is asked first: a sampler may take a ridge for narrower than it is."""
+    found: dict[frozenset[str], dict[str, Any]] = {}
+    for part in ("at_posterior", "posterior"):
+        for group in known.get(part, {}).get("untold", ()):
+            key = frozenset(group["members"])
+            if key & set(physical) and not any(key & other for other in found):
+                found[key] = dict(group)
+    for group in known.get("untold", ()):
+        for key, own in found.items():
+            if key == frozenset(group["members"]) and group.get("drive"):
+                effect = ", ".join(f"{name} from {a:.2f} to {b:.2f}" for name, (a, b) in group["narrows"].items())
+                own |= {"drive": group["drive"], "text": f"{own['text']}, or drive {group['drive']}: it would narrow {effect} of the prior"}
+    return list(found.values())
 
 
 def _parameters(result: StageResult) -> dict[str, Any]:
@@ -120,11 +178,14 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
         if row["r_hat"] >= R_HAT_LIMIT:
             yield f"{name}: R-hat of {parameter} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"
     physical = [p.name for p in result.stage.parameters]
+    groups = _untold(stage["identifiability"], physical)
+    yield from (f"{name}: {group['text']}" for group in groups if len(group["members"]) > 1)
     for parameter in physical:
         share = stage["parameters"][parameter]["sd_over_prior_sd"]
         if share > CONTRACTION_LIMIT:
+            drive = next((group["drive"] for group in groups if parameter in group["members"] and group.get("drive")), None)
             yield (f"{name}: {parameter} is not identified, its posterior is {share:.2f} times as wide as its prior; "
-                   "hold it fixed or add a recording that excites it")
+                   f"hold it fixed or add a recording that excites it{f', such as {drive}' if drive else ''}")
     for variable, prior in result.priors.items():
         lower, upper = prior.bounds()
         flat = draws[variable].ravel()
@@ -136,16 +197,11 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     if len(physical) > 1:
         correlation = np.corrcoef([draws[p].ravel() for p in physical])
         for i, j in zip(*np.triu_indices(len(physical), 1)):
-            if abs(correlation[i, j]) > CORRELATION_LIMIT:
+            together = any({physical[i], physical[j]} <= set(group["members"]) for group in groups)
+            if abs(correlation[i, j]) > CORRELATION_LIMIT and not together:
                 yield (f"{name}: {physical[i]} and {physical[j]} have correlation {correlation[i, j]:.2f}; "
                        "the data know a combination of them rather than each")
-    for group in result.likelihood.groups:
-        lag = stage["residual_lag_1"][group.label]
-        if stage["errors"][group.label] == "white" and lag > max(0.1, 4.0 / math.sqrt(group.count)):
-            sigma = stage["parameters"][summary_name(SIGMA + group.label)]["mean"]
-            yield (f"{name}: residuals of {group.label} are not white (lag-1 correlation {lag:.2f}); the model misses something, sigma "
-                   f"{sigma:.3g} holds it, and the intervals of what this channel informs are up to "
-                   f"{math.sqrt((1.0 + lag) / max(1e-3, 1.0 - lag)):.1f} times too narrow; errors: ar1 takes that into account")
+    yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
     yield from result.data.notes
 
 

@@ -68,7 +68,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     if (posterior is None) == (vehicle is None):
         raise InputError("give either a posterior directory or a vehicle")
     source = _from_posterior(Path(posterior)) if posterior is not None else _from_vehicle(vehicle, model)  # type: ignore[arg-type]
-    recording = next(iter(find_recordings([bag]).values()))
+    recording = find_recordings([bag])[0]
     topic, channels, measured = _measured(recording, source, window)
     start, end = window or measured
     split = source.split

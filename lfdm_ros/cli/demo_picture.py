@@ -90,7 +90,7 @@ def _responses(recipe: Any, parameters: dict[str, Any], names: list[str], draws:
     from lfdm_ros.calibration.likelihood import RolloutLikelihood
     from lfdm_ros.calibration.plan import DEFAULT_STATE, Inputs
 
-    (recording,) = find_recordings([bag]).values()
+    (recording,) = find_recordings([bag])
     data = load_window(recording, 0.0, np.inf, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,
                        channels={name: ("measured/state", name) for name in CHANNELS}, state_topic=DEFAULT_STATE, inputs=Inputs())
     rollout = RolloutLikelihood([data], model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,

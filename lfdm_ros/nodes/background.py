@@ -1,6 +1,6 @@
 """Becomes another program, one that yields to everything else on the machine and does not outlive who started it.
 
-    python background.py PARENT CORES COMMAND...
+    python background.py PARENT CORES PRIORITY COMMAND...
 
 A file of its own that only the standard library is needed for, run by path: between fork and exec of a process with threads, as a
 node is, no Python code may run safely, and importing the package would cost a second.
@@ -13,17 +13,23 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def command(program: Sequence[str], cores: int = 0) -> list[str]:
-    """What to run instead of `program`, by a thread of this process that lives as long as the child.
+LOWEST, NORMAL = "lowest", "normal"
 
-    Args:
-        cores: processor cores that it may use; 0: all that this process may, but one.
-    """
-    return [sys.executable, "-S", os.path.abspath(__file__), str(os.getpid()), str(cores), *program]
+
+class Share(NamedTuple):
+    """What a child may have of the machine: processor cores, 0: all that this process may, but one; LOWEST or NORMAL priority."""
+
+    cores: int = 0
+    priority: str = LOWEST
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """What to run instead of `program`, by a thread of this process that lives as long as the child."""
+        return [sys.executable, "-S", os.path.abspath(__file__), str(os.getpid()), str(self.cores), self.priority, *program]
 
 
 def core_set(allowed: set[int], cores: int) -> set[int]:
@@ -32,8 +38,14 @@ def core_set(allowed: set[int], cores: int) -> set[int]:
     return set(sorted(allowed)[-count:])
 
 
-def yield_to_others(cores: int) -> None:
-    """Gives this process the least priority there is, and few cores; a thread made later inherits both."""
+def keep_to(cores: int) -> None:
+    """Limits this process to some cores; what it starts inherits that."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, core_set(os.sched_getaffinity(0), cores))
+
+
+def yield_to_others() -> None:
+    """Gives this process the least priority there is; what it starts inherits that."""
     os.nice(19)
     for policy in ("SCHED_IDLE", "SCHED_BATCH"):  # SCHED_IDLE: whoever else wants a core gets it at once
         try:
@@ -41,8 +53,6 @@ def yield_to_others(cores: int) -> None:
             break
         except (AttributeError, OSError):
             continue
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, core_set(os.sched_getaffinity(0), cores))
 
 
 def die_with(parent: int) -> None:
@@ -57,5 +67,7 @@ def die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[1]))
-    yield_to_others(int(sys.argv[2]))
-    os.execvp(sys.argv[3], sys.argv[3:])
+    keep_to(int(sys.argv[2]))
+    if sys.argv[3] == LOWEST:
+        yield_to_others()
+    os.execvp(sys.argv[4], sys.argv[4:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -179,7 +180,8 @@ class BagFolder:
         Those are the bags that the message names; if it names none, the new ones. Nobody tries them again with this recipe. The others
         stay as new as they were.
         """
-        blamed = [bag for bag in job.bags if bag in outcome] if failed else []
+        # Not drive_1 where the message is about drive_10.
+        blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []
         hashes = {path: bag.sha256 for path, bag in self._bags.items() if path in job.bags}
         if failed and not blamed:
             blamed = [path for path, sha256 in hashes.items() if sha256 in job.fresh]

@@ -18,9 +18,10 @@ from typing import Any
 
 from lfdm_ros.calibration.store import POSTERIOR, SUMMARY
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import background
+from lfdm_ros.nodes.background import Share
 
 LFDM = (sys.executable, "-m", "lfdm_ros.cli")
+DEFAULT_SHARE = Share()
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ class CalibrationProcess:
     share its interpreter lock. `follow` starts it; the other methods may be called from other threads at any time, before as well."""
 
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
-                 continue_from: str = "", cores: int = 0, command: Sequence[str] = (*LFDM, "calibrate")) -> None:
+                 continue_from: str = "", share: Share = DEFAULT_SHARE, command: Sequence[str] = (*LFDM, "calibrate")) -> None:
         """
         Args:
             draws, chains, seed: 0: as the recipe says.
             continue_from: folder of the posterior to go on from; empty: none.
-            cores: processor cores it may use; 0: all but one.
+            share: of the machine.
         """
         arguments = [*command, recipe, "--out", out, "--progress-json"]
         for bag in bags:
@@ -72,7 +73,7 @@ class CalibrationProcess:
         for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed), ("--continue", continue_from)):
             if value:
                 arguments += [option, str(value)]
-        self._arguments, self._cores = arguments, cores
+        self._arguments = share.command(arguments)
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None
         self._paused = self._interrupted = False
@@ -91,8 +92,8 @@ class CalibrationProcess:
                 # Started by the thread that waits for it, because the child ends with that thread. In a session of its own: Ctrl-C
                 # in the terminal reaches the node alone, which then ends this in its own way.
                 self._child = child = subprocess.Popen(
-                    background.command(self._arguments, self._cores), stdout=subprocess.PIPE, stderr=errors,
-                    stdin=subprocess.DEVNULL, text=True, encoding="utf-8", start_new_session=True)
+                    self._arguments, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True, encoding="utf-8",
+                    start_new_session=True)
                 if self._paused:
                     self._signal(os.killpg, signal.SIGSTOP)
             assert child.stdout is not None
@@ -136,7 +137,7 @@ class CalibrationProcess:
                 send(self._child.pid, number)
 
 
-def describe(out: str, cores: int = 0) -> None:
+def describe(out: str, share: Share) -> None:
     """Makes sure that a calibration's folder has an up-to-date posterior.json; in a child, for what it imports takes a second.
 
     Raises:
@@ -145,21 +146,21 @@ def describe(out: str, cores: int = 0) -> None:
     posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
     if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
         return
-    _ask([sys.executable, "-m", "lfdm_ros.calibration.store", out], cores)
+    _ask([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
 
 
-def examine(bag: str, cores: int = 0) -> dict[str, Any]:
+def examine(bag: str, share: Share) -> dict[str, Any]:
     """What `lfdm bag info --json` says of a bag; in a child, for hashing a long one takes minutes.
 
     Raises:
         InputError: nothing in it can be read.
     """
-    info: dict[str, Any] = json.loads(_ask([*LFDM, "bag", "info", bag, "--json"], cores))
+    info: dict[str, Any] = json.loads(_ask([*LFDM, "bag", "info", bag, "--json"], share))
     return info
 
 
-def _ask(program: Sequence[str], cores: int) -> str:
-    run = subprocess.run(background.command(program, cores), capture_output=True, text=True, encoding="utf-8", errors="replace",
+def _ask(program: Sequence[str], share: Share) -> str:
+    run = subprocess.run(share.command(program), capture_output=True, text=True, encoding="utf-8", errors="replace",
                          stdin=subprocess.DEVNULL, start_new_session=True, check=False)
     if run.returncode:
         raise InputError(last_line(run.stderr.encode()) or f"{' '.join(program)} ended with status {run.returncode}")

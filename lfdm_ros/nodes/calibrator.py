@@ -25,6 +25,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
 from lfdm_ros.nodes import calibration_process, qos
 from lfdm_ros.nodes.applying import MANUAL, POLICIES, Applier
+from lfdm_ros.nodes.background import LOWEST, NORMAL, Share
 from lfdm_ros.nodes.bag_folder import BagFolder, Job
 from lfdm_ros.nodes.calibration_process import CalibrationProcess, Progress
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
@@ -60,6 +61,8 @@ class Calibrator(Component):
         Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished [s]",
                   1.0, 86_400.0),
         Parameter("max_cores", 0, "processor cores that a calibration may use; 0: all but one", 0, 1024, live=True),
+        Parameter("priority", LOWEST, "of a calibration's process: lowest, SCHED_IDLE and nice 19; normal, as other programs",
+                  choices=(LOWEST, NORMAL), live=True),
         Parameter("apply_policy", MANUAL, "OFF: posteriors are stored only; MANUAL: apply_posterior puts one in force; AUTO: a new one is "
                                           "put in force once it passes all gates", choices=POLICIES, live=True),
         Parameter("gate_r_hat", 1.01, "largest R-hat of any unknown [1]", 1.0, 10.0, live=True),
@@ -172,7 +175,7 @@ class Calibrator(Component):
                 self.executor.create_task(lambda: done.set_result(result))
 
         process = CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws, chains=request.chains,
-                                     seed=request.seed, cores=self.value("max_cores"))
+                                     seed=request.seed, share=self._share())
         self._start(process, request.out, report, end)
         if goal.is_cancel_requested:  # before there was a process to interrupt
             self._on_cancel(goal)
@@ -292,7 +295,7 @@ class Calibrator(Component):
         Raises:
             InputError: it cannot be read or stored.
         """
-        calibration_process.describe(out, self.value("max_cores"))
+        calibration_process.describe(out, self._share())
         summary = read_json(Path(out) / SUMMARY)
         result.posterior = posterior_message(read_json(Path(out) / POSTERIOR), summary, 0)
         draft = Version(0, Path(out), {})
@@ -336,7 +339,7 @@ class Calibrator(Component):
         for bag in bags:
             info, problem = None, ""
             try:
-                info = calibration_process.examine(str(bag), self.value("max_cores"))
+                info = calibration_process.examine(str(bag), self._share())
             except (InputError, OSError, ValueError) as error:
                 problem = str(error)
             if self._ending.is_set():
@@ -362,10 +365,13 @@ class Calibrator(Component):
         self.get_logger().info(f"{'taking up again' if resumed else 'new bags'}: calibrating with {', '.join(job.bags)} into {job.out}")
         start = str(self._store.version(job.continue_from).directory) if job.continue_from else ""
         process = CalibrationProcess(job.recipe, job.bags, job.out, draws=self.value("draws"), chains=self.value("chains"),
-                                     seed=self.value("seed"), continue_from=start, cores=self.value("max_cores"))
+                                     seed=self.value("seed"), continue_from=start, share=self._share())
         self._start(process, job.out, lambda progress: None, lambda result: None, job)
 
     # ---- what is in force ----------------------------------------------------------------------------------------------
+
+    def _share(self) -> Share:
+        return Share(self.value("max_cores"), self.value("priority"))
 
     def _limits(self) -> Limits:
         value = self.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 # A loop that fell further behind than this gives the time up instead of rushing after it.
 LARGEST_BACKLOG = 0.5  # [s] wall
 
@@ -11,6 +13,7 @@ class Pacer:
 
     Attributes:
         overruns: ticks begun more than one whole wall period after their deadline.
+        lateness: wall time [s] by which each of the last ticks began after its deadline.
     """
 
     def __init__(self, period: float, factor: float, now: float) -> None:
@@ -23,6 +26,7 @@ class Pacer:
         self.period = period
         self.factor = factor
         self.overruns = 0
+        self.lateness: deque[float] = deque(maxlen=100_000)
         self._anchor(now)
 
     def _anchor(self, now: float) -> None:
@@ -49,6 +53,7 @@ class Pacer:
         if self.factor == 0.0:
             return
         lateness = -self.delay(now)
+        self.lateness.append(lateness)
         if lateness > self.period / self.factor:
             self.overruns += 1
         if lateness > LARGEST_BACKLOG:

@@ -198,6 +198,11 @@ class Stepper:
             self._wake.notify_all()
 
     @property
+    def lateness(self) -> list[float]:
+        """Wall seconds by which the last ticks came after their deadlines; empty at full speed."""
+        return list(self._pacer.lateness)
+
+    @property
     def time_ns(self) -> int:
         return self._time_ns
 

@@ -131,7 +131,7 @@ class VehicleSimulator(Component):
         status = self._stepper.status()
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
-                "response_times": list(self._stepper.response_times)}
+                "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness}
 
     # ---- in and out ----------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ MANOEUVRES = {  # speed [m/s], rows of time, steering, throttle, brake
 }
 
 
-def write_bag(path: Path, name: str, seed: int = 5) -> Path:
+def write_bag(path: Path, name: str, seed: int = 5, recording: str = "") -> Path:
     """Records one of MANOEUVRES: vehicle/state exact, measured/state with noise, both at 100 Hz."""
     speed, rows = MANOEUVRES[name]
     time, steering, throttle, brake = np.array(rows).T
@@ -79,7 +79,7 @@ def write_bag(path: Path, name: str, seed: int = 5) -> Path:
         forces = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
         return {"header": header, "child_frame_id": "base_link", **message, "wheel_speeds": wheels, **forces, "gear": 1}
 
-    with BagWriter(path, storage="mcap", recording=name) as bag:
+    with BagWriter(path, storage="mcap", recording=recording or name) as bag:
         for row, u, t in zip(outputs, inputs, times):
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}

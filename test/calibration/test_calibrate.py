@@ -74,7 +74,7 @@ def test_arviz_opens_the_posterior(result):
     assert data.observed_data["lateral.vy"].sizes == {"lateral.time": 200}
     assert data.posterior.attrs["seed"] == 3
     assert "longitudinal_stiffness" in data.posterior.attrs["recipe"]
-    assert json.loads(data.posterior.attrs["recordings"]) == {r["name"]: r["sha256"] for r in summary["recordings"]}
+    assert json.loads(data.posterior.attrs["recordings"]) == {r["sha256"]: r["name"] for r in summary["recordings"]}
 
 
 def test_vehicle_has_the_means_and_what_was_held(result):

@@ -38,7 +38,7 @@ def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands
 
 def load(path: Path, start: float = 0.0, end: float = 10.0, channels: tuple[str, ...] = ("vx",), inputs: Inputs | None = None) -> Dataset:
     """The window on a recording of step 5 ms."""
-    recording = next(iter(find_recordings([path]).values()))
+    recording = find_recordings([path])[0]
     return load_window(recording, start, end, model="eight_dof", vehicle=VEHICLE, step=0.005, state_topic=STATE, inputs=inputs or Inputs(),
                        channels={name: (STATE, name) for name in channels})
 
@@ -111,8 +111,8 @@ def test_recordings_by_name(tmp_path):
     t = 0.01 * np.arange(10)
     path = write(tmp_path / "a", t, {"vx": t}, np.zeros((10, 3)))
     recordings = find_recordings([path])
-    assert len(recordings["a"].sha256) == 64
+    assert len(recordings[0].sha256) == 64
     with pytest.raises(InputError, match="needs recording 'b', but the bags hold: a"):
-        windows_of(segment("b"), list(recordings.values()), "recipe.yaml")
-    with pytest.raises(InputError, match="is also in"):
+        windows_of(segment("b"), recordings, "recipe.yaml")
+    with pytest.raises(InputError, match="holds the same as"):
         find_recordings([path, path])

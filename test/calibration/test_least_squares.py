@@ -9,9 +9,10 @@ import pytest
 
 from lfdm_ros.bags import import_recording
 from lfdm_ros.calibration import calibrate, least_squares, load_recipe
-from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.likelihood import Group, _Column
+from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.calibration.plan import Objective
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.recipe import Objective
 from lfdm_ros.calibration.samplers import Problem, get_sampler
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
@@ -31,11 +32,22 @@ class Curve:
         if gap:
             self.observed[::3, 1] = np.nan
 
-    def trajectories(self, q):
-        return self.response(np.asarray(q))
+        self.columns = [_Column(column) for column in self.observed.T]
+        self.groups = tuple(Group(name, len(column.rows), column.runs) for name, column in zip(self.channels, self.columns))
 
-    def squared_errors(self, q):
-        return np.nansum((self.trajectories(q) - self.observed) ** 2, axis=1)
+    def errors(self, q):
+        return [column.values - self.response(np.asarray(q))[:, column.rows, c] for c, column in enumerate(self.columns)]
+
+    def moments(self, q):
+        return np.stack([column.moments(error.T).T for column, error in zip(self.columns, self.errors(q))], axis=1)
+
+    def error_slopes(self, q):
+        steps = 1e-6 * np.eye(len(q))
+        above, below = self.errors(q + steps), self.errors(q - steps)
+        return [(a - b).T / 2e-6 for a, b in zip(above, below)]
+
+    def measured(self, group):
+        return self.columns[group].values
 
 
 T = np.linspace(0.0, 1.0, 200)
@@ -53,11 +65,11 @@ def prior(kind, **numbers):
     return Prior(kind, tuple(numbers.items()), "")
 
 
-NOISE = {"y": prior("log_normal", median=0.1, log_sd=1.0), "z": prior("half_normal", sigma=0.5)}
+NOISE = {"y": ErrorPriors(prior("log_normal", median=0.1, log_sd=1.0)), "z": ErrorPriors(prior("half_normal", sigma=0.5))}
 
 
 def solve(likelihood, unknowns, objective=None, start=None, draws=2000, chains=4, report=None):
-    density = BatchedDensity(build_model(likelihood, unknowns, {}, NOISE))
+    density = BatchedDensity(build_model(likelihood, unknowns, NOISE))
     first = np.full(len(unknowns), np.nan) if start is None else np.array(start)
     return least_squares.run(Problem(likelihood, density, unknowns, NOISE, first, objective or Objective()), draws=draws, chains=chains,
                              seed=np.random.SeedSequence(3), report=report)
@@ -90,7 +102,7 @@ def test_agrees_with_smc_where_the_posterior_is_nearly_gaussian():
     """Same model, same data: means and widths of every unknown, noise among them."""
     likelihood = Curve(decay, (2.0, 1.5))
     unknowns = {"a": prior("log_normal", median=1.0, log_sd=0.7), "b": prior("truncated_normal", mean=1.0, sd=2.0, lower=0.0)}
-    density = BatchedDensity(build_model(likelihood, unknowns, {}, NOISE))
+    density = BatchedDensity(build_model(likelihood, unknowns, NOISE))
     problem = Problem(likelihood, density, unknowns, NOISE, np.array([np.nan, np.nan]), Objective())
     one = least_squares.run(problem, draws=2000, chains=4, seed=np.random.SeedSequence(1), report=None)
     other = get_sampler("smc")(problem, draws=1000, chains=4, seed=np.random.SeedSequence(1), report=None)
@@ -253,7 +265,7 @@ def test_command_and_recipe_choose_the_sampler(recipe_file, bags, tmp_path, caps
     one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("out", "again"))
     assert one["stages"][1]["parameters"] == two["stages"][1]["parameters"]
     assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "annealing", *given]) == 2
-    assert "no sampler 'annealing'; choose one of: smc, least_squares" in capsys.readouterr().err
+    assert "no sampler 'annealing'; choose one of: smc, nuts, metropolis, least_squares" in capsys.readouterr().err
 
 
 def test_recipe_chooses_the_objective(recipe_file):

@@ -17,7 +17,7 @@ def lateral(bags, recipe_file):
     """Likelihood and model of the lateral stage, which has an estimated initial state."""
     recipe = load_recipe(recipe_file)
     stage = recipe.stages[1]
-    data = load_stage(stage, list(find_recordings([bags["turn"]]).values()), recipe, recipe.start_vehicle)
+    data = load_stage(stage, find_recordings([bags["turn"]]), recipe, recipe.start_vehicle)
     data.fitted[0][1].observed[::7, 1] = np.nan
     asked = stage_model(stage, data, recipe, recipe.start_vehicle)
     return asked.likelihood, build_model(asked.likelihood, asked.unknowns, asked.errors)

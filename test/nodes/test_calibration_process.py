@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import background
+from lfdm_ros.nodes.background import NORMAL, Share, core_set
 from lfdm_ros.nodes.calibration_process import CalibrationProcess, Progress, examine
 
 LINE = '{"stage": "s", "stage_index": 1, "stage_count": 4, "temperature": 0.5, "progress": 0.5, "time_left": null, "message": "m"}'
@@ -85,9 +86,7 @@ def test_reports_come_through_and_failure_says_why(tmp_path: Path) -> None:
 
 
 def test_it_yields_to_others_and_gets_its_options(tmp_path: Path) -> None:
-    import json
-
-    with Child(tmp_path, seed=3, draws=7, cores=1, continue_from="old") as child:
+    with Child(tmp_path, seed=3, draws=7, share=Share(cores=1), continue_from="old") as child:
         wait(lambda: len(child.reports) > 1)
         pid, nice, policy, cores, arguments = json.loads(child.reports[1].message)
         assert child.reports[1].ess == 0.0
@@ -96,15 +95,20 @@ def test_it_yields_to_others_and_gets_its_options(tmp_path: Path) -> None:
     assert child.status == 130 and child.process.interrupted and not state(pid)
 
 
+def test_normal_priority_where_it_is_asked(tmp_path: Path) -> None:
+    with Child(tmp_path, seed=3, share=Share(priority=NORMAL)) as child:
+        wait(lambda: len(child.reports) > 1)
+        _, nice, policy, cores, _ = json.loads(child.reports[1].message)
+    assert nice == os.nice(0) and policy == os.SCHED_OTHER and set(cores) == core_set(os.sched_getaffinity(0), 0)
+
+
 @pytest.mark.parametrize(("allowed", "cores", "used"), [
     ({0, 1, 2, 3}, 0, {1, 2, 3}), ({0, 1}, 0, {1}), ({5}, 0, {5}), ({0, 1, 2}, 2, {1, 2}), ({0, 1}, 8, {0, 1})])
 def test_cores(allowed: set[int], cores: int, used: set[int]) -> None:
-    assert background.core_set(allowed, cores) == used
+    assert core_set(allowed, cores) == used
 
 
 def test_pause_stops_it_and_an_end_comes_through_the_pause(tmp_path: Path) -> None:
-    import json
-
     with Child(tmp_path, seed=3) as child:
         wait(lambda: len(child.reports) > 1)
         pid = json.loads(child.reports[1].message)[0]
@@ -165,4 +169,4 @@ def test_a_bag_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag" / "bag_0.mcap").write_bytes(b"no bag at all")
     with pytest.raises(InputError, match=r"bag_0\.mcap is no MCAP file"):
-        examine(str(tmp_path / "bag"))
+        examine(str(tmp_path / "bag"), Share())

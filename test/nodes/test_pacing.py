@@ -13,6 +13,7 @@ def test_deadlines_do_not_drift() -> None:
         pacer.tick(now)
     assert now == pytest.approx(100.0 + 1000 * 0.005, abs=0.001)
     assert pacer.overruns == 0
+    assert list(pacer.lateness) == pytest.approx([0.0004] * 1000)
 
 
 def test_catches_up_after_a_hiccup_and_counts_it() -> None:

@@ -18,7 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import background, calibrator, qos
+from lfdm_ros.nodes import calibrator, qos
 from lfdm_ros.nodes.calibration_process import CalibrationProcess
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 
@@ -67,8 +67,6 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script.write_text(SCRIPT)
     monkeypatch.setattr(calibrator, "CalibrationProcess",
                         functools.partial(CalibrationProcess, command=[sys.executable, str(script)]))
-    # On a busy machine the least priority would take its time; test_calibration_process.py looks at that.
-    monkeypatch.setattr(background, "command", lambda program, cores=0: list(program))
 
 
 class Calibration:
@@ -76,7 +74,8 @@ class Calibration:
 
     def __init__(self, graph: Any, folder: Path, **parameters: Any) -> None:
         self.graph, self.folder = graph, folder
-        self.node = graph.add(calibrator.Calibrator, **{"store": str(folder / "store"), "apply_speed_limit": -1.0, **parameters})
+        self.node = graph.add(calibrator.Calibrator, **{"store": str(folder / "store"), "apply_speed_limit": -1.0, "priority": "normal",
+                                                         **parameters})
         self.client = ActionClient(graph.node, Calibrate, "calibrate")
         graph.wait(self.client.server_is_ready)
         self.heard = graph.listen("calibrator/status", "lfdm_ros/msg/CalibratorStatus")
@@ -317,7 +316,9 @@ def test_watched_folder_calibrates_continues_and_remembers(
             bag.write("vehicle/state", "lfdm_ros/msg/VehicleState", 1, {"vx": value})
 
     record("drive_1", 1.0)
-    parameters = {"watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "continue_posterior": True}
+    # On a busy machine the lowest priority would take its time; test_calibration_process.py looks at that.
+    parameters = {"priority": "normal", "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"),
+                  "continue_posterior": True}
     calibration = Calibration(graph, tmp_path, **parameters)
     assert calibration.status(lambda status: status.newest_version == 1).state == CalibratorStatus.SUCCEEDED
     record("drive_2", 2.0)

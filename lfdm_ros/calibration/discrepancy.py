@@ -1,0 +1,299 @@
+"""Where model and data disagree: errors that are no white noise, intervals that are too sure, stages and recordings that contradict.
+
+The white-noise likelihood takes n samples for n independent ones. Where errors are correlated there are fewer, n_eff, and the intervals of
+what a channel informs should be sqrt(n / n_eff) times as wide: for autoregressive errors of correlation rho, sqrt((1 + rho) / (1 - rho)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from lfdm_ros.calibration.identifiability import information_root, units, whiten
+from lfdm_ros.calibration.plan import AR1, INFLATED, RHO, SIGMA, WHITE, Parameter, Recipe, Stage
+from lfdm_ros.calibration.predictive import coverage, lag_one, residuals
+from lfdm_ros.calibration.stage import StageModel, stage_model
+from lfdm_ros.vehicles import Vehicle
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.stage import StageResult
+
+LAGS = 10  # of the test for whiteness, less where there are few samples
+TOO_SURE = 1.25  # how much too narrow the intervals have to be before it is worth a word
+LEVEL = 0.01  # of the test for whiteness
+WORSE = 1.2  # RMSE with the final vehicle over the stage's own, from which stages contradict each other
+APART = 4.0  # standard deviations between two recordings' estimates, from which they contradict each other
+KNOWS = 0.3  # of the prior's width: a recording that leaves more says nothing of the unknown
+RECORDINGS = 6  # that are compared, evenly
+ITERATIONS = 12  # of Gauss and Newton, for one recording
+SHORTER = (1.0, 0.5, 0.2, 0.05)  # of a step that makes the fit worse
+
+
+@dataclass(frozen=True)
+class Whiteness:
+    """Of residuals: correlation of neighbours, Ljung and Box's p of white noise, how many independent samples they are worth."""
+
+    lag_one: float
+    p: float
+    count: int
+    effective: float
+
+    @property
+    def white(self) -> bool:
+        """Whether there is neither proof nor effect of a correlation."""
+        return self.p > LEVEL or self.widening < TOO_SURE
+
+    @property
+    def widening(self) -> float:
+        """By how much intervals from a white-noise likelihood are too narrow."""
+        return math.sqrt(self.count / self.effective) if self.effective > 0.0 else math.inf
+
+
+def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
+    """Of the errors of data sets (K,) each, NaN where nothing was measured; with `rho` of what that correlation leaves over."""
+    runs = []
+    for errors in series:
+        known = errors[np.isfinite(errors)]
+        runs.append(known if not rho else (known[1:] - rho * known[:-1]))
+    count = sum(map(len, runs))
+    lags = min(LAGS, max(1, count // 5), *(max(1, len(run) - 1) for run in runs))
+    squares = sum(float(run @ run) for run in runs)
+    if count < 3 or squares <= 0.0:
+        return Whiteness(math.nan, math.nan, count, float(count))
+    correlations = np.array([sum(float(run[lag:] @ run[:-lag]) for run in runs) / squares for lag in range(1, max(lags, count // 4) + 1)])
+    tested = correlations[:lags]
+    q = count * (count + 2.0) * float((tested**2 / (count - np.arange(1, lags + 1))).sum())
+    freedom = max(1, lags - (1 if rho else 0))
+    # Geyer (1992): pairs of neighbouring lags are added while they are positive.
+    pairs = np.concatenate([[1.0], correlations])[: 2 * ((len(correlations) + 1) // 2)].reshape(-1, 2).sum(axis=1)
+    stop = int(np.argmax(pairs <= 0.0)) if (pairs <= 0.0).any() else len(pairs)
+    total = max(1.0, 2.0 * float(pairs[:stop].sum()) - 1.0)
+    return Whiteness(float(tested[0]), float(stats.chi2.sf(q, freedom)), count, count / total)
+
+
+def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
+    """The checks of a stage's errors by label, for summary.json.
+
+    assumed: white, ar1 or inflated; needed: which would be right; sigma, rho: posterior means; lag_1, ljung_box_p of the residuals, freed
+    of rho; samples, effective_samples; coverage_50, coverage_90; widening: of intervals, against those of white noise: that which the stage
+    lacks, or has taken into account; text.
+    """
+    out = {}
+    weights = result.weights
+    for label in result.stage.channels:
+        residual, noisy, observed = [], [], []
+        for (segment, data), predictive in zip(result.data.fitted, result.posterior_predictive):
+            own = residuals(predictive.responses, data.observed)
+            for c, one in enumerate(segment.channels):
+                if one.label == label:
+                    residual.append(own[:, c])
+                    noisy.append(predictive.noisy.reshape(-1, *predictive.noisy.shape[2:])[:, :, c])
+                    observed.append(data.observed[:, c])
+        if not residual:
+            continue
+        sigma = float(result.run.draws[SIGMA + label].mean())
+        rho = float(result.run.draws[RHO + label].mean()) if RHO + label in result.run.draws else 0.0
+        plain, left = whiteness(residual), whiteness(residual, rho)
+        assumed = result.stage.errors
+        widening = {WHITE: plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)), INFLATED: weights[label] ** -0.5}
+        row = {"assumed": assumed, "needed": _needed(plain, residual), "sigma": sigma, "rho": rho if assumed == AR1 else None, "weight": weights[label],
+               "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count, "effective_samples": plain.effective,
+               "coverage_50": coverage(noisy, observed, 0.5), "coverage_90": coverage(noisy, observed),
+               "widening": widening[assumed], "white": left.white}
+        out[label] = {**row, "text": _words(label, row, left)}
+    return out
+
+
+def _needed(plain: Whiteness, residual: Sequence[np.ndarray]) -> str:
+    if plain.white:
+        return WHITE
+    return AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED
+
+
+def _words(label: str, row: Mapping[str, Any], left: Whiteness) -> str:
+    covered = f"its 90 % intervals hold {row['coverage_90']:.0%} of the samples, its 50 % intervals {row['coverage_50']:.0%}"
+    if row["assumed"] == AR1:
+        rest = "what is left is white" if left.white else f"what is left is not white (lag-1 correlation {left.lag_one:.2f})"
+        return (f"errors of {label} were taken as correlated (rho {row['rho']:.2f}): intervals up to {row['widening']:.1f} times as wide "
+                f"as white noise would give; {rest}; {covered}")
+    if row["assumed"] == INFLATED:
+        return (f"{row['samples']} samples of {label} counted as {row['samples'] * row['weight']:.0f}: intervals {row['widening']:.1f} times "
+                f"as wide as white noise would give; {covered}")
+    if left.white:
+        return f"errors of {label} look like white noise; {covered}"
+    return (f"errors of {label} are not white (lag-1 correlation {left.lag_one:.2f}): {row['samples']} samples are worth "
+            f"{row['effective_samples']:.0f}; {covered}")
+
+
+def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """What the reader has to know of the errors of a stage."""
+    for label, row in errors.items():
+        if row["assumed"] == WHITE and not row["white"]:
+            yield (f"residuals of {label} are not white (lag-1 correlation {row['lag_1']:.2f}); the model misses something, sigma "
+                   f"{row['sigma']:.3g} holds it, and the intervals of what this channel informs are up to {row['widening']:.1f} times too "
+                   f"narrow; errors: {row['needed']} in the recipe's stage takes that into account")
+        elif row["assumed"] == AR1 and not row["white"]:
+            yield (f"residuals of {label} are correlated beyond their neighbours (lag-1 correlation {row['lag_1']:.2f} after rho "
+                   f"{row['rho']:.2f}); the model misses something slow, and intervals are still too narrow; errors: inflated holds longer")
+
+
+# -- Stages and recordings against each other ---------------------------------------------------------------------------------
+
+
+def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str, float]]:
+    """RMSE of each label of each stage at its own fit, and with the final vehicle put back into its data; STAGE/LABEL.
+
+    Nuisances and initial states stay those of the stage.
+    """
+    whole = [result for result in results if result.run.temperature == 1.0]
+    if len(whole) < 2:
+        return {}
+    final = whole[-1].after
+    out = {}
+    for result in whole:
+        own = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
+        back = [_value(p, final) for p in result.stage.parameters]
+        back += [result.run.point[name] for name in result.unknowns[len(back):]]
+        for label, value in _rmse(result, recipe, final, back).items():
+            out[f"{result.stage.name}/{label}"] = {"own": own[label], "together": value}
+    return out
+
+
+def _rmse(result: StageResult, recipe: Recipe, vehicle: Vehicle, q: Sequence[float]) -> dict[str, float]:
+    likelihood = stage_model(result.stage, result.data, recipe, vehicle, result.weights).likelihood
+    with np.errstate(all="ignore"):
+        errors = likelihood.errors(np.array(q)[None])
+    return {group.label: float(np.sqrt((own[0] ** 2).mean())) for group, own in zip(likelihood.groups, errors)}
+
+
+def _value(parameter: Parameter, vehicle: Vehicle) -> float:
+    return float(np.mean([vehicle.parameters[name] / factor for name, factor in parameter.targets]))
+
+
+def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
+    """Which stages the final vehicle contradicts."""
+    worse: dict[str, list[str]] = {}
+    for key, row in consistency.items():
+        if not row["together"] <= WORSE * row["own"]:
+            stage, _, label = key.partition("/")
+            worse.setdefault(stage, []).append(f"{label} RMSE {row['together']:.3g} instead of {row['own']:.3g}")
+    for stage, channels in worse.items():
+        yield (f"{stage}: the final vehicle, put back, fits worse ({', '.join(channels)}): the stages contradict each other; infer them in "
+               "one stage of segments, the one that the others depend on first, or free what is held at a wrong value")
+
+
+def alone(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str, dict[str, float]]]:
+    """What each recording alone says of each physical unknown that it knows: unknown -> STAGE/RECORDING -> estimate, sd.
+
+    All physical unknowns of the recipe are free, from the final vehicle, which also pulls on what a recording does not know; widths are
+    Laplace's. Only unknowns that two recordings know are listed.
+    """
+    whole = [result for result in results if result.run.temperature == 1.0]
+    pairs = [(result, recording.sha256, recording.name) for result in whole
+             for recording in {data.recording.sha256: data.recording for _, data in result.data.fitted}.values()]
+    if len(pairs) < 2:
+        return {}
+    pairs = [pairs[i] for i in np.unique(np.linspace(0, len(pairs) - 1, RECORDINGS).astype(int))]
+    parameters = _all_parameters([result.stage for result in whole])
+    out: dict[str, dict[str, dict[str, float]]] = {}
+    for result, sha256, name in pairs:
+        stage = replace(result.stage, parameters=tuple(parameters))
+        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.weights)
+        physical = {parameter.name for parameter in parameters}
+        start = np.array([value if key in physical else result.run.point.get(key, value)
+                          for key, value in zip(asked.unknowns, asked.start)])
+        rho = {group.label: result.run.draws.get(RHO + group.label, np.zeros(1)).mean() for group in asked.likelihood.groups}
+        found = _gauss_newton(asked, start, [float(rho[group.label]) for group in asked.likelihood.groups])
+        if found is None:
+            continue
+        q, width = found
+        scale = units(list(asked.unknowns.values()), q)
+        for i, parameter in enumerate(parameters):
+            if width[i] < KNOWS:
+                out.setdefault(parameter.name, {})[f"{result.stage.name}/{name}"] = {
+                    "estimate": float(q[i]), "sd": float(width[i] * scale[i])}
+    return {name: rows for name, rows in out.items() if len(rows) > 1}
+
+
+def _gauss_newton(asked: StageModel, start: np.ndarray, rho: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Estimates q (Q,) of unknowns that are known about as well as `start` says, prior standard deviations, and widths (Q,) in units of
+    the prior; the noise is what the errors show. None where `start` cannot be simulated."""
+    priors, likelihood = list(asked.unknowns.values()), asked.likelihood
+    spread = np.array([prior.spread() for prior in priors])
+    lower, upper = np.array([prior.bounds() for prior in priors]).T
+    centre = np.array([prior.coordinate(value) for prior, value in zip(priors, start)]) / spread
+    if not np.isfinite(centre).all():
+        return None
+
+    def values(x: np.ndarray) -> np.ndarray:
+        q = np.array([prior.value(c) for prior, c in zip(priors, x * spread)])
+        margin = 1e-6 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+        return np.clip(q, lower + margin, upper - margin)
+
+    def deviations(errors: Sequence[np.ndarray]) -> list[tuple[float, float]]:
+        return [(float(np.sqrt((error**2).mean())), r) for error, r in zip(errors, rho)]
+
+    with np.errstate(all="ignore"):
+        x, errors = centre, [error[0] for error in likelihood.errors(start[None])]
+        if not all(np.isfinite(error).all() for error in errors):
+            return None
+        root = np.empty((0, len(x)))
+        for _ in range(ITERATIONS):
+            noise = deviations(errors)
+            root = information_root(likelihood, priors, values(x), noise)
+            if not np.isfinite(root).all():
+                return None
+            residual = whiten(likelihood, errors, noise)
+            curvature = np.eye(len(x)) + root.T @ root
+            step = np.linalg.solve(curvature, -root.T @ residual - (x - centre))
+            for shorter in SHORTER:
+                trial = x + shorter * step
+                tried = [error[0] for error in likelihood.errors(values(trial)[None])]
+                cost = (whiten(likelihood, tried, noise) ** 2).sum() + ((trial - centre) ** 2).sum()
+                if cost <= (residual**2).sum() + ((x - centre) ** 2).sum():
+                    x, errors = trial, tried
+                    break
+            else:
+                break
+            if np.abs(step @ curvature @ step) < 1e-2:
+                break
+    return values(x), np.sqrt(np.diag(np.linalg.inv(np.eye(len(x)) + root.T @ root)))
+
+
+def _all_parameters(stages: Sequence[Stage]) -> list[Parameter]:
+    found: list[Parameter] = []
+    taken: set[str] = set()
+    for parameter in (p for stage in stages for p in stage.parameters):
+        targets = {target for target, _ in parameter.targets}
+        if not targets & taken:
+            found.append(parameter)
+            taken |= targets
+    return found
+
+
+def apart(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float]:
+    """The two recordings that differ most about an unknown, and by how many standard deviations."""
+    best = ("", "", 0.0)
+    names = list(estimates)
+    for i, a in enumerate(names):
+        for b in names[:i]:
+            one, other = estimates[a], estimates[b]
+            distance = abs(one["estimate"] - other["estimate"]) / math.hypot(one["sd"], other["sd"])
+            if distance > best[2]:
+                best = (b, a, distance)
+    return best
+
+
+def alone_warnings(conflicts: Mapping[str, Mapping[str, Mapping[str, float]]], shown: Mapping[str, str]) -> Iterable[str]:
+    """Which recordings contradict each other, and about what."""
+    for name, estimates in conflicts.items():
+        a, b, distance = apart(estimates)
+        if distance > APART:
+            said = [f"{key} alone says {estimates[key]['estimate']:.4g} ± {estimates[key]['sd']:.2g}" for key in (a, b)]
+            yield (f"{name}: {said[0]}, {said[1]} {shown.get(name, '')}".rstrip() + f": {distance:.0f} standard deviations apart; "
+                   "something that is held at a wrong value, or that the model lacks, makes up for it in one of them")

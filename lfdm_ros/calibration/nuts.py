@@ -1,0 +1,230 @@
+"""Hamiltonian Monte Carlo: PyMC's NUTS with exact gradients, which bounds of priors reflect.
+
+The gradient is that of the compiled model's forward sensitivities. A chain begins near the least-squares optimum with the Laplace
+approximation there as metric, so that tuning is short and no chain starts where nothing fits. Search over the whole prior is the SMC
+sampler's business: chains that begin around one optimum do not find another.
+
+Coordinates are those of the SMC sampler, in which bounded unknowns are not transformed: a logit would bend the straight ridges of
+parameters that the data know only as a sum. A trajectory that reaches a bound is reflected there as by a wall: the momentum's part
+along the wall's normal is turned round in the metric, which keeps energy and volume, and is its own inverse, so that NUTS remains
+exact (Afshar and Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo"). The simulator is never asked beyond a bound.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, RaveledVars
+from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
+from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
+
+from lfdm_ros.backends import cores
+from lfdm_ros.calibration.chains import Collector
+from lfdm_ros.calibration.model import COMPILE_MODE, without_compiler
+from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
+from lfdm_ros.calibration.starts import Starts, bounds, find_starts
+
+TUNE = 400  # draws that adapt step and metric, not kept
+TARGET_ACCEPTANCE = 0.8
+PRIOR_WEIGHT = 30.0  # draws that Laplace's covariance counts for
+BLOCK = 20  # draws between two looks at a chain
+REFLECTIONS = 100  # in one step
+STATISTICS = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
+              "mean_tree_accept": float}
+
+
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+    began = time.perf_counter()
+    start_seed, chain_seed = seed.spawn(2)
+    starts = find_starts(problem, chains, start_seed, report)
+    walkers = _chains(problem, starts, chain_seed)
+    collector = Collector(problem, tune=TUNE, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
+    blocks = _blocks(walkers, TUNE, draws) if _workers(chains) == 1 else _parallel(walkers, TUNE, draws, _workers(chains))
+    statistics: list[list[dict[str, np.ndarray]]] = [[] for _ in range(chains)]
+    try:
+        for block in blocks:
+            if not block.tuning:
+                statistics[block.chain].append(block.statistics)
+            collector.add(block.chain, block.draws, block.tuning, int(block.statistics["tree_size"].sum()) + len(block.draws))
+    except KeyboardInterrupt:
+        if not collector.useful:
+            raise
+    finally:
+        blocks.close()
+    particles = collector.particles()
+    count = particles.shape[1]
+    kept = {name: np.stack([np.concatenate([part[name] for part in own])[:count] for own in statistics]) for name in STATISTICS}
+    diverging, deep = int(kept["diverging"].sum()), int(kept["reached_max_treedepth"].sum())
+    notes = []
+    if diverging:
+        notes.append(f"{diverging} of {chains * count} draws met a divergence: there is a part of the posterior that NUTS cannot enter and "
+                     "may miss; compare with --sampler smc")
+    if deep:
+        notes.append(f"{deep} of {chains * count} trajectories were cut off at the greatest length: draws depend on each other more than "
+                     "they need to")
+    gradients = float(kept["tree_size"].mean())
+    return collector.finish(
+        particles, notes=notes,
+        statistics={"tuning": TUNE, "divergences": diverging, "gradients_per_draw": gradients,
+                    "acceptance": float(kept["mean_tree_accept"].mean()), "step_size": kept["step_size"][:, -1].tolist()},
+        stored={name: (("chain", "draw"), kept[name]) for name in ("energy", "tree_size", "step_size", "diverging")},
+        account=f"NUTS, {gradients:.1f} gradients for each draw, {diverging} divergences, {TUNE} draws of tuning not kept")
+
+
+# -- One chain --------------------------------------------------------------------------------------------------------
+
+
+class ReflectingLeapfrog(CpuLeapfrogIntegrator):
+    """Leapfrog steps in a box whose walls reflect."""
+
+    def __init__(self, potential: Any, function: Any, lower: np.ndarray, upper: np.ndarray):
+        super().__init__(potential, function)
+        self._lower, self._upper = lower, upper
+
+    def _step(self, epsilon: float, state: State) -> State:
+        p = state.p + 0.5 * epsilon * state.q_grad
+        q, p = self._drift(state.q.data, p, float(epsilon))
+        logp, slope = self._logp_dlogp_func(q, state.q.point_map_info)
+        p = p + 0.5 * epsilon * slope
+        v = self._potential.velocity(p)
+        energy = self._potential.energy(p, velocity=v) - logp
+        return State(RaveledVars(q, state.q.point_map_info), p, v, slope, energy, logp, state.index_in_trajectory + int(np.sign(epsilon)))
+
+    def _drift(self, q: np.ndarray, p: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
+        # Along a straight line for the time that is left, from wall to wall.
+        v = self._potential.velocity(p)
+        for _ in range(REFLECTIONS):
+            end = q + left * v
+            beyond = np.flatnonzero((end < self._lower) | (end > self._upper))
+            if not len(beyond):
+                return end, p
+            walls = np.where(end[beyond] < self._lower[beyond], self._lower[beyond], self._upper[beyond])
+            times = (walls - q[beyond]) / v[beyond]
+            first = np.argmin(np.abs(times))
+            hit = beyond[first]
+            q = q + times[first] * v
+            q[hit] = walls[first]
+            normal = np.zeros_like(p)
+            normal[hit] = 1.0
+            p = p - 2.0 * v[hit] / self._potential.velocity(normal)[hit] * normal
+            v = self._potential.velocity(p)
+            left -= times[first]
+        raise IntegrationError("the trajectory rattles between bounds")
+
+
+@dataclass(frozen=True)
+class _Block:
+    chain: int
+    tuning: bool
+    draws: np.ndarray  # (n, D)
+    statistics: dict[str, np.ndarray]
+
+
+class _Chain:
+    def __init__(self, number: int, step: Any, point: RaveledVars):
+        self.number, self._step, self._point = number, step, point
+
+    def block(self, count: int, tuning: bool) -> _Block:
+        """The next draws."""
+        self._step.tune = tuning
+        drawn, told = [], []
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for _ in range(count):
+                self._point, (statistics,) = self._step.astep(self._point)
+                drawn.append(self._point.data.copy())
+                told.append(statistics)
+        return _Block(self.number, tuning, np.array(drawn),
+                      {name: np.array([statistics[name] for statistics in told], kind) for name, kind in STATISTICS.items()})
+
+
+def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
+    model = problem.density.model
+    with without_compiler():
+        function = model.logp_dlogp_function(ravel_inputs=True, mode=COMPILE_MODE)
+    function.set_extra_values({})
+    function.trust_input = True
+    lower, upper = bounds(problem)
+    out = []
+    for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
+        rng, potential_rng = (np.random.default_rng(s) for s in own.spawn(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
+            potential = QuadPotentialFullAdapt(len(start), starts.points.mean(axis=0), starts.covariance, PRIOR_WEIGHT, rng=potential_rng)
+        step = pm.NUTS(model=model, potential=potential, target_accept=TARGET_ACCEPTANCE, logp_dlogp_func=function, rng=rng)
+        step.integrator = ReflectingLeapfrog(potential, function, lower, upper)
+        out.append(_Chain(number, step, DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, start)})))
+    return out
+
+
+# -- All chains -------------------------------------------------------------------------------------------------------
+
+
+def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block, None, None]:
+    # In turn, so that all chains are about as far when the run is stopped.
+    for tuning, count in ((True, tune), (False, draws)):
+        for first in range(0, count, BLOCK):
+            for chain in chains:
+                yield chain.block(min(BLOCK, count - first), tuning)
+
+
+def _workers(chains: int) -> int:
+    # A fork takes the compiled functions along, where a new process would import for seconds. It is safe with one thread only.
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1
+
+
+def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> Generator[_Block, None, None]:
+    context = multiprocessing.get_context("fork")
+    readers: dict[Any, Any] = {}
+    processes = []
+    try:
+        for worker in range(workers):
+            reader, writer = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(chains[worker::workers], tune, draws, writer), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, which wait for nothing
+                process.start()
+            writer.close()
+            readers[reader] = reader
+            processes.append(process)
+        while readers:
+            for ready in wait(list(readers)):
+                try:
+                    message = readers[ready].recv()
+                except EOFError:
+                    raise RuntimeError("a process of the NUTS sampler ended by itself; is there memory left?") from None
+                if message is None:
+                    del readers[ready]
+                elif isinstance(message, Exception):
+                    raise message
+                else:
+                    yield message
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        for block in _blocks(chains, tune, draws):
+            writer.send(block)
+        writer.send(None)
+    except BrokenPipeError:
+        pass
+    except Exception as error:  # has to be told, whatever it is
+        writer.send(RuntimeError(f"{type(error).__name__}: {error}"))

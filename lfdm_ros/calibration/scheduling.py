@@ -1,0 +1,175 @@
+"""Where the work of a study is done: in this process, or on a Dask cluster with nothing else changed.
+
+What is random belongs to the items, so the results are the same wherever an item is worked on, and whether or not it had to be done again
+because its worker was lost (bit for bit between machines whose processors run the same instructions: kernels are compiled for each).
+"""
+
+from __future__ import annotations
+
+import copyreg
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType, TracebackType
+from typing import Any, Protocol, TypeVar
+
+from lfdm_ros import __version__
+from lfdm_ros.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+TIMEOUT = 10.0  # s, to reach a cluster
+LOST_WORKERS = 10  # that one item may survive; more, and the item itself is taken for the cause
+LOCAL = "local:"
+
+
+class Scheduler(AbstractContextManager["Scheduler"], Protocol):
+    """Works on the items of a study; a context that ends with the work."""
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        """Yields number and result of each item as they come, in any order. Closing the iterator drops what is not done.
+
+        Function, items and results must be picklable; what `function` raises is raised here.
+
+        Raises:
+            InputError: the cluster is gone, or an item has cost it `LOST_WORKERS` workers.
+        """
+        ...
+
+
+def get_scheduler(address: str | None = None) -> Scheduler:
+    """The scheduler for `--scheduler ADDRESS`.
+
+    Args:
+        address: None for this process, whose kernels use all cores already; tcp://HOST:PORT of a Dask scheduler; local:N for a cluster of
+            N worker processes on this machine, to try things on.
+
+    Raises:
+        InputError: Dask is not installed, nothing answers at the address, no workers, or workers with another lfdm_ros or Python.
+    """
+    return Here() if address is None else Cluster(address)
+
+
+class Here(Scheduler):
+    """Item after item in this process."""
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        for number, item in enumerate(items):
+            yield number, function(item)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+
+class Cluster(Scheduler):
+    """A Dask cluster. The work of a worker that is lost is done again by the others, or by the one that takes its place."""
+
+    def __init__(self, address: str):
+        """Connects; see `get_scheduler`."""
+        try:
+            import dask
+            import distributed
+        except ImportError:
+            raise InputError(f"--scheduler {address}: Dask is not installed; pip install 'lfdm-ros[cluster]', or "
+                             "pip install dask distributed") from None
+        self.address = address
+        self._cluster: Any = None
+        dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS})
+        where: Any = address
+        if address.startswith(LOCAL):
+            # No limit of memory: Dask would pause or restart workers at its own guess of what there is.
+            where = self._cluster = distributed.LocalCluster(n_workers=_worker_count(address), threads_per_worker=1, memory_limit=0,
+                                                             dashboard_address=None)
+        elif "://" not in address:
+            raise InputError(f"--scheduler {address}: give tcp://HOST:PORT of a Dask scheduler, or local:2 for two processes here")
+        try:
+            self._client = distributed.Client(where, timeout=TIMEOUT, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(f"--scheduler {address}: nothing answers there ({error or type(error).__name__}); start one with: "
+                             "dask scheduler --host HOST --port PORT, and workers with: dask worker tcp://HOST:PORT --nthreads 1") from None
+        try:
+            self._check_workers()
+        except BaseException:
+            self.close()
+            raise
+
+    def workers(self) -> dict[str, int]:
+        """Process number of each worker by its address."""
+        return dict(self._client.run(os.getpid))
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        import distributed
+
+        futures = {self._client.submit(_one_at_a_time, function, item, pure=False): number for number, item in enumerate(items)}
+        try:
+            for future in distributed.as_completed(futures):
+                try:
+                    result = future.result()
+                except distributed.KilledWorker:
+                    raise InputError(f"--scheduler {self.address}: {LOST_WORKERS} workers were lost one after the other at item "
+                                     f"{futures[future]}; look at their logs (memory?)") from None
+                except (distributed.CancelledError, distributed.comm.CommClosedError):
+                    raise InputError(f"--scheduler {self.address}: the connection is lost; start again, what is done is kept") from None
+                yield futures[future], result
+        finally:
+            if self._client.status == "running":
+                self._client.cancel([future for future in futures if not future.done()])
+
+    def close(self) -> None:
+        """Disconnects; a local cluster ends."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check_workers(self) -> None:
+        found: Mapping[str, Any] = self._client.run(_installed, on_error="return")
+        if not found:
+            raise InputError(f"--scheduler {self.address}: no workers; start some with: dask worker {self.address} --nthreads 1")
+        own = _installed()
+        for worker, there in found.items():
+            if isinstance(there, BaseException):
+                # A worker without the package cannot even read the question.
+                raise InputError(f"--scheduler {self.address}: worker {worker} cannot use lfdm_ros ({there}); install lfdm-ros "
+                                 f"{__version__} in its environment")
+            if there != own:
+                differs = ", ".join(f"{name} {there.get(name)} instead of {own[name]}" for name in own if there.get(name) != own[name])
+                raise InputError(f"--scheduler {self.address}: worker {worker} has {differs}; give all the same environment")
+
+
+def _worker_count(address: str) -> int:
+    count = address[len(LOCAL):]
+    if not count.isdigit() or not 1 <= int(count) <= 1000:
+        raise InputError(f"--scheduler {address}: expected local:N with N worker processes, for example local:2")
+    return int(count)
+
+
+def _installed() -> dict[str, str]:
+    """What results depend on."""
+    from importlib.metadata import version
+
+    return {"lfdm_ros": __version__, "python": ".".join(map(str, sys.version_info[:2])),
+            **{name: version(name) for name in ("numpy", "scipy", "pymc", "pytensor")}}
+
+
+_WORKING = threading.Lock()
+
+
+def _one_at_a_time(function: Callable[[Item], Result], item: Item) -> Result:
+    # A worker of several threads would run several items at once in one process: PyTensor is not made for that, and the kernels use all
+    # cores anyway.
+    with _WORKING:
+        return function(item)
+
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+# Vehicles hold their parameters so, and Python cannot pickle it by itself.
+copyreg.pickle(MappingProxyType, lambda view: (_read_only, (dict(view),)))

@@ -1,0 +1,211 @@
+"""What a recording can teach a recipe, before anything is sampled, and which manoeuvre is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.calibration.dataset import Dataset, find_recordings
+from lfdm_ros.calibration.identifiability import Knowledge, Noise, Untold, expected, fisher
+from lfdm_ros.calibration.likelihood import RolloutLikelihood
+from lfdm_ros.calibration.model import ErrorPriors
+from lfdm_ros.calibration.plan import Channel, Recipe, Stage
+from lfdm_ros.calibration.stage import StageData, StageModel, load_stage, stage_model
+from lfdm_ros.documents import mapping, number, read_yaml
+from lfdm_ros.resources import share_directory
+from lfdm_ros.simulation import InputProfile
+from lfdm_ros.vehicles import Vehicle
+
+POINTS = 8  # at which the information is evaluated: the vehicle's own values and draws from the priors
+TRIES = 4  # draws for each point that cannot be simulated
+WORK = 4_000_000  # samples times unknowns, over all points: about a second
+HELPS = 0.5  # a manoeuvre is worth driving if it narrows an untold direction to less than this share
+# The vehicle that the shipped manoeuvres were written for. At sqrt(length) times the speed the same wheel angle gives the same
+# lateral acceleration, so that they can be asked of a vehicle of another size.
+WRITTEN_FOR = {"wheelbase": 3.3, "max_road_wheel_angle": 0.6525}
+
+
+@dataclass(frozen=True)
+class Manoeuvre:
+    """A scenario of config/scenarios: the speed it starts with [m/s], the driver's inputs, its length [s]."""
+
+    name: str
+    speed: float
+    profile: InputProfile
+    duration: float
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The manoeuvre that narrows an untold direction most. `narrows`: unknown -> widths before and after, in units of the prior."""
+
+    group: Untold
+    name: str | None
+    width: float
+    narrows: Mapping[str, tuple[float, float]]
+
+    @property
+    def words(self) -> str:
+        """What is not known, and what to do about it."""
+        if self.name is None:
+            others = "the recording itself has to excite it" if self.group.kind == "alone" else "no manoeuvre that ships tells them apart"
+            return f"{self.group.words}: {self.group.remedy}; {others}"
+        effect = ", ".join(f"{unknown} from {before:.2f} to {after:.2f}" for unknown, (before, after) in self.narrows.items())
+        return f"{self.group.words}: {self.group.remedy}, or drive {self.name}: it would narrow {effect} of the prior"
+
+
+def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
+    """What bags can teach each stage of a recipe: `score_stage` by stage, nothing is sampled.
+
+    Raises:
+        InputError: the recordings do not fit the recipe.
+    """
+    recordings = list(find_recordings(bags))
+    vehicle = recipe.start_vehicle
+    return {stage.name: score_stage(stage, load_stage(stage, recordings, recipe, vehicle), recipe, vehicle) for stage in recipe.stages}
+
+
+def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> dict[str, Any]:
+    """What its data can teach a stage; for summary.json.
+
+    Returns:
+        `points` where the information was evaluated, number of `unknowns`, `informed_directions`, `expected`: posterior over prior
+        standard deviation by unknown, `untold`: the groups that the data do not tell, each with what to drive, `text` in one or two
+        lines. `error` alone, if the stage cannot be scored: that must not stop a calibration.
+    """
+    try:
+        return _score(stage, data, recipe, vehicle)
+    except Exception as error:  # a score is an extra
+        return {"error": " ".join(f"{type(error).__name__}: {error}".split()), "text": [f"{stage.name}: could not be scored ({error})"]}
+
+
+def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> dict[str, Any]:
+    # Inflated errors would need a fit first.
+    asked = stage_model(stage, data, recipe, vehicle, dict.fromkeys(stage.channels, 1.0))
+    noise = typical_noise(asked.errors, [group.label for group in asked.likelihood.groups])
+    points, informations = _informations(asked, noise)
+    if not informations:
+        raise ValueError("no draw of the priors can be simulated")
+    knowledge = expected(asked.unknowns, informations, points[0])
+    physical = {parameter.name for parameter in stage.parameters}
+    missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0])
+               for group in knowledge.untold() if physical & set(group.members)]
+    widths = knowledge.widths
+    text = [f"{stage.name}: the recordings tell {knowledge.told} of {len(widths)} directions; expected widths against the prior: "
+            + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical)]
+    return {"points": len(informations), "unknowns": len(widths), "informed_directions": knowledge.told, "expected": widths,
+            "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
+                        "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
+            "text": text + [f"{stage.name}: {one.words}" for one in missing]}
+
+
+def typical_noise(errors: Mapping[str, ErrorPriors], labels: Sequence[str]) -> list[tuple[float, float]]:
+    """The medians of the priors of standard deviation and correlation."""
+    return [(float(errors[label].noise.frozen().median()),
+             float(prior.frozen().median()) if (prior := errors[label].correlation) is not None else 0.0) for label in labels]
+
+
+def _informations(asked: StageModel, noise: Noise) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    # Points (Q,) that can be simulated, and the information at each; the first is where a search would begin.
+    priors = list(asked.unknowns.values())
+    size = sum(piece.data.observed.size for piece in asked.likelihood.pieces) * len(priors)
+    wanted = int(np.clip(WORK // max(1, size), 2, POINTS))
+    rng = np.random.default_rng(0)
+    medians = np.array([float(prior.frozen().median()) for prior in priors])
+    bounds = np.array([prior.bounds() for prior in priors])
+    inside = (asked.start > bounds[:, 0]) & (asked.start < bounds[:, 1])
+    # What only the measurement does not know is small: drawn from its prior it would hide what the vehicle's parameters do.
+    candidates = [np.where(inside, asked.start, medians), medians]
+    candidates += [np.array([float(prior.frozen().rvs(random_state=rng)) for prior in priors]) for _ in range(TRIES * wanted)]
+    points, informations = [], []
+    for q in candidates:
+        information = fisher(asked.likelihood, priors, q, noise)
+        if information is not None:
+            points.append(q)
+            informations.append(information)
+        if len(points) == wanted:
+            break
+    return points, informations
+
+
+# -- What to drive ----------------------------------------------------------------------------------------------------------
+
+
+def manoeuvres() -> list[Manoeuvre]:
+    """Those that ship with the package.
+
+    Raises:
+        InputError: one cannot be read.
+    """
+    return [_manoeuvre(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
+
+
+def _manoeuvre(path: Path) -> Manoeuvre:
+    spec = mapping(read_yaml(path)[0], str(path), ("inputs",), ("description", "initial", "duration"))
+    time, steering, throttle, brake = np.array(spec["inputs"], float).T
+    speed = number((spec.get("initial") or {}).get("speed", 0.0), f"{path}: initial.speed")
+    return Manoeuvre(path.stem, speed, InputProfile(time, steering, throttle, brake, where=f"{path}: inputs"),
+                     number(spec.get("duration", float(time[-1])), f"{path}: duration"))
+
+
+def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
+             have: np.ndarray) -> Missing:
+    names, priors = list(knowledge.priors), list(knowledge.priors.values())
+    members = [names.index(name) for name in group.members]
+    before = np.linalg.inv(np.eye(len(names)) + have)
+    best: tuple[float, str | None, np.ndarray] = (float(np.sqrt(np.linalg.eigvalsh(before[np.ix_(members, members)])[-1])), None, before)
+    known = [p.name for p in stage.parameters] + [n.name for n in stage.nuisance]
+    channels = _channels(stage, data, recipe)
+    for manoeuvre in manoeuvres():
+        driven = _drive(manoeuvre, stage, data, recipe, vehicle, channels)
+        noise = [(float(c.noise.frozen().median()), float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
+        more = fisher(driven, priors[:len(known)], q[:len(known)], noise)
+        if more is None:
+            continue
+        total = np.eye(len(names)) + have
+        total[:len(known), :len(known)] += more
+        after = np.linalg.inv(total)
+        width = float(np.sqrt(np.linalg.eigvalsh(after[np.ix_(members, members)])[-1]))
+        if width < best[0]:
+            best = (width, manoeuvre.name, after)
+    width, name, after = best
+    if width > HELPS * group.width:
+        return Missing(group, None, width, {})
+    both = {names[i]: (float(np.sqrt(before[i, i])), float(np.sqrt(after[i, i]))) for i in members}
+    return Missing(group, name, width, dict(sorted(both.items(), key=lambda item: item[1][1] / item[1][0])[:2]))
+
+
+def _channels(stage: Stage, data: StageData, recipe: Recipe) -> list[Channel]:
+    # One recording has all that any stage compares; where two stages say how well, the one that asks.
+    found: dict[str, Channel] = {}
+    for one in (stage, *recipe.stages):
+        for channel in one.channels.values():
+            found.setdefault(channel.name, channel)
+    following = [state for state, _, _ in data.fitted[0][0].prescribed]
+    return [channel for channel in found.values() if channel.name not in following]
+
+
+def _drive(manoeuvre: Manoeuvre, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
+           channels: Sequence[Channel]) -> RolloutLikelihood:
+    """The vehicle on a manoeuvre, as if it had been recorded as the stage's first recording was."""
+    p = vehicle.parameters
+    wheelbase = p.get("cg_to_front_axle", 0.5 * WRITTEN_FOR["wheelbase"]) + p.get("cg_to_rear_axle", 0.5 * WRITTEN_FOR["wheelbase"])
+    size = wheelbase / WRITTEN_FOR["wheelbase"]
+    speed = manoeuvre.speed * np.sqrt(size)
+    segment, like = data.fitted[0]
+    times = like.interval * np.arange(int(manoeuvre.duration / like.interval) + 1)
+    inputs = manoeuvre.profile.sample(times)
+    inputs[:, 0] = np.clip(inputs[:, 0] * WRITTEN_FOR["max_road_wheel_angle"] / p.get("max_road_wheel_angle", 0.6525), -1.0, 1.0)
+    following = tuple(state for state, _, _ in segment.prescribed)
+    # A state that follows the recording, and so none that the model can foresee: speed stays, the rest is 0.
+    prescribed = np.tile([speed if state == "vx" else 0.0 for state in following], (len(times), 1)) if following else np.empty((0, 0))
+    driven = Dataset(recording=like.recording, times=times, inputs=inputs, hold=False, observed=np.zeros((len(times), len(channels))),
+                     channels=tuple(c.name for c in channels), initial={"vx": speed}, following=following, prescribed=prescribed)
+    return RolloutLikelihood([driven], model=recipe.model, vehicle=vehicle, step=recipe.step,
+                             unknowns=[parameter.targets for parameter in stage.parameters], nuisances=[n.name for n in stage.nuisance])
+

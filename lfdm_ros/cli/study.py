@@ -1,0 +1,148 @@
+"""Studies: many calibrations that together answer one question.
+
+sbc: are posteriors as wide as they say? Truths drawn from the priors, data simulated with them, inferred; ranks must be uniform."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lfdm_ros.errors import InputError
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.plan import Recipe
+    from lfdm_ros.calibration.sbc import StudyProgress
+
+EPILOG = """example:
+  lfdm study sbc --out checked                                     (recipe hmmwv_demo on scenarios that it drives itself)
+  lfdm study sbc hmmwv --bag acc --bag rr_1 --bag simp_ramp --stage lateral --out checked
+  lfdm study sbc --likelihood published --seeds 100 --out wrong    (the likelihood of the paper's published code: fails)
+  lfdm study sbc --scheduler local:2 --out checked                 (two worker processes; or tcp://HOST:PORT of a Dask scheduler)
+
+The directory then holds results.json and a plot for each stage. Ctrl-C keeps what is done; the same command goes on from there, and with
+more --seeds adds to it. Exit status 1: a stage fails."""
+
+STUDIES = ("sbc",)
+DEFAULT_RECIPE = "hmmwv_demo"
+RATE = 100.0  # Hz, of the recordings that are made
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm study`."""
+    parser.add_argument("study", metavar="NAME", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", default=DEFAULT_RECIPE, help="recipe file or name (default %(default)s)")
+    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names: windows, inputs and "
+                        "initial states are taken from it; without it, the scenario of that name is driven")
+    parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
+    parser.add_argument("--seeds", type=int, default=500, metavar="N", help="replications (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed gives the same study (default %(default)s)")
+    parser.add_argument("--draws", type=int, default=200, metavar="N", help="draws of each posterior (default %(default)s)")
+    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, metropolis or least_squares (default: the recipe's)")
+    parser.add_argument("--likelihood", default="gaussian", choices=("gaussian", "published"), help="published: that of the code published "
+                        "with paper 000, to see that the check catches it")
+    parser.add_argument("--steps", type=int, metavar="N", help="smc: moves at each temperature (default: those of a calibration)")
+    parser.add_argument("--final-steps", type=int, metavar="N", help="smc: moves at the posterior (default: those of a calibration)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="directory for the results")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm study`; returns the exit status."""
+    for name, least in (("seeds", 20), ("draws", 10), ("seed", 0)):
+        if getattr(args, name) < least:
+            raise InputError(f"--{name} {getattr(args, name)}: at least {least} are needed")
+    from lfdm_ros.calibration import load_recipe, sbc
+    from lfdm_ros.calibration.dataset import find_recordings
+    from lfdm_ros.calibration.samplers import get_sampler
+    from lfdm_ros.calibration.scheduling import Cluster, get_scheduler
+    from lfdm_ros.calibration.stage import load_stage
+
+    recipe = load_recipe(args.recipe)
+    stages = _chosen(recipe, args.stage)
+    sampler = args.sampler or recipe.sampler
+    get_sampler(sampler)
+    recordings = find_recordings(args.bag)
+    if not recordings:
+        wanted = dict.fromkeys(name for stage in stages for name in stage.recordings)
+        recordings = find_recordings([_driven(recipe, name, args.out / "recordings" / name) for name in wanted])
+    settings = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
+    designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=sampler,
+                          draws=args.draws, seed=args.seed, likelihood=args.likelihood, **settings) for stage in stages]
+    with get_scheduler(args.scheduler) as scheduler:
+        if isinstance(scheduler, Cluster):
+            workers = scheduler.workers().items()
+            print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
+        outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=_tell)
+    _print_table(outcome, args.out)
+    return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
+
+
+def _chosen(recipe: Recipe, names: list[str]) -> list[Any]:
+    known = [stage.name for stage in recipe.stages]
+    for name in names:
+        if name not in known:
+            raise InputError(f"{recipe.path}: no stage '{name}'; choose from: {', '.join(known)}")
+    return [stage for stage in recipe.stages if not names or stage.name in names]
+
+
+def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
+    """Drives the recipe's vehicle through a scenario and records states and commands; a bag that is there is taken."""
+    if path.is_dir():
+        return path
+    import numpy as np
+
+    from lfdm_ros.bags import BagWriter
+    from lfdm_ros.nodes.scenario import load_scenario
+    from lfdm_ros.simulation import Simulator, rollout
+
+    try:
+        drive = load_scenario(scenario)
+    except InputError as error:
+        raise InputError(f"{recipe.path}: recording '{scenario}': give it with --bag; it cannot be driven ({error})") from None
+    simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
+    simulator.reset(vx=drive.initial.speed)
+    times, outputs = rollout(simulator, drive.profile, drive.duration, 1.0 / RATE)
+    inputs = drive.profile.sample(times)
+    index = simulator.output_index
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    with BagWriter(partial, recording=scenario, origin_ns=0) as bag:
+        for t, row, u in zip(times, outputs, inputs):
+            stamp = round(t * 1e9)
+            header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
+            state = {name: float(row[index[name]]) for name in _STATE if name in index}
+            wheels = np.array([row[index[f"omega_{wheel}"]] for wheel in ("fl", "fr", "rl", "rr")])
+            unknown = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
+            bag.write("vehicle/state", "lfdm_ros/msg/VehicleState", stamp, {
+                "header": header, "child_frame_id": "base_link", **dict.fromkeys(_STATE, float("nan")), **state, "wheel_speeds": wheels,
+                **unknown, "gear": 1})
+            bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
+                      {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
+    partial.rename(path)
+    return path
+
+
+_STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
+          "engine_speed")
+
+
+def _tell(state: StudyProgress) -> None:
+    left = f", {state.left:.0f} s left" if math.isfinite(state.left) and state.done < state.asked else ""
+    print(f"{state.stage}: {state.done} of {state.asked} replications{left}", file=sys.stderr, flush=True)
+
+
+def _print_table(outcome: dict[str, Any], out: Path) -> None:
+    print(f"{outcome['recipe']}, sampler {outcome['sampler']}, likelihood {outcome['likelihood']}, {outcome['draws']} draws")
+    for name, stage in outcome["stages"].items():
+        print(f"\n{name}: {'passes' if stage['passes'] else 'FAILS'}, {stage['replications']} replications, {stage['evaluations']} "
+              f"simulations in {stage['seconds']:.0f} s" + (f", {stage['redrawn']} truths drawn again" if stage["redrawn"] else ""))
+        width = max(map(len, stage["unknowns"]))
+        print(f"  {'unknown':{width}}  {'p':>8}  {'12 var(u)':>9}  {'chi2 p':>8}  {'|z| > 5':>8}   each p must be above "
+              f"{stage['level_of_each']:.4f}")
+        for unknown, row in stage["unknowns"].items():
+            print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}"
+                  + ("" if row["passes"] else "   FAILS"))
+    print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png" for name in outcome["stages"]))

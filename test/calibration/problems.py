@@ -1,0 +1,77 @@
+"""Problems with posteriors that are known, for tests of samplers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lfdm_ros.calibration.likelihood import Group, _Column
+from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.calibration.plan import Objective
+from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.calibration.samplers import Problem
+
+
+class Linear:
+    """Responses G q, linear in the unknowns, measured as one group y."""
+
+    def __init__(self, gain: np.ndarray, truth: np.ndarray, noise: float):
+        self.gain = gain  # (K, Q)
+        self.observed = gain @ truth + noise * np.random.default_rng(0).standard_normal(len(gain))
+        self.groups = (Group("y", len(gain), 1),)
+
+    def errors(self, q: np.ndarray) -> list[np.ndarray]:
+        return [self.observed - q @ self.gain.T]
+
+    def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
+        return [-self.gain]
+
+    def moments(self, q: np.ndarray) -> np.ndarray:
+        return _Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
+
+    def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        errors = self.errors(q)[0]
+        column = _Column(self.observed)
+        return column.moments(errors[:, None]).T, column.slopes(errors, -self.gain)[None]
+
+    def measured(self, group: int) -> np.ndarray:
+        return self.observed
+
+    def runs(self, group: int) -> np.ndarray:
+        return np.arange(len(self.observed)) == 0
+
+
+def prior(kind: str, **numbers: float) -> Prior:
+    return Prior(kind, tuple(numbers.items()), "")
+
+
+def problem(likelihood, unknowns: dict[str, Prior], noise: Prior, correlation: Prior | None = None) -> Problem:
+    """The posterior of a likelihood with one group y."""
+    errors = {"y": ErrorPriors(noise, correlation)}
+    density = BatchedDensity(build_model(likelihood, unknowns, errors))
+    return Problem(likelihood, density, unknowns, errors, np.full(len(unknowns), np.nan), Objective())
+
+
+class Walled:
+    """Two correlated unknowns; the likeliest a is -0.1, and its uniform prior begins at 0. Means and deviations by the sums over a grid."""
+
+    def __init__(self) -> None:
+        t = np.linspace(0.0, 1.0, 40)
+        likelihood = Linear(np.column_stack([np.ones(40), t]), np.array([-0.1, 0.7]), 0.2)
+        unknowns = {"a": prior("uniform", lower=0.0, upper=1.0), "b": prior("truncated_normal", mean=0.5, sd=0.5, upper=0.9)}
+        self.problem = problem(likelihood, unknowns, prior("log_normal", median=0.2, log_sd=0.3))
+        a, b = np.linspace(0.0, 0.4, 401), np.linspace(-0.7, 0.9, 401)
+        log_sigma = np.linspace(np.log(0.13), np.log(0.33), 40)
+        squares = likelihood.moments(np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2))[:, 0, 0].reshape(401, 401, 1)
+        logp = -40.0 * log_sigma - squares / (2.0 * np.exp(2.0 * log_sigma)) - 0.5 * ((b[:, None] - 0.5) / 0.5) ** 2 \
+            - 0.5 * ((log_sigma - np.log(0.2)) / 0.3) ** 2
+        p = np.exp(logp - logp.max())
+        for axis in (0, 1):  # trapezoidal
+            edges = np.moveaxis(p, axis, 0)
+            edges[[0, -1]] *= 0.5
+        p /= p.sum()
+        self.exact = {}
+        for name, axis, values in (("a", 0, a), ("b", 1, b), ("sigma.y", 2, np.exp(log_sigma))):
+            weights = p.sum(axis=tuple({0, 1, 2} - {axis}))
+            mean = float(weights @ values)
+            self.exact[name] = mean, float(np.sqrt(weights @ (values - mean) ** 2))
+        self.near_wall = float(p[:21].sum() - 0.5 * p[20].sum())  # a < 0.02

@@ -1,0 +1,56 @@
+"""Random-walk Metropolis against posteriors that are known, also where bounds cut them off."""
+
+import numpy as np
+import pytest
+from problems import Walled
+
+from lfdm_ros.calibration import metropolis
+
+
+@pytest.fixture(scope="module")
+def walled():
+    return Walled()
+
+
+def sample(asked, draws, chains, seed=1, report=None):
+    return metropolis.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
+
+
+def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
+    monkeypatch.setattr(metropolis, "TUNE", 500)
+    monkeypatch.setattr(metropolis, "THIN", 5)
+    run = sample(walled.problem, 250, 16)
+    for name, (mean, sd) in walled.exact.items():
+        assert run.draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
+        assert run.draws[name].std() == pytest.approx(sd, rel=0.12), name
+    assert (run.draws["a"] < 0.02).mean() == pytest.approx(walled.near_wall, abs=0.05)
+    assert run.draws["a"].min() >= 0.0
+    assert run.statistics["acceptance"] == pytest.approx(metropolis.ACCEPTANCE, abs=0.08)
+    assert "5 for each draw" in run.account
+
+
+def test_same_seed_same_draws(walled, monkeypatch):
+    monkeypatch.setattr(metropolis, "TUNE", 250)
+    monkeypatch.setattr(metropolis, "THIN", 2)
+    one, again, other = sample(walled.problem, 20, 3), sample(walled.problem, 20, 3), sample(walled.problem, 20, 3, seed=2)
+    for name, values in one.draws.items():
+        assert np.array_equal(values, again.draws[name])
+        assert not np.array_equal(values, other.draws[name])
+
+
+def test_a_run_that_is_stopped(walled, monkeypatch):
+    monkeypatch.setattr(metropolis, "TUNE", 250)
+    monkeypatch.setattr(metropolis, "THIN", 2)
+
+    def stop_at(progress):
+        def stop(state):
+            if state.progress > progress:
+                raise KeyboardInterrupt
+
+        return stop
+
+    with pytest.raises(KeyboardInterrupt):  # still tuning
+        sample(walled.problem, 100, 2, report=stop_at(0.1))
+    stopped = sample(walled.problem, 100, 2, report=stop_at(0.8))
+    assert 10 <= stopped.draws["a"].shape[1] < 100
+    assert "of 100 draws" in stopped.warnings[-1]

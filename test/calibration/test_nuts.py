@@ -1,0 +1,181 @@
+"""NUTS against posteriors that are known, also where bounds cut them off, and its gradient against differences."""
+
+import numpy as np
+import pytest
+from problems import Linear, Walled, prior, problem
+from pymc.blocking import DictToArrayBijection
+
+from lfdm_ros.calibration import nuts
+from lfdm_ros.calibration.dataset import find_recordings
+from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.stage import load_stage, stage_model
+
+EVERYTHING = """
+model: eight_dof
+vehicle: hmmwv
+step: {value: 2, unit: ms}
+stages:
+  - name: lateral
+    segments:
+      - name: first
+        recording: turn
+        window: [0.5, 1.5]
+        initial_state: {topic: vehicle/state, estimate: {vx: {prior: normal, sd: 0.1, unit: m/s}}}
+        channels: &channels
+          vx: {topic: measured/state, noise: {prior: half_normal, sigma: 0.1, unit: m/s}}
+          vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}
+          yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+      - name: second
+        recording: turn
+        window: [1.5, 2.5]
+        initial_state: {topic: vehicle/state, estimate: {vy: {prior: normal, sd: 0.1, unit: m/s}}}
+        channels: *channels
+    errors: ar1
+    nuisance:
+      steering.delay: {prior: half_normal, sigma: 0.05, unit: s}
+      steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: "1"}
+      steering.scale: {prior: log_normal, median: 1, log_sd: 0.1, unit: "1"}
+      steering.lag: {prior: half_normal, sigma: 0.1, unit: s}
+      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.01, unit: rad/s}
+      heading.misalignment: {prior: normal, mean: 0, sd: 0.02, unit: rad}
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.1, unit: kN/rad}
+      cornering_stiffness_rear: {prior: uniform, lower: 40, upper: 70, unit: kN/rad}
+"""
+
+
+@pytest.fixture(scope="module")
+def walled():
+    return Walled()
+
+
+def few(monkeypatch, workers=1):
+    monkeypatch.setattr(nuts, "TUNE", 200)
+    monkeypatch.setattr(nuts, "_workers", lambda chains: workers)
+
+
+def sample(asked, draws, chains, seed=1, report=None):
+    return nuts.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
+
+
+def test_gradient_of_a_stage_with_all_kinds_of_unknowns(bags, tmp_path):
+    path = tmp_path / "everything.yaml"
+    path.write_text(EVERYTHING)
+    recipe = load_recipe(path)
+    stage = recipe.stages[0]
+    data = load_stage(stage, find_recordings([bags["turn"]]), recipe, recipe.start_vehicle)
+    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
+    model = build_model(asked.likelihood, asked.unknowns, asked.errors)
+    density = BatchedDensity(model)
+    with without_compiler():
+        function = model.logp_dlogp_function(ravel_inputs=True, mode=COMPILE_MODE)
+    function.set_extra_values({})
+    spread = {name: p.spread() for name, p in asked.unknowns.items()}
+    steps = np.array([1e-5 * spread.get(name, 1.0) for name in density.names])
+    assert {"steering.delay", "steering.lag", "heading.misalignment", "rho.vy", "sigma.vx"} < set(density.names)
+    for particle in density.draw_prior(3, np.random.default_rng(2)):
+        around = np.concatenate([particle + np.diag(steps), particle - np.diag(steps), particle[None]])
+        logp = np.add(*density(around))
+        differences = (logp[:len(steps)] - logp[len(steps):-1]) / 2e-5
+        value, slope = function(DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, particle)}))
+        assert value == pytest.approx(logp[-1], rel=1e-9)
+        np.testing.assert_allclose(slope * steps / 1e-5, differences, rtol=1e-4, atol=1e-4 * np.abs(differences).max())
+
+
+def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
+    few(monkeypatch)
+    run = sample(walled.problem, 500, 3)
+    for name, (mean, sd) in walled.exact.items():
+        assert run.draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
+        assert run.draws[name].std() == pytest.approx(sd, rel=0.12), name
+    assert (run.draws["a"] < 0.02).mean() == pytest.approx(walled.near_wall, abs=0.05)
+    assert walled.near_wall > 0.2
+    assert run.draws["a"].min() >= 0.0
+    assert run.draws["b"].max() <= 0.9
+    assert run.statistics["divergences"] == 0
+    a, b, sigma = (run.draws[name][1, 7] for name in ("a", "b", "sigma.y"))
+    errors = walled.problem.likelihood.errors(np.array([[a, b]]))[0]
+    assert run.log_likelihood[1, 7] == pytest.approx((-0.5 * (errors / sigma) ** 2 - np.log(sigma * np.sqrt(2.0 * np.pi))).sum(), rel=1e-9)
+
+
+def test_a_sum_that_is_known_and_two_parts_that_are_not(monkeypatch):
+    few(monkeypatch)
+    likelihood = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
+    asked = problem(likelihood, {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)},
+                    prior("half_normal", sigma=1.0))
+    run = sample(asked, 400, 3, seed=4)
+    total = run.draws["ka"] + run.draws["kb"]
+    low, high = 0.2, likelihood.observed.mean() - 0.3  # of ka, to the thickness of the ridge
+    assert run.draws["ka"].mean() == pytest.approx((low + high) / 2, abs=0.03)
+    assert run.draws["ka"].std() == pytest.approx((high - low) / np.sqrt(12), rel=0.12)
+    assert total.std() == pytest.approx(likelihood.observed.std() / 20, rel=0.12)
+
+
+def test_walls_reflect_without_loss_and_the_way_back_is_the_same():
+    covariance = np.array([[1.0, 0.8], [0.8, 1.0]])
+    integrator = object.__new__(nuts.ReflectingLeapfrog)
+    integrator._potential = nuts.QuadPotentialFullAdapt(2, np.zeros(2), covariance, 1.0)
+    integrator._lower, integrator._upper = np.array([0.0, -0.5]), np.array([1.0, np.inf])
+    rng = np.random.default_rng(3)
+    reflected = 0
+    for _ in range(200):
+        q, p, time = rng.uniform(0.0, 1.0, 2), rng.standard_normal(2), rng.uniform(0.1, 4.0)
+        end, after = integrator._drift(q, p, time)
+        assert (end >= integrator._lower).all()
+        assert (end <= integrator._upper).all()
+        assert after @ covariance @ after == pytest.approx(p @ covariance @ p, rel=1e-12)
+        np.testing.assert_allclose(integrator._drift(end, after, -time)[0], q, atol=1e-10)
+        reflected += not np.array_equal(p, after)
+    assert reflected > 100
+
+
+def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(walled, monkeypatch):
+    few(monkeypatch, workers=1)
+    monkeypatch.setattr(nuts, "TUNE", 60)
+    alone = sample(walled.problem, 30, 3)
+    monkeypatch.setattr(nuts, "_workers", lambda chains: 2)
+    together, other = sample(walled.problem, 30, 3), sample(walled.problem, 30, 3, seed=2)
+    for name, values in alone.draws.items():
+        assert np.array_equal(values, together.draws[name])
+        assert not np.array_equal(values, other.draws[name])
+        assert len(np.unique(values[:, 0])) == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_is_stopped(walled, monkeypatch, workers):
+    few(monkeypatch, workers)
+    monkeypatch.setattr(nuts, "TUNE", 40)
+    seen = []
+
+    def stop_at(progress):
+        def stop(state):
+            seen.append(state)
+            if state.progress > progress:
+                raise KeyboardInterrupt
+
+        return stop
+
+    with pytest.raises(KeyboardInterrupt):  # still tuning
+        sample(walled.problem, 200, 2, report=stop_at(0.1))
+    seen.clear()
+    stopped = sample(walled.problem, 200, 2, report=stop_at(0.5))
+    chains, count = stopped.draws["a"].shape
+    assert chains == 2
+    assert 10 <= count < 200
+    assert stopped.log_likelihood.shape == (chains, count) == stopped.stored["energy"][1].shape
+    assert stopped.temperature == 1.0
+    assert f"stopped after {count} of 200 draws" in stopped.warnings[-1]
+    progress = [state.progress for state in seen]
+    assert progress == sorted(progress)
+
+
+def test_a_failure_in_another_process_is_told(walled, monkeypatch):
+    few(monkeypatch, workers=2)
+
+    def broken(self, count, tuning):
+        raise OSError("no space")
+
+    monkeypatch.setattr(nuts._Chain, "block", broken)
+    with pytest.raises(RuntimeError, match="no space"):
+        sample(walled.problem, 20, 2)

@@ -1,0 +1,182 @@
+"""Simulation-based calibration: right posteriors pass, wrong ones fail, a study that was stopped goes on."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lfdm_ros.calibration import sbc
+from lfdm_ros.calibration.dataset import find_recordings
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.scheduling import get_scheduler
+from lfdm_ros.calibration.stage import load_stage
+from lfdm_ros.errors import InputError
+
+SINGLE_TRACK = """
+model: linear_single_track
+vehicle: rhode_dual_track
+step: {value: 10, unit: ms}
+stages:
+  - name: white
+    recording: turn
+    window: [0.5, 2.5]
+    initial_state: {topic: vehicle/state, estimate: {yaw_rate: {prior: normal, sd: 0.05, unit: rad/s}}}
+    parameters: &parameters
+      cornering_stiffness_front: {prior: log_normal, median: 11, log_sd: 0.2, unit: kN/rad}
+    nuisance: {steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: "1"}}
+    channels: &channels
+      vy: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 0.5, unit: m/s}}
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.01, log_sd: 0.5, unit: rad/s}}
+  - name: correlated
+    recording: turn
+    window: [0.5, 2.5]
+    errors: ar1
+    parameters: {cornering_stiffness_rear: {prior: log_normal, median: 11, log_sd: 0.2, unit: kN/rad}}
+    channels: *channels
+"""
+
+
+@pytest.fixture(scope="module")
+def designs(bags, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sbc") / "single_track.yaml"
+    path.write_text(SINGLE_TRACK)
+    recipe = load_recipe(path)
+    recordings = find_recordings([bags["turn"]])
+    return {stage.name: sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), draws=50)
+            for stage in recipe.stages}
+
+
+def run(design: sbc.Design, count: int) -> sbc.Replications:
+    blocks = [range(first, first + design.size) for first in range(0, count, design.size)]
+    with get_scheduler() as scheduler:
+        parts = dict(scheduler.map(lambda block: sbc.run_block(design, block), blocks))
+    return sbc.Replications.joined([parts[i] for i in range(len(blocks))])
+
+
+# -- The default calibration passes, wrong ones fail --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["white", "correlated"])
+def test_smc_as_it_is_set_by_default_passes(designs, stage) -> None:
+    found = run(designs[stage], 100)
+    verdict = sbc.assess(found)
+    assert verdict["passes"], verdict["unknowns"]
+    assert {"white": {"cornering_stiffness_front", "steering.offset", "initial.yaw_rate", "sigma.vy", "sigma.yaw_rate"},
+            "correlated": {"cornering_stiffness_rear", "sigma.vy", "sigma.yaw_rate", "rho.vy", "rho.yaw_rate"}}[stage] == set(found.names)
+    # Not by posteriors that learn nothing: then z would be as wide as the prior over itself, but its ranks uniform, too.
+    assert np.corrcoef(np.log(found.truths[:, 0]), found.z[:, 0])[0, 1] > -0.5
+    assert all(row["far"] == 0.0 for row in verdict["unknowns"].values())
+
+
+def test_the_likelihood_of_the_published_code_fails(designs) -> None:
+    verdict = sbc.assess(run(replace(designs["white"], likelihood="published"), 50))
+    assert not verdict["passes"]
+    # The squared errors of both channels with each sigma: the more precise channel's noise is taken for the other's.
+    assert verdict["unknowns"]["sigma.yaw_rate"]["p"] < 1e-3
+
+
+def test_too_few_moves_of_the_particles_fail(designs) -> None:
+    verdict = sbc.assess(run(replace(designs["white"], steps=1, final_steps=1), 100))
+    assert not verdict["passes"]
+    assert max(row["variance"] for row in verdict["unknowns"].values()) > 1.2
+
+
+def test_least_squares_passes_where_the_posterior_is_nearly_gaussian(designs) -> None:
+    assert sbc.assess(run(replace(designs["white"], sampler="least_squares"), 40))["passes"]
+
+
+# -- What the ranks say -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "shift", "passes"), [(1.0, 0.0, True), (0.7, 0.0, False), (1.5, 0.0, False), (1.0, 0.5, False)])
+def test_a_posterior_of_known_error_is_judged_rightly(width, shift, passes) -> None:
+    # y = truth + noise, both standard normal: the posterior is N(y/2, 1/2).
+    rng = np.random.default_rng(8)
+    truth = rng.standard_normal(300)
+    y = truth + rng.standard_normal(300)
+    draws = 0.5 * y[:, None] + np.sqrt(0.5) * (shift + width * rng.standard_normal((300, 200)))
+    u = ((draws < truth[:, None]).sum(axis=1) + rng.random(300)) / 201
+    z = (draws.mean(axis=1) - truth) / draws.std(axis=1)
+    verdict = sbc.assess(sbc.Replications(("a",), u[:, None], z[:, None], truth[:, None], 0, 0, 0.0))
+    assert verdict["passes"] is passes
+    if width != 1.0:
+        assert (verdict["unknowns"]["a"]["variance"] > 1.0) == (width < 1.0)
+
+
+def test_the_band_holds_the_whole_curve_as_often_as_it_says() -> None:
+    band, rng = sbc.band_of(100), np.random.default_rng(3)
+    low, high = band.bounds(0.1)
+    samples = rng.random((2000, 100))
+    left = np.mean([((difference := band.difference(u)) < low - 1e-12).any() or (difference > high + 1e-12).any() for u in samples])
+    assert left == pytest.approx(0.1, abs=0.025)
+    assert stats.kstest([band.p_value(u) for u in samples], "uniform").statistic < 0.06
+
+
+# -- Data ---------------------------------------------------------------------------------------------------------
+
+
+def test_simulated_data_are_the_response_of_the_truth_with_its_noise(designs) -> None:
+    design = designs["correlated"]
+    bench = sbc._Bench(design)
+    truths = {name: np.array([float(d.mean())]) for name, d in bench.frozen.items()} | {
+        "rho.vy": np.array([0.9]), "rho.yaw_rate": np.array([0.0]), "sigma.vy": np.array([0.3]), "sigma.yaw_rate": np.array([1e-9])}
+    data = [sbc._simulate(design.data, bench.model, truths, [np.random.default_rng(i)])[0].fitted[0][1] for i in range(200)]
+    response = bench.model.likelihood.responses(np.array([[truths["cornering_stiffness_rear"][0]]]))[0][0]
+    error = np.array([one.observed for one in data]) - response
+    assert np.abs(error[:, :, 1]).max() < 1e-8
+    assert error[:, :, 0].std() == pytest.approx(0.3, rel=0.05)
+    assert np.mean(error[:, 1:, 0] * error[:, :-1, 0]) / 0.3**2 == pytest.approx(0.9, abs=0.05)
+
+
+def test_truths_that_diverge_are_drawn_again_and_counted(designs, monkeypatch) -> None:
+    design = designs["white"]
+    bench = sbc._Bench(design)
+    original = type(bench.model.likelihood).moments
+    median = 11e3
+
+    def moments(self, q):
+        return np.where(q[:, :1, None] > median, np.inf, original(self, q))
+
+    monkeypatch.setattr(type(bench.model.likelihood), "moments", moments)
+    truths, redrawn = sbc._draw_truths(design, bench, [np.random.default_rng(i) for i in range(40)])
+    assert (truths["cornering_stiffness_front"] <= median).all()
+    assert 15 < redrawn < 90
+    monkeypatch.setattr(type(bench.model.likelihood), "moments", lambda self, q: np.full((len(q), 2, 3), np.inf))
+    with pytest.raises(InputError, match="diverge"):
+        sbc._draw_truths(design, bench, [np.random.default_rng(0)])
+
+
+def test_a_replication_is_the_same_in_any_part_of_its_block(designs) -> None:
+    design = designs["white"]
+    whole, part = sbc.run_block(design, range(25, 50)), sbc.run_block(design, range(25, 30))
+    assert (whole.u[:5] == part.u).all()
+    assert (whole.truths[:5] == part.truths).all()
+    assert (whole.u[:5] != sbc.run_block(replace(design, seed=2), range(25, 30)).u).all()
+
+
+# -- A study ------------------------------------------------------------------------------------------------------
+
+
+def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -> None:
+    design = replace(designs["white"], draws=20)
+    told = []
+
+    def stop(state: sbc.StudyProgress) -> None:
+        told.append(state.done)
+        if state.done == 25:
+            raise KeyboardInterrupt
+
+    with get_scheduler() as scheduler:
+        with pytest.raises(KeyboardInterrupt):
+            sbc.study([design], tmp_path / "stopped", replications=60, scheduler=scheduler, progress=stop)
+        partly = json.loads((tmp_path / "stopped" / "results.json").read_text())
+        assert partly["interrupted"] and partly["stages"]["white"]["replications"] == 25
+        told.clear()
+        resumed = sbc.study([design], tmp_path / "stopped", replications=60, scheduler=scheduler, progress=lambda state: told.append(state.done))
+        assert told == [25, 50, 60]
+        whole = sbc.study([design], tmp_path / "whole", replications=60, scheduler=scheduler)
+    assert resumed["stages"]["white"]["unknowns"] == whole["stages"]["white"]["unknowns"]
+    assert not json.loads((tmp_path / "stopped" / "results.json").read_text())["interrupted"]
+    assert (tmp_path / "whole" / "sbc_white.png").stat().st_size > 10_000

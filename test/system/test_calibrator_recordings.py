@@ -1,0 +1,213 @@
+"""The calibrator node with real calibrations: bad bags among good ones, and kill -9 in the middle."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import BagWriter, open_bag
+from lfdm_ros.calibration.store import PosteriorStore, Version
+from lfdm_ros.nodes.calibrator import Calibrator
+
+# The small problem of the calibration's own tests: bags of a vehicle whose parameters are known.
+_SPEC = importlib.util.spec_from_file_location("small_problem", Path(__file__).parents[1] / "calibration" / "conftest.py")
+assert _SPEC is not None and _SPEC.loader is not None
+small_problem = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(small_problem)
+
+RECIPE = """
+model: eight_dof
+vehicle: hmmwv
+step: {value: 2, unit: ms}
+sampler: least_squares
+draws: 20
+chains: 2
+stages:
+  - name: lateral
+    recording: "turn_*"
+    window: [0.5, 2.3]
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+    channels:
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+"""
+PATIENCE = 240.0  # [s] on a machine that has other things to do
+
+
+@pytest.fixture(scope="module")
+def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(small_problem.write_bag(tmp_path_factory.mktemp("bags") / "turn", "turn"))
+
+
+def as_it_is(topic: str, message: Any, stamp: int) -> Any:
+    return topic, message, stamp
+
+
+def rewrite(source: Path, target: Path, change: Callable[[str, Any, int], Any] = as_it_is) -> Path:
+    """A copy of a bag under another name; `change` says what becomes of (topic, message, stamp [ns])."""
+    with open_bag(source) as bag, BagWriter(target, recording=target.name, origin_ns=0) as out:
+        for connection, stamp, cdr in bag.raw():
+            topic, message, when = change(connection.topic, bag.decode(cdr, connection.msgtype), stamp)
+            out.write(topic, connection.msgtype, when, message)
+    return target
+
+
+def only(wanted: str, **changes: Callable[[Any], Any]) -> Callable[[str, Any, int], Any]:
+    """Changes fields of one topic's messages."""
+    def change(topic: str, message: Any, stamp: int) -> Any:
+        if topic.lstrip("/") == wanted:
+            message = dataclasses.replace(message, **{name: new(getattr(message, name)) for name, new in changes.items()})
+        return topic, message, stamp
+    return change
+
+
+def jump_back(topic: str, message: Any, stamp: int) -> Any:
+    """The clock is set back by 0.4 s in the middle, as when a recorder's clock is corrected."""
+    later = stamp - 400_000_000 if stamp > 1_500_000_000 else stamp
+    header = dataclasses.replace(message.header, stamp=dataclasses.replace(
+        message.header.stamp, sec=later // 10**9, nanosec=later % 10**9))
+    return topic, dataclasses.replace(message, header=header), stamp
+
+
+def wait(condition: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} did not come about"
+        time.sleep(0.05)
+    return found
+
+
+def newest(store: Path) -> Version | None:
+    return PosteriorStore(store).newest()
+
+
+def test_bad_bags_are_named_and_the_good_ones_are_used(graph: Any, tmp_path: Path, turn: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    rewrite(turn, watched / "turn_good")
+    rewrite(turn, watched / "turn_topic", lambda topic, message, stamp: (topic.replace("measured", "other"), message, stamp))
+    rewrite(turn, watched / "turn_degrees", only("control/command", steering=math.degrees))
+    rewrite(turn, watched / "turn_nan", only("measured/state", yaw_rate=lambda value: math.nan))
+    rewrite(turn, watched / "turn_back", jump_back)
+    with BagWriter(watched / "turn_empty"):
+        pass
+    noisy = rewrite(turn, watched / "turn_cut", only("measured/state", yaw_rate=lambda value: value + 1e-6))
+    file = next(noisy.glob("*.mcap"))
+    file.write_bytes(file.read_bytes()[:-300])
+    (watched / "turn_garbage").mkdir()
+    (watched / "turn_garbage" / "turn_garbage_0.mcap").write_bytes(np.random.default_rng(3).bytes(5000))
+
+    graph.add(Calibrator, watch_directory=str(watched), recipe=str(tmp_path / "recipe.yaml"), store=str(tmp_path / "store"),
+              abandoned_after=1.0, priority="normal")
+    memory = tmp_path / "store/watch.json"
+
+    def read() -> dict[str, Any]:
+        return dict(json.loads(memory.read_text())) if memory.exists() else {"bags": {}, "taken": {}, "job": None}
+
+    end = time.monotonic() + PATIENCE
+    while True:
+        graph.runtime.spin_some(0.1)
+        known = read()
+        version = newest(tmp_path / "store")
+        named = {Path(path).name for path in known["bags"]}
+        if len(named) == 8 and version is not None and not known["job"] and any(
+                Path(r["path"]).name == "turn_cut" for r in version.manifest["recordings"]):
+            break
+        assert time.monotonic() < end, json.dumps(known, indent=1)
+    problems = {Path(path).name: bag["problem"] for path, bag in known["bags"].items() if bag["problem"]}
+    assert problems["turn_empty"] == "it holds no messages" and "turn_garbage" in problems and len(problems) == 2
+    failures = {Path(taken["path"]).name: taken["outcome"] for taken in known["taken"].values() if taken["failed_with"]}
+    assert "has no topic" in failures["turn_topic"]
+    assert "no finite" in failures["turn_nan"]
+    assert "outside [-1, 1]" in failures["turn_degrees"]
+    assert "turn_good" not in failures and "turn_cut" not in failures
+    recordings = {recording["name"]: recording["note"] for recording in version.manifest["recordings"]}
+    assert recordings["turn_good"] == "" and "messages recovered" in recordings["turn_cut"]
+    assert not recordings.keys() & {"turn_topic", "turn_nan", "turn_degrees"}
+    # A clock that jumps is either refused by name or read in order of its stamps; it does not stop the others.
+    assert ("turn_back" in failures) != ("turn_back" in recordings)
+
+
+@pytest.fixture
+def killed_later() -> Iterator[list[subprocess.Popen[bytes]]]:
+    children: list[subprocess.Popen[bytes]] = []
+    yield children
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        child.wait(30)
+
+
+def test_killed_node_takes_its_calibration_up_again(tmp_path: Path, turn: Path, killed_later: list[subprocess.Popen[bytes]]) -> None:
+    watched, store = tmp_path / "watched", tmp_path / "store"
+    watched.mkdir()
+    rewrite(turn, watched / "turn")
+    small_problem.write_bag(watched / "speed_up", "speed_up")
+    (tmp_path / "recipe.yaml").write_text(small_problem.RECIPE)
+    stack = tmp_path / "stack.yaml"
+    stack.write_text(json.dumps({"nodes": [{"executable": "calibrator", "parameters": {
+        "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "store": str(store), "draws": 100,
+        "priority": "normal"}}]}))
+
+    def up() -> subprocess.Popen[bytes]:
+        child = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "up", str(stack)], env=os.environ.copy())
+        killed_later.append(child)
+        return child
+
+    def memory() -> dict[str, Any]:
+        path = store / "watch.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def calibrations() -> list[int]:
+        """Processes that calibrate into our folder."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if b"--progress-json" in words and any(str(watched).encode() in word for word in words):
+                    found.append(int(entry.name))
+        return found
+
+    # Killed as soon as it has begun, and again once its first stage is done.
+    first = up()
+    job = wait(lambda: memory().get("job"), "a calibration")
+    wait(calibrations, "its process")
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    wait(lambda: not calibrations(), "the end of the child")
+    second = up()
+    done = Path(job["out"]) / ".stages" / "longitudinal.npz"
+    wait(done.exists, "the first stage")
+    second.send_signal(signal.SIGKILL)
+    second.wait()
+    wait(lambda: not calibrations(), "the end of the child")
+    assert newest(store) is None and memory()["job"]["id"] == job["id"]
+    with np.load(done) as kept:
+        seconds = json.loads(str(kept["head"]))["seconds"]
+    third = up()
+    version = wait(lambda: newest(store), "the posterior")
+    wait(lambda: memory()["job"] is None, "the end of the job")
+    assert version.number == 1 and version.manifest["run"] == job["id"] and not version.manifest["interrupted"]
+    assert [stage["name"] for stage in version.summary["stages"]] == ["longitudinal", "lateral"]
+    # The stage that was done was not done again.
+    assert version.summary["stages"][0]["seconds"] == seconds
+    third.send_signal(signal.SIGINT)
+    assert third.wait(30) == 130
+    assert [v.number for v in PosteriorStore(store).versions()] == [1]
