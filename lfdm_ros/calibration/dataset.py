@@ -189,13 +189,12 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
                    tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")), followed)
 
 
-@lru_cache(maxsize=64)
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
     """The fields of a topic in the order of time. Where the recorded clock jumped back, the longest part between jumps.
 
-    Kept: the windows of a stage come from the same few series, and a bag is read slowly.
+    Kept as it was read: the windows of a stage come from the same few series, and a bag is read slowly.
     """
-    data = read_series(recording.path, topic, fields)
+    data = _as_recorded(recording, topic, fields)
     jumps = np.flatnonzero(np.diff(data.time) < -CLOCK_TOLERANCE) + 1
     if not len(jumps):
         return data
@@ -204,13 +203,18 @@ def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series
     return Series(data.time[first:last], data.values[first:last], data.stamp0)
 
 
-def clock_jumps(recording: Recording, topic: str, fields: Sequence[str]) -> str:
+@lru_cache(maxsize=64)
+def _as_recorded(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
+    return read_series(recording.path, topic, fields)
+
+
+def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> str:
     """What to tell of a topic whose stamps run backwards; empty where they do not."""
-    time = read_series(recording.path, topic, fields).time
+    time = _as_recorded(recording, topic, fields).time
     back = np.flatnonzero(np.diff(time) < -CLOCK_TOLERANCE)
     if not len(back):
         return ""
-    used = _series(recording, topic, tuple(fields)).time
+    used = _series(recording, topic, fields).time
     return (f"{recording.path} ({recording.name}): {topic} jumps back in time {len(back)} times, first at {time[back[0]]:.3f} s; "
             f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used")
 
@@ -245,9 +249,14 @@ def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, s
     Raises:
         InputError: no such topic.
     """
+    return dict(_recorded_states(recording, topic, model))
+
+
+@lru_cache(maxsize=64)
+def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
     names = [f.name for f in get_model(model).states]
     known = known_fields(recording.path, topic, [WHEEL_FIELDS.get(name, name) for name in names])
-    return {name: WHEEL_FIELDS.get(name, name) for name, has in zip(names, known) if has}
+    return tuple((name, WHEEL_FIELDS.get(name, name)) for name, has in zip(names, known) if has)
 
 
 def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:

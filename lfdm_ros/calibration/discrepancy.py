@@ -84,7 +84,7 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
     lacks, or has taken into account; text.
     """
     out = {}
-    weights = result.weights
+    weights = _weights(result)
     for label in result.stage.channels:
         residual, noisy, observed = [], [], []
         for (segment, data), predictive in zip(result.data.fitted, result.posterior_predictive):
@@ -100,13 +100,19 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
         rho = float(result.run.draws[RHO + label].mean()) if RHO + label in result.run.draws else 0.0
         plain, left = whiteness(residual), whiteness(residual, rho)
         assumed = result.stage.errors
-        widening = {WHITE: plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)), INFLATED: weights[label] ** -0.5}
-        row = {"assumed": assumed, "needed": _needed(plain, residual), "sigma": sigma, "rho": rho if assumed == AR1 else None, "weight": weights[label],
-               "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count, "effective_samples": plain.effective,
+        widening = {WHITE: 1.0 if plain.white else plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)), INFLATED: weights[label] ** -0.5}
+        row = {"assumed": assumed, "needed": _needed(plain, residual), "sigma": sigma, "rho": rho if assumed == AR1 else None,
+               "weight": weights[label],
+               "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count,
+               "effective_samples": float(plain.count) if plain.white else plain.effective,
                "coverage_50": coverage(noisy, observed, 0.5), "coverage_90": coverage(noisy, observed),
                "widening": widening[assumed], "white": left.white}
         out[label] = {**row, "text": _words(label, row, left)}
     return out
+
+
+def _weights(result: StageResult) -> dict[str, float]:
+    return {group.label: group.weight for group in result.likelihood.groups}
 
 
 def _needed(plain: Whiteness, residual: Sequence[np.ndarray]) -> str:
@@ -139,7 +145,7 @@ def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
                    f"narrow; errors: {row['needed']} in the recipe's stage takes that into account")
         elif row["assumed"] == AR1 and not row["white"]:
             yield (f"residuals of {label} are correlated beyond their neighbours (lag-1 correlation {row['lag_1']:.2f} after rho "
-                   f"{row['rho']:.2f}); the model misses something slow, and intervals are still too narrow; errors: inflated holds longer")
+                   f"{row['rho']:.2f}); the model misses something slow, and intervals are still too narrow; use errors: {INFLATED}")
 
 
 # -- Stages and recordings against each other ---------------------------------------------------------------------------------
@@ -165,7 +171,7 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
 
 
 def _rmse(result: StageResult, recipe: Recipe, vehicle: Vehicle, q: Sequence[float]) -> dict[str, float]:
-    likelihood = stage_model(result.stage, result.data, recipe, vehicle, result.weights).likelihood
+    likelihood = stage_model(result.stage, result.data, recipe, vehicle, _weights(result)).likelihood
     with np.errstate(all="ignore"):
         errors = likelihood.errors(np.array(q)[None])
     return {group.label: float(np.sqrt((own[0] ** 2).mean())) for group, own in zip(likelihood.groups, errors)}
@@ -203,7 +209,7 @@ def alone(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str,
     out: dict[str, dict[str, dict[str, float]]] = {}
     for result, sha256, name in pairs:
         stage = replace(result.stage, parameters=tuple(parameters))
-        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.weights)
+        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, _weights(result))
         physical = {parameter.name for parameter in parameters}
         start = np.array([value if key in physical else result.run.point.get(key, value)
                           for key, value in zip(asked.unknowns, asked.start)])

@@ -29,7 +29,7 @@ from lfdm_ros.vehicles import Vehicle
 
 Targets = Sequence[tuple[str, float]]  # vehicle parameter, factor
 MOMENTS = 3  # A, B and D
-CHUNK = 1_500_000  # numbers of responses that are looked at together: about what a core's cache holds
+CHUNK = 200_000  # numbers of responses that are looked at together: what a core's cache holds
 # Samples further apart than this many times the usual distance do not follow each other.
 GAP = 2.5
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.signal import lfilter
 
 from lfdm_ros.calibration.dataset import Dataset
 from lfdm_ros.calibration.plan import INPUT_FIELDS, MISALIGNMENT
 
+FEW = 8  # particles for which a filter each is quicker than a loop over time for all
 LEAST_LAG = 1e-6  # [s]; below it a lag is none
 
 
@@ -30,47 +32,50 @@ class InputPath:
         self.shifts_time = any(kind in ("delay", "lag") for _, kind in self._kinds)
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
-        """values (N, M) -> inputs and prescribed states (N, K, 3 + P)."""
-        n = len(values)
-        columns = [self._column(j, values, False)[0] for j in range(len(INPUT_FIELDS))]
-        shared = [np.broadcast_to(column, (n, len(self._prescribed))) for column in self._prescribed.T]
-        return np.stack([*columns, *shared], axis=-1)
+        """values (N, M) -> inputs and prescribed states (N, K, 3 + P), a view of (K, 3 + P, N) as the kernel has it."""
+        table = np.empty((len(self._prescribed), len(INPUT_FIELDS) + self._prescribed.shape[1], len(values)))
+        for j in range(len(INPUT_FIELDS)):
+            table[:, j] = self._column(j, values, False)[0]
+        table[:, len(INPUT_FIELDS):] = self._prescribed[:, :, None]
+        return np.moveaxis(table, 2, 0)
 
     def slopes(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """values (M,) -> inputs and prescribed states (K, 3 + P), and the derivatives of the inputs (K, 3, M)."""
         derivatives = np.zeros((len(self._prescribed), len(INPUT_FIELDS), len(values)))
         for j in range(len(INPUT_FIELDS)):
             for i, column in self._column(j, values[None], True)[1].items():
-                derivatives[:, j, i] = column[0]
+                derivatives[:, j, i] = column[:, 0]
         return self.inputs(values[None])[0], derivatives
 
     def _column(self, j: int, values: np.ndarray, differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        # One input (N, K), and its derivatives by the nuisances that it has.
+        # One input (K, N), and its derivatives by the nuisances that it has.
         own = {kind: i for (column, kind), i in self._kinds.items() if column == j}
         raw = self._recorded[:, j]
+        if not own:
+            return raw[self._before:, None], {}
         tangents: dict[int, np.ndarray] = {}
+        signal = np.broadcast_to(raw[:, None], (len(raw), len(values)))
         if "delay" in own:
-            place = np.clip(np.arange(len(raw)) - values[:, own["delay"], None] / self._interval, 0.0, len(raw) - 1.0)
-            left = np.minimum(place.astype(int), len(raw) - 2)
-            rise = raw[left + 1] - raw[left]
-            signal = raw[left] + (place - left) * rise
+            # The same shift for all points of a particle, in whole and a part of an interval.
+            whole, part = np.divmod(values[:, own["delay"]] / self._interval, 1.0)
+            later = np.arange(len(raw))[:, None] - whole.astype(int)
+            now, before = (raw[np.clip(place, 0, len(raw) - 1)] for place in (later, later - 1))
+            signal = now + part * (before - now)
             if differentiate:
-                tangents[own["delay"]] = -rise / self._interval * ((place > 0.0) & (place < len(raw) - 1.0))
-        else:
-            signal = np.broadcast_to(raw, (len(values), len(raw)))
+                tangents[own["delay"]] = (before - now) / self._interval
         if "lag" in own:
             lag = np.maximum(values[:, own["lag"]], LEAST_LAG)
             if differentiate:
-                # Of first order in the step that is taken, which is small: rounding and truncation are equal.
-                step = 1e-6 * np.maximum(lag, self._interval)
+                # Of second order in a step for which rounding and truncation are about equal.
+                step = 1e-5 * np.maximum(lag, self._interval)
+                longer, shorter = lag + step, np.maximum(lag - step, LEAST_LAG)
                 tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}
-                tangents[own["lag"]] = (self._lagged(signal, lag + step) - self._lagged(signal, np.maximum(lag - step, LEAST_LAG))) / (
-                    lag + step - np.maximum(lag - step, LEAST_LAG))[:, None]
+                tangents[own["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
             signal = self._lagged(signal, lag)
-        signal = signal[:, self._before:]
-        tangents = {i: column[:, self._before:] for i, column in tangents.items()}
+        signal = signal[self._before:]
+        tangents = {i: column[self._before:] for i, column in tangents.items()}
         if "scale" in own:
-            scale = values[:, own["scale"], None]
+            scale = values[:, own["scale"]]
             tangents = {i: scale * column for i, column in tangents.items()}
             if differentiate:
                 tangents[own["scale"]] = signal
@@ -78,24 +83,27 @@ class InputPath:
         if "offset" in own:
             if differentiate:
                 tangents[own["offset"]] = np.ones_like(signal)
-            signal = signal + values[:, own["offset"], None]
-        if own:
-            lower = -1.0 if INPUT_FIELDS[j] == "steering" else 0.0
-            tangents = {i: column * ((signal > lower) & (signal < 1.0)) for i, column in tangents.items()}
-            signal = np.clip(signal, lower, 1.0)
-        return signal, tangents
+            signal = signal + values[:, own["offset"]]
+        lower = -1.0 if INPUT_FIELDS[j] == "steering" else 0.0
+        tangents = {i: column * ((signal > lower) & (signal < 1.0)) for i, column in tangents.items()}
+        return np.clip(signal, lower, 1.0), tangents
 
     def _lagged(self, signal: np.ndarray, lag: np.ndarray) -> np.ndarray:
-        # The response of 1 / (1 + lag s) to what is linear between the points, started in balance.
+        # The response of 1 / (1 + lag s) to what is linear between the points (L, N), started in balance.
         ratio = lag / self._interval
         kept = np.exp(-1.0 / ratio)
-        old, new = ratio * (1.0 - kept) - kept, 1.0 - ratio * (1.0 - kept)
-        rows = np.ascontiguousarray(signal.T)
-        out = np.empty_like(rows)
-        out[0] = rows[0]
-        for k in range(1, len(rows)):
-            out[k] = kept * out[k - 1] + old * rows[k - 1] + new * rows[k]
-        return out.T
+        out = (ratio * (1.0 - kept) - kept) * signal[:-1] + (1.0 - ratio * (1.0 - kept)) * signal[1:]
+        whole = np.empty(signal.shape)
+        whole[0] = value = signal[0].copy()
+        if signal.shape[1] <= FEW:
+            for n, (pole, news) in enumerate(zip(kept, out.T)):
+                whole[1:, n] = lfilter([1.0], [1.0, -pole], news, zi=[pole * value[n]])[0]
+            return whole
+        for k, new in enumerate(out, start=1):
+            value *= kept
+            value += new
+            whole[k] = value
+        return whole
 
 
 class OutputPath:

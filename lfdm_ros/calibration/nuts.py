@@ -30,7 +30,7 @@ from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
 
 from lfdm_ros.backends import cores
 from lfdm_ros.calibration.chains import Collector
-from lfdm_ros.calibration.model import COMPILE_MODE, without_compiler
+from lfdm_ros.calibration.plan import RHO, SIGMA
 from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
 from lfdm_ros.calibration.starts import Starts, bounds, find_starts
 
@@ -83,6 +83,46 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 # -- One chain --------------------------------------------------------------------------------------------------------
+
+
+class LogDensity:
+    """The log density of the PyMC model up to a constant, with its slope, in the model's coordinates.
+
+    In NumPy: PyTensor takes longer for priors and Gaussian of one point than the simulator for its run with derivatives, and without
+    a C compiler it fails at sums of more than 31 terms.
+    """
+
+    def __init__(self, problem: Problem):
+        names = problem.density.names
+        self._likelihood = problem.likelihood
+        self._priors = [problem.priors[name] for name in names]
+        self._unknowns = np.array([names.index(name) for name in problem.unknowns])
+        self._logarithmic = np.array([prior.logarithmic for prior in self._priors])
+        self._groups = [(group, names.index(SIGMA + group.label), names.index(RHO + group.label) if RHO + group.label in names else None)
+                        for group in problem.likelihood.groups]
+        # What PyMC's step and integrator look at.
+        self._pytensor_function, self._raveled_inputs, self._extra_vars_shared, self.dtype = self.__call__, True, {}, "float64"
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """x (D,) -> log density and slope (D,)."""
+        values = x.copy()
+        values[self._logarithmic] = np.exp(x[self._logarithmic])
+        moments, by_q = self._likelihood.moments_and_slopes(values[self._unknowns])
+        logp, slope, by_value = 0.0, np.empty(len(x)), np.zeros(len(x))
+        for i, prior in enumerate(self._priors):
+            logp -= 0.5 * prior.deviation(x[i]) ** 2
+            slope[i] = prior.slope(x[i])
+        for (group, i, j), (a, b, d), own in zip(self._groups, moments, by_q):
+            sigma, rho = values[i], 0.0 if j is None else values[j]
+            left = 1.0 - rho * rho
+            weight = 0.5 / (sigma * sigma * left)
+            cost = (a - 2.0 * rho * b + rho * rho * d) * weight
+            logp -= group.count * np.log(sigma) + 0.5 * (group.count - group.runs) * np.log(left) + cost
+            by_value[i] += (2.0 * cost - group.count) / sigma
+            if j is not None:
+                by_value[j] += ((group.count - group.runs) * rho - 2.0 * rho * cost) / left + 2.0 * (b - rho * d) * weight
+            by_value[self._unknowns] -= weight * (own[0] - 2.0 * rho * own[1] + rho * rho * own[2])
+        return float(logp), slope + by_value * np.where(self._logarithmic, values, 1.0)
 
 
 class ReflectingLeapfrog(CpuLeapfrogIntegrator):
@@ -150,11 +190,7 @@ class _Chain:
 
 
 def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
-    model = problem.density.model
-    with without_compiler():
-        function = model.logp_dlogp_function(ravel_inputs=True, mode=COMPILE_MODE)
-    function.set_extra_values({})
-    function.trust_input = True
+    model, function = problem.density.model, LogDensity(problem)
     lower, upper = bounds(problem)
     out = []
     for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):

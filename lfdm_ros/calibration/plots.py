@@ -15,14 +15,20 @@ from scipy import stats
 from lfdm_ros.calibration.predictive import lag_one
 from lfdm_ros.calibration.priors import Prior
 
+DPI, COLOURS = 100, 64
+PAIRS = 8  # unknowns in a scatter matrix
+LAGS = 40  # of an autocorrelation
 DATA, POSTERIOR, PRIOR = "#1b1b1b", "#0b6fa4", "#c26a00"
 
 
 def to_png(figure: Figure) -> str:
-    """The figure as a data URI."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    """The figure as a data URI: PNG of few colours, a third of the size."""
+    from PIL import Image
+
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=DPI)
+    Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
 
 
 def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:
@@ -59,21 +65,21 @@ def traces(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure
     return figure
 
 
-def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, posterior: np.ndarray, labels: Sequence[str]) -> Figure:
-    """Measured (K, C) against responses (n, K, C) of the prior (left) and the posterior (right), a row for each channel."""
-    figure = Figure(figsize=(10.0, 2.3 * len(labels)), layout="constrained")
-    axes = figure.subplots(len(labels), 2, squeeze=False, sharex=True)
-    for row, label in enumerate(labels):
-        for axis, runs, colour in ((axes[row, 0], prior, PRIOR), (axes[row, 1], posterior, POSTERIOR)):
-            _against_data(axis, times, observed[:, row], runs[:, :, row], colour)
-            _label(axis, "time [s]" if row == len(labels) - 1 else "", label)
+def responses(times: np.ndarray, observed: np.ndarray, prior: np.ndarray, posterior: np.ndarray, noisy: np.ndarray,
+              labels: Sequence[str]) -> Figure:
+    """Measured (K, C), and 90 % bands of responses (n, K, C): of the prior, the posterior, and the posterior with its noise."""
+    figure, axes = _grid(len(labels), columns=2, height=2.4)
+    for column, (axis, label) in enumerate(zip(axes, labels)):
+        _band(axis, times, prior[:, :, column], PRIOR, 0.18, "prior")
+        _band(axis, times, noisy[:, :, column], POSTERIOR, 0.22, "posterior with noise")
+        _band(axis, times, posterior[:, :, column], POSTERIOR, 0.9, "posterior")
+        axis.plot(times, observed[:, column], ".", color=DATA, ms=1.6, label="measured")
         # Priors can reach far; what matters is where the data are.
-        finite = observed[np.isfinite(observed[:, row]), row]
-        margin = 2.0 * (np.ptp(finite) or 1.0)
-        low, high = axes[row, 0].get_ylim()
-        axes[row, 0].set_ylim(max(low, finite.min() - margin), min(high, finite.max() + margin))
-    axes[0, 0].set_title(f"{len(prior)} draws from the prior", fontsize=9)
-    axes[0, 1].set_title(f"{len(posterior)} draws from the posterior", fontsize=9)
+        finite = observed[np.isfinite(observed[:, column]), column]
+        margin = 0.6 * (np.ptp(finite) or 1.0)
+        axis.set_ylim(finite.min() - margin, finite.max() + margin)
+        _label(axis, "time [s]", label)
+    axes[0].legend(fontsize=7, frameon=False, markerscale=4)
     return figure
 
 
@@ -81,8 +87,12 @@ def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, label
     """Measured (K, C) against responses (n, K, C), a panel for each channel."""
     figure, axes = _grid(len(labels), columns=2, height=2.0)
     for column, (axis, label) in enumerate(zip(axes, labels)):
-        _against_data(axis, times, observed[:, column], runs[:, :, column], POSTERIOR)
+        _band(axis, times, runs[:, :, column], POSTERIOR, 0.35, "90 % of the responses")
+        with np.errstate(all="ignore"):
+            axis.plot(times, np.nanmedian(runs[:, :, column], axis=0), color=POSTERIOR, lw=1.0, label="median response")
+        axis.plot(times, observed[:, column], ".", color=DATA, ms=1.6, label="measured")
         _label(axis, "time [s]", label)
+    axes[0].legend(fontsize=7, frameon=False, markerscale=4)
     return figure
 
 
@@ -97,6 +107,48 @@ def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str]
         axis.set_title(f"lag-1 correlation {lag_one([residual[:, column]]):.2f}", fontsize=8)
         _label(axis, "time [s]", label)
     return figure
+
+
+def autocorrelations(residual: np.ndarray, labels: Sequence[str]) -> Figure:
+    """Correlation of residuals (K, C) with those some samples before, and the band in which it is for white noise."""
+    figure, axes = _grid(len(labels), columns=4, height=1.6)
+    for axis, label, column in zip(axes, labels, residual.T):
+        series = column[np.isfinite(column)]
+        lags = np.arange(1, min(LAGS, len(series) - 1) + 1)
+        total = float(series @ series) or 1.0
+        axis.bar(lags, [float(series[lag:] @ series[:-lag]) / total for lag in lags], width=0.8, color=POSTERIOR)
+        axis.axhspan(-2.0 / math.sqrt(len(series)), 2.0 / math.sqrt(len(series)), color=DATA, alpha=0.12, lw=0)
+        axis.set_ylim(-0.4, 1.0)
+        axis.set_title(label, fontsize=8)
+        _label(axis, "samples before", "")
+    return figure
+
+
+def pairs(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
+    """Scatter of every pair of the first few unknowns (C, N), their densities on the diagonal."""
+    names = list(draws)[:PAIRS]
+    figure = Figure(figsize=(1.0 + 1.35 * len(names), 0.8 + 1.25 * len(names)), layout="constrained")
+    axes = figure.subplots(len(names), len(names), squeeze=False)
+    flat = {name: draws[name].ravel() for name in names}
+    some = np.unique(np.linspace(0, len(flat[names[0]]) - 1, 500).astype(int))
+    for (i, j), axis in np.ndenumerate(axes):
+        if j > i:
+            axis.set_visible(False)
+            continue
+        if i == j:
+            axis.plot(*kernel_density(flat[names[i]]), color=POSTERIOR, lw=1.2)
+            axis.set_yticks([])
+        else:
+            axis.plot(flat[names[j]][some], flat[names[i]][some], ".", color=POSTERIOR, ms=1.5, alpha=0.6)
+        axis.tick_params(labelsize=6)
+        axis.locator_params(nbins=3)
+        _label(axis, _broken(labels[names[j]]) if i == len(names) - 1 else "", _broken(labels[names[i]]) if j == 0 and i else "")
+        axis.tick_params(labelsize=6, labelbottom=i == len(names) - 1, labelleft=j == 0 and i > 0)
+    return figure
+
+
+def _broken(label: str) -> str:
+    return label.replace("_", "\n", 1).replace(" [", "\n[")
 
 
 def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], points: int = 8) -> Figure:
@@ -154,9 +206,11 @@ def highest_density_interval(values: np.ndarray, probability: float = 0.94) -> t
     return float(ordered[first]), float(ordered[first + count])
 
 
-def _against_data(axis: Any, times: np.ndarray, observed: np.ndarray, runs: np.ndarray, colour: str) -> None:
-    axis.plot(times, runs.T, color=colour, lw=0.7, alpha=0.25, zorder=2)
-    axis.plot(times, observed, ".", color=DATA, ms=1.6, zorder=1)
+def _band(axis: Any, times: np.ndarray, runs: np.ndarray, colour: str, alpha: float, label: str) -> None:
+    # Draws that diverged are left out.
+    alive = runs[np.isfinite(runs).all(axis=1)]
+    if len(alive):
+        axis.fill_between(times, *np.quantile(alive, [0.05, 0.95], axis=0), color=colour, alpha=alpha, lw=0, label=label)
 
 
 def _grid(count: int, columns: int, height: float) -> tuple[Figure, list[Any]]:

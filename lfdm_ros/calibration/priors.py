@@ -109,6 +109,15 @@ class Prior:
             return np.sign(z) * np.sqrt(np.maximum(np.expm1(2.0 * z) - 2.0 * z, 0.0))
         return (coordinate - v["mean"]) / v["sd"]
 
+    def slope(self, coordinate: Any) -> Any:
+        """Derivative of the log density of the coordinate, inside the bounds."""
+        v = self.values
+        if self.kind == "uniform":
+            return np.zeros_like(coordinate)
+        if self.kind == "half_normal":
+            return 1.0 - np.exp(2.0 * (coordinate - math.log(v["sigma"])))
+        return -self.deviation(coordinate) / (v["log_sd"] if self.kind == "log_normal" else v["sd"])
+
     def bounds(self) -> tuple[float, float]:
         """The support."""
         lower, upper = self.frozen().support()

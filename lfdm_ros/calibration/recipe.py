@@ -42,8 +42,8 @@ from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
 
 
-def load_recipe(name: str | os.PathLike[str]) -> Recipe:
-    """Reads a recipe by name (config/calibration) or path.
+def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Recipe:
+    """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them.
 
     Raises:
         InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key.
@@ -65,7 +65,11 @@ def load_recipe(name: str | os.PathLike[str]) -> Recipe:
     if not isinstance(top["stages"], list) or not top["stages"]:
         raise InputError(f"{where}: stages: expected a list of at least one stage")
     states = {field.name: field for field in model.states}
-    stages = tuple(_stage(entry, f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
+    if errors is not None:
+        _choice(errors, ERRORS, "errors")
+        content += f"\n# errors: {errors}\n"  # part of what the recipe asks for
+    stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
+                          f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
     _check_stages(stages, where)
     return Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
@@ -82,7 +86,7 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
     errors = _choice(stage.get("errors", WHITE), ERRORS, f"{where}.errors")
     correlation = None
     if errors == AR1:
-        spec = stage.get("correlation", {"prior": "uniform", "lower": 0.0, "upper": 0.999, "unit": "1"})
+        spec = stage.get("correlation", {"prior": "uniform", "lower": -0.5, "upper": 0.999, "unit": "1"})
         correlation = parse_prior(spec, "1", f"{where}.correlation")
         lower, upper = correlation.bounds()
         if lower <= -1.0 or upper >= 1.0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ import numpy as np
 
 from lfdm_ros.calibration import plots
 from lfdm_ros.calibration.dataset import Dataset
-from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
+from lfdm_ros.calibration.discrepancy import apart
+from lfdm_ros.calibration.identifiability import in_words
+from lfdm_ros.calibration.plan import SIGMA, Recipe
 from lfdm_ros.calibration.predictive import Predictive, residuals
 from lfdm_ros.calibration.summary import summary_name
 from lfdm_ros.models import Field, get_model
@@ -28,6 +31,9 @@ th, td {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #e3e
 th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }}
 .note {{ background: #f3f6f9; border-left: 4px solid #0b6fa4; padding: .6rem 1rem; }}
 .warn {{ background: #fdf4e7; border-left: 4px solid #c26a00; padding: .6rem 1rem; }} .small {{ color: #555; font-size: .85rem; }}
+pre {{ background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .75rem; }} ul.lights {{ list-style: none; padding-left: 0; }}
+ul.lights span {{ display: inline-block; min-width: 5.5rem; text-align: center; border-radius: .6rem; color: #fff; font-size: .8rem; }}
+.good {{ background: #2b7a3d; }} .fair {{ background: #b36b00; }} .bad {{ background: #b3261e; }}
 </style></head><body>
 {body}
 </body></html>
@@ -35,12 +41,18 @@ th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }
 
 FIGURES = 4  # data sets that are shown
 
-# How to read the columns and figures about the draws.
+MOST = 24  # unknowns whose traces are shown
+GOOD, FAIR, BAD = "good", "fair", "bad"
+WELL_KNOWN, KNOWN, HARDLY = 0.1, 0.5, 0.9  # posterior over prior standard deviation
+
+# How to read what is said of the draws.
 _READING = {
-    "smc": "R-hat below 1.01 and ESS that rises linearly say that the chains agree. Particles of one chain share ancestors, so ArviZ's ESS "
-           "and MCSE flatter; the error column comes from the spread of the independent chains.",
+    "smc": "Particles of one chain share ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the "
+           "independent chains.",
+    "nuts": "Divergences, if there are any, mark places of the posterior that the sampler could not enter.",
+    "metropolis": "A random walk: R-hat and ESS say whether it was long enough.",
     "least_squares": "The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether "
-                     "that Gaussian is the posterior is what Pareto k in summary.json says: below 0.7 it is close.",
+                     "that Gaussian is the posterior is what Pareto k says: below 0.7 it is close.",
 }
 
 
@@ -49,15 +61,153 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     parts = [f"<h1>Calibration of {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
              f"<p class=small>Recipe {_e(recipe.path.name)}, {summary['chains']} chains of {summary['draws']} draws. "
              f"{_origin(summary)}</p>"]
+    if summary["interrupted"]:
+        parts.append("<p class=warn><b>Interrupted.</b> This is what had been found when it was stopped; the same command goes on.</p>")
+    parts += _continued(summary)
     if recipe.note:
         parts.append(f"<p class=note>{_e(recipe.note)}</p>")
-    parts += _warnings(summary["warnings"])
-    parts += ["<h2>Fit</h2><p>Mean RMSE of 100 responses against the measurements, and the share of the measurements inside the 90 % "
-              "interval of the posterior predictive.</p>", _fit_table(summary)]
+    parts += ["<h2>What was learned</h2>", _learned(results, summary), "<h2>How sure this is</h2>", *_sure(summary),
+              "<h2>What could not be learned, and what to drive next</h2>", *_untold(summary),
+              "<h2>Does the model fit?</h2><p>Mean RMSE of 100 responses against the measurements, before (prior) and after (posterior), "
+              "and on what was held out; and the share of the measurements inside the 90 % interval.</p>",
+              _fit_table(summary), *_errors(summary),
+              *_contradictions(summary), *_warnings(summary["warnings"])]
+    fields = _fields(recipe.model)
     for result, stage in zip(results, summary["stages"]):
-        parts += _stage(result, stage, _fields(recipe.model))
-    parts.append(f"<p class=small>{_READING[recipe.sampler]}</p>")
+        parts += _stage(result, stage, fields)
+    parts += _provenance(recipe, summary)
     return _PAGE.format(title=f"Calibration of {_e(summary['vehicle'])}", body="\n".join(parts))
+
+
+# -- In words ---------------------------------------------------------------------------------------------------------------
+
+
+def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
+    rows = []
+    for result, stage in zip(results, summary["stages"]):
+        physical = {parameter.name for parameter in result.stage.parameters}
+        for name, row in stage["parameters"].items():
+            if name not in physical:
+                continue
+            share = row["sd_over_prior_sd"]
+            known = "well known" if share < WELL_KNOWN else "known" if share < KNOWN else "hardly known" if share < HARDLY else "not learned"
+            rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
+                         f"{1.0 / share:.0f} times narrower" if share < KNOWN else f"{share:.2f} times as wide", known, stage["name"]))
+    return _table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
+
+
+def _sure(summary: Mapping[str, Any]) -> Iterable[str]:
+    for stage in summary["stages"]:
+        items = [f"<li><span class={light}>{word}</span> {_e(text)}</li>" for light, word, text in _lights(stage, summary)]
+        yield f"<h3>Stage {_e(stage['name'])}</h3><ul class=lights>{''.join(items)}</ul>"
+
+
+def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    def light(value: str, text: str) -> tuple[str, str, str]:
+        return value, {GOOD: "yes", FAIR: "with care", BAD: "no"}[value], text
+
+    if stage["temperature"] < 1.0:
+        yield light(BAD, f"stopped when the data counted {stage['temperature']:.2g} of what they say: intervals are too wide, values not "
+                    "final")
+    rows = stage["parameters"].values()
+    if stage["sampler"] == "least_squares":
+        pareto = stage.get("pareto_k", math.nan)
+        yield light(GOOD if pareto < 0.7 else FAIR, f"the optimum was found; that a bell curve around it describes the uncertainty is "
+                    f"{'right' if pareto < 0.7 else 'doubtful'} (Pareto k {_number(pareto, 2)}, right below 0.7)")
+    else:
+        worst = max((row["r_hat"] for row in rows if math.isfinite(row["r_hat"])), default=math.nan)
+        yield light(GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD,
+                    f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
+                    f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
+        least = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
+        yield light(GOOD if least >= 400 else FAIR if least >= 100 else BAD,
+                    f"the draws are worth at least {_number(least, 3)} independent ones (ESS; 400 are enough for intervals)")
+    for row in stage["errors"].values():
+        covered = row["coverage_90"]
+        slow = row["widening"] if row["assumed"] == "white" and not row["white"] else 1.0
+        good = 0.85 <= covered <= 0.95 and slow == 1.0
+        text = row["text"] + (f"; intervals of what it informs may be {slow:.1f} times too narrow" if slow > 1.0 else "")
+        yield light(GOOD if good else FAIR if covered >= 0.75 and slow < 3.0 else BAD, text)
+    for label, covered in stage["held_out"]["coverage_90"].items():
+        yield light(GOOD if 0.8 <= covered <= 0.98 else FAIR if covered > 0.6 else BAD,
+                    f"of what was held out of {label}, {covered:.0%} lies inside the 90 % interval")
+
+
+def _untold(summary: Mapping[str, Any]) -> Iterable[str]:
+    found = []
+    for stage in summary["stages"]:
+        known = stage["identifiability"]
+        names = [group for part in (known, known.get("at_posterior", {}), known.get("posterior", {})) for group in part.get("untold", ())]
+        said: list[set[str]] = []
+        physical = {name for name, row in stage["parameters"].items() if "targets" in row}
+        for group in names:
+            members = set(group["members"])
+            if members & physical and members not in said:
+                said.append(members)
+                found.append(f"<li>Stage {_e(stage['name'])}: {_e(group['text'])}.</li>")
+    yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters of the vehicle, and tell them apart.</p>"
+    for stage in summary["stages"]:
+        known = stage["identifiability"]
+        if "expected" in known:
+            shares = ", ".join(f"{_e(name)} {share:.2g}" for name, share in known["expected"].items() if name in stage["parameters"]
+                               and "targets" in stage["parameters"][name])
+            yield (f"<p class=small>Stage {_e(stage['name'])}: width expected before sampling, as a share of the prior's: {shares}; "
+                   f"{known['informed_directions']} of {known['unknowns']} directions are told.</p>")
+
+
+def _errors(summary: Mapping[str, Any]) -> Iterable[str]:
+    rows = [(f"{stage['name']}: {label}", row["assumed"], row["needed"], _number(row["lag_1"], 2), _number(row["ljung_box_p"], 2),
+             f"{row['effective_samples']:.0f} of {row['samples']}", f"{row['widening']:.1f}", f"{row['coverage_50']:.0%}",
+             f"{row['coverage_90']:.0%}")
+            for stage in summary["stages"] for label, row in stage["errors"].items()]
+    yield ("<h3>Are the errors noise?</h3><p>If the model were right, what is left would be noise: uncorrelated from sample to sample. Where "
+           "it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider intervals "
+           "should be than with white noise; errors taken as ar1 or inflated have it already.</p>")
+    yield _table(("channel", "errors taken as", "would need", "lag-1 correlation", "p of white noise", "samples worth", "widening",
+                  "in 50 %", "in 90 %"), rows)
+
+
+def _contradictions(summary: Mapping[str, Any]) -> Iterable[str]:
+    together, alone = summary.get("consistency") or {}, summary.get("recordings_alone") or {}
+    if not together and not alone:
+        return
+    yield "<h3>Do stages and recordings agree with each other?</h3>"
+    if together:
+        yield "<p>RMSE of each stage with its own fit, and with the final vehicle put back into its recordings.</p>"
+        yield _table(("stage and channel", "own fit", "final vehicle", "ratio"),
+                     [(key, _number(row["own"], 4), _number(row["together"], 4), f"{row['together'] / row['own']:.2f}")
+                      for key, row in together.items()])
+    if alone:
+        yield "<p>What each recording alone would say of unknowns that several recordings know.</p>"
+        yield _table(("unknown", "recording", "alone", "largest distance"),
+                     [(name if i == 0 else "", key, _with_error(row["estimate"], row["sd"]),
+                       f"{apart(rows)[2]:.1f} sd" if i == 0 else "")
+                      for name, rows in alone.items() for i, (key, row) in enumerate(rows.items())])
+
+
+def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
+    if summary["continued"]:
+        new = [r["name"] for r in summary["recordings"] if r["sha256"] not in summary["continued"]]
+        yield (f"<p class=note>This continues an earlier calibration of {len(summary['continued'])} recordings, which stay in the likelihood; "
+               f"new: {_e(', '.join(new) or 'none')}.</p>")
+
+
+def _provenance(recipe: Recipe, summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "<h2>Where this comes from</h2>"
+    yield _table(("recording", "SHA-256", "path"), [(r["name"], r["sha256"], r["path"]) for r in summary["recordings"]])
+    yield (f"<p class=small>Seed {summary['seed']}, step {summary['step']:g} s, lfdm_ros {_e(summary['version'])}, Python "
+           f"{platform.python_version()}, NumPy {np.__version__}.</p><h3>Recipe {_e(recipe.path.name)}</h3><pre>{_e(recipe.text)}</pre>")
+
+
+def _with_error(value: float, error: float) -> str:
+    """A value to the digits that its error, given to two, leaves."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
+        return _number(value)
+    places = 1 - math.floor(math.log10(error))
+    return f"{round(value, places):.{max(0, places)}f} ± {round(error, places):.{max(0, places)}f}"
+
+
+# -- Prediction -------------------------------------------------------------------------------------------------------------
 
 
 def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], predictives: Sequence[Predictive],
@@ -79,35 +229,49 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
 
 def _some(items: Sequence[Any]) -> Sequence[Any]:
     """At most FIGURES of them, evenly."""
-    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, FIGURES).astype(int))]
+    return items and [items[i] for i in np.unique(np.linspace(0, len(items) - 1, FIGURES).astype(int))]
 
 
 def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, Field]) -> Iterable[str]:
     labels = {name: summary_name(name) + (f" [{prior.unit}]" if prior.unit else "") for name, prior in result.priors.items()}
-    physical = [name for name in result.priors if not name.startswith((SIGMA, RHO))]
     draws = result.run.draws
-    ordered = {name: draws[name] for name in result.priors}
-    yield f"<h2>Stage {_e(stage['name'])}</h2>"
+    ordered = {name: draws[name] for name in list(result.priors)[:MOST]}
+    physical = {parameter.name: draws[parameter.name] for parameter in result.stage.parameters}
+    yield f"<h2>Evidence: stage {_e(stage['name'])}</h2>"
     passed_on = ", ".join(f"{_e(target)} = {value:.6g}" for target, value in stage["passed_on"].items())
-    where = "; ".join(f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"])
+    pieces = [f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"]]
+    where = "; ".join(pieces[:6]) + (f" and {len(pieces) - 6} more pieces" if len(pieces) > 6 else "")
     yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
-           f"Passed on ({_e(result.run.point_is)}): {passed_on}.</p>")
+           f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_READING.get(stage['sampler'], '')}</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))
-    yield ("<h3>Responses and residuals</h3><p>Residuals: measured minus mean response, with 2 sigma of the inferred noise. "
-           "What is not white is what the model misses.</p>")
+    yield ("<h3>Responses</h3><p>90 % bands. Below them what is left: measured minus mean response, with 2 sigma of the inferred noise, and "
+           "its correlation with the samples before; bars outside the grey band are what the model misses.</p>")
     for (segment, data), prior, posterior in _some(shown):
         channels = [_label(channel, fields) for channel in data.channels]
         sigma = {i: float(draws[SIGMA + c.label].mean()) for i, c in enumerate(segment.channels)}
         if len(shown) > 1:
             yield f"<h4>{_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
-        yield _image(plots.responses(data.times, data.observed, prior.sample, posterior.sample, channels))
-        yield _image(plots.residual_plot(data.times, residuals(posterior.responses, data.observed), channels, sigma))
-    yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
-    yield "<h3>Effective sample size</h3>" + _image(plots.ess_evolution({name: draws[name] for name in physical}, labels))
+        left = residuals(posterior.responses, data.observed)
+        noisy = posterior.noisy.reshape(-1, *posterior.noisy.shape[2:])
+        yield _image(plots.responses(data.times, data.observed, prior.sample, posterior.sample, noisy, channels))
+        yield _image(plots.residual_plot(data.times, left, channels, sigma)) + _image(plots.autocorrelations(left, channels))
+    for (_, data), predictive in _some(list(zip(result.data.held_out, result.held_out_predictive))):
+        channels = [_label(channel, fields) for channel in data.channels]
+        yield f"<h4>Held out: {_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
+        yield _image(plots.predictions(data.times, data.observed, predictive.sample, channels))
+    if len(physical) > 1:
+        yield "<h3>Pairs of parameters</h3>" + _image(plots.pairs(physical, labels))
     if len(ordered) > 1:
         yield "<h3>Correlations</h3>" + _image(plots.correlations(ordered, labels))
+    yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
+    yield ("<h3>Effective sample size</h3><p>It should rise steadily with the number of draws.</p>"
+           + _image(plots.ess_evolution(physical, labels)))
+    told = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
+            if isinstance(value, (str, int, float))]
+    if told:
+        yield "<h3>Sampler</h3>" + _table(("statistic", "value"), told)
 
 
 def _parameter_table(parameters: Mapping[str, Mapping[str, Any]]) -> str:
@@ -120,9 +284,13 @@ def _parameter_table(parameters: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _fit_table(summary: Mapping[str, Any]) -> str:
     kinds = list(dict.fromkeys(kind for row in summary["rmse"].values() for kind in row))
-    rows = [(channel, *(_number(row.get(kind), 4) for kind in kinds), _number(summary["coverage_90"].get(channel), 3))
+    held = summary.get("held_out", {}).get("rmse", {})
+    covered = summary.get("held_out", {}).get("coverage_90", {})
+    rows = [(channel, *(_number(row.get(kind), 4) for kind in kinds), _number(summary["coverage_90"].get(channel), 3),
+             *((_number(held.get(channel, {}).get("posterior"), 4), _number(covered.get(channel), 3)) if held else ()))
             for channel, row in summary["rmse"].items()]
-    return _table(("channel", *(f"RMSE, {kind}" for kind in kinds), "coverage of 90 %"), rows)
+    return _table(("channel", *(f"RMSE, {kind}" for kind in kinds), "coverage of 90 %",
+                   *(("RMSE, held out", "coverage, held out") if held else ())), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

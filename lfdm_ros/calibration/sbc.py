@@ -106,17 +106,22 @@ class Replications:
 
 
 class SimulatedLikelihood:
-    """Likelihoods of one design with different data as one, for one compiled density: each asks for its own share of the particles."""
+    """Likelihoods of one design with different data as one, for one compiled density.
+
+    `present` are asked next, each for as many rows in turn as `shares` says; None: the first for all.
+    """
 
     def __init__(self, first: Likelihood):
         self.groups: tuple[Group, ...] = first.groups
-        self.present: Sequence[Likelihood] = [first]  # those that the next particles belong to, an equal number each
-        self.latest = np.empty((0, 0, 0))
+        self.present: Sequence[Likelihood] = [first]
+        self.shares: Sequence[int] | None = None
+        self.latest: Sequence[np.ndarray] = ()  # moments by share
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> A, B, D of each group (N, G, 3), the first N / len(present) rows against the first data."""
-        self.latest = np.concatenate([own.moments(part) for own, part in zip(self.present, np.split(q, len(self.present)))])
-        return self.latest
+        """q (N, Q) -> A, B, D of each group (N, G, 3)."""
+        parts = [q] if self.shares is None else np.split(q, np.cumsum(self.shares)[:-1])
+        self.latest = [own.moments(part) if len(part) else np.empty((0, len(self.groups), 3)) for own, part in zip(self.present, parts)]
+        return np.concatenate(self.latest)
 
     # What a sampler asks that works on one data set at a time.
 
@@ -240,16 +245,23 @@ def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel],
     published = [PublishedLikelihood(likelihood) for likelihood in likelihoods] if design.likelihood == PUBLISHED else []
 
     def evaluate(particles: np.ndarray, chains: Sequence[int]) -> smc.Evaluation:
+        # Beyond the priors the density asks no likelihood.
+        inside = np.sum(density._prior(particles), axis=0) > -np.inf
         bench.likelihood.present = [likelihoods[chain] for chain in chains]
+        bench.likelihood.shares = inside.reshape(len(chains), -1).sum(axis=1).tolist()
         prior, likelihood = density(particles)
         if published:
-            values = density.constrain(particles)
+            values = density.constrain(particles[inside])
             sigma = np.column_stack([values[SIGMA + group.label] for group in bench.likelihood.groups])
-            parts = zip(chains, np.split(bench.likelihood.latest, len(chains)), np.split(sigma, len(chains)))
-            likelihood = np.concatenate([published[chain](moments, own) for chain, moments, own in parts])
+            shares = np.split(sigma, np.cumsum(bench.likelihood.shares)[:-1])
+            likelihood[inside] = np.concatenate([published[chain](moments, own) for chain, moments, own in
+                                                 zip(chains, bench.likelihood.latest, shares)])
         return prior, likelihood
 
-    smc.lockstep(kernels, evaluate)
+    try:
+        smc.lockstep(kernels, evaluate)
+    finally:
+        bench.likelihood.shares = None
     return [density.constrain(own.tempered_posterior) for own in kernels], 0
 
 

@@ -82,7 +82,7 @@ class Cluster(Scheduler):
         if address.startswith(LOCAL):
             # No limit of memory: Dask would pause or restart workers at its own guess of what there is.
             where = self._cluster = distributed.LocalCluster(n_workers=_worker_count(address), threads_per_worker=1, memory_limit=0,
-                                                             dashboard_address=None)
+                                                             dashboard_address=":0")
         elif "://" not in address:
             raise InputError(f"--scheduler {address}: give tcp://HOST:PORT of a Dask scheduler, or local:2 for two processes here")
         try:
@@ -96,6 +96,11 @@ class Cluster(Scheduler):
             self.close()
             raise
 
+    @property
+    def connect_address(self) -> str:
+        """Where others, and further workers, reach the cluster: tcp://HOST:PORT."""
+        return str(self._client.scheduler.address)
+
     def workers(self) -> dict[str, int]:
         """Process number of each worker by its address."""
         return dict(self._client.run(os.getpid))
@@ -105,7 +110,7 @@ class Cluster(Scheduler):
 
         futures = {self._client.submit(_one_at_a_time, function, item, pure=False): number for number, item in enumerate(items)}
         try:
-            for future in distributed.as_completed(futures):
+            for future in distributed.as_completed(futures, loop=self._client.loop):
                 try:
                     result = future.result()
                 except distributed.KilledWorker:

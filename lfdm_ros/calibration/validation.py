@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ import numpy as np
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
 from lfdm_ros.calibration import report
-from lfdm_ros.calibration.dataset import Recording, find_recordings, load_window, pieces_of, recorded_states
+from lfdm_ros.calibration.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
 from lfdm_ros.calibration.likelihood import RolloutLikelihood, Targets
 from lfdm_ros.calibration.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
-from lfdm_ros.calibration.predictive import compare, predict_draws
+from lfdm_ros.calibration.predictive import Compared, Predictive, compare, predict_draws
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
@@ -43,21 +43,23 @@ class _Source:
     prescribed: tuple[tuple[str, str, str], ...] = ()
     split: Split | None = None
     fitted: frozenset[str] = frozenset()
+    topic: str = MEASURED  # that was fitted
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
             vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof", window: tuple[float, float] | None = None,
-            seed: int = 1) -> dict[str, Any]:
+            topic: str | None = None, seed: int = 1) -> dict[str, Any]:
     """Compares a calibration, or a vehicle, with a recording and writes summary.json and report.html to `out`.
 
-    The start state is that of `vehicle/state` at the beginning of the window; the channels are all that `measured/state` holds, or
-    `vehicle/state` where there is none. A posterior is driven as its calibration was: with its inputs, its prescribed states and its
+    The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
+    else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and its
     nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out.
 
     Args:
         posterior: directory that `lfdm calibrate` wrote; or
         vehicle: a vehicle, its name or file, with `model`.
         window: start and end [s]; by default all that was measured.
+        topic: to compare with, instead of the one named above; `rmse_by_topic` has vehicle/state beside it in any case.
 
     Returns:
         What summary.json says.
@@ -69,7 +71,47 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         raise InputError("give either a posterior directory or a vehicle")
     source = _from_posterior(Path(posterior)) if posterior is not None else _from_vehicle(vehicle, model)  # type: ignore[arg-type]
     recording = find_recordings([bag])[0]
-    topic, channels, measured = _measured(recording, source, window)
+    topics = _topics(recording)
+    shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
+    found = _compare(recording, source, shown, window, seed)
+    others = {other: _compare(recording, source, other, window, seed) for other in (DEFAULT_STATE,) if other in topics and other != shown}
+    names, scale, compared = list(found.channels), found.sigma, found.compared
+    summary = {
+        "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
+        "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": list(found.window),
+        "pieces": [[float(data.times[0]), float(data.times[-1])] for data in found.datasets], "step": source.step, "seed": seed,
+        "topic": shown, "draws": len(found.predictives[0].sample),
+        "rmse": {name: {"posterior": compared[name].rmse} for name in names},
+        "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
+        "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()} for other, one in {shown: found, **others}.items()},
+        "noise_from": {name: source.noise[name][0] for i, name in enumerate(names) if i in scale},
+        "warnings": [f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
+                     f"{source.noise[name][0]}" for i, name in enumerate(names) if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i]]}
+    directory = Path(out)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(directory / "summary.json", summary)
+        page = report.prediction_report(summary, found.datasets, found.predictives, scale)
+        (directory / "report.html").write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
+    return summary
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic."""
+
+    channels: Mapping[str, str]
+    window: tuple[float, float]
+    datasets: Sequence[Dataset]
+    predictives: Sequence[Predictive]
+    compared: Mapping[str, Compared]
+    sigma: Mapping[int, float]
+
+
+def _compare(recording: Recording, source: _Source, topic: str, window: tuple[float, float] | None, seed: int) -> _Found:
+    channels, measured = _measured(recording, source, topic, window)
     start, end = window or measured
     split = source.split
     if split and recording.sha256 not in source.fitted:
@@ -93,26 +135,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
                   for i in (2, 3))
     q = np.stack([source.draws[name] for name in [*source.unknowns, *nuisances]], axis=-1) if likelihood.count else np.zeros((*shape, 0))
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed))
-    compared = compare([(names, data) for data in datasets], predictives)
-    scale = {i: float(noise[name][2].mean()) for i, name in enumerate(names) if name in noise}
-    summary = {
-        "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
-        "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": [start, end],
-        "pieces": [[a, b] for a, b, _ in windows], "step": source.step, "seed": seed, "topic": topic, "draws": len(predictives[0].sample),
-        "rmse": {name: {"posterior": compared[name].rmse} for name in names},
-        "coverage_90": {name: compared[name].coverage if name in noise else None for name in names},
-        "noise_from": {name: values[0] for name, values in noise.items()},
-        "warnings": [f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
-                     f"{noise[name][0]}" for i, name in enumerate(names) if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i]]}
-    directory = Path(out)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_json(directory / "summary.json", summary)
-        page = report.prediction_report(summary, datasets, predictives, scale)
-        (directory / "report.html").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
-    return summary
+    return _Found(channels, (start, end), datasets, predictives, compare([(names, data) for data in datasets], predictives),
+                  {i: float(noise[name][2].mean()) for i, name in enumerate(names) if name in noise})
 
 
 def _from_posterior(directory: Path) -> _Source:
@@ -147,7 +171,8 @@ def _from_posterior(directory: Path) -> _Source:
                    inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
                    prescribed=tuple((state, topic, field) for state, topic, field in segment["prescribed"]),
                    split=Split(**segment["split"]) if segment["split"] else None,
-                   fitted=frozenset(r["sha256"] for r in summary["recordings"]))
+                   fitted=frozenset(r["sha256"] for r in summary["recordings"]),
+                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"))
 
 
 def _from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str) -> _Source:
@@ -156,11 +181,13 @@ def _from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str) -> _Sou
                    inputs=Inputs())
 
 
-def _measured(recording: Recording, source: _Source, window: tuple[float, float] | None) -> tuple[str, dict[str, str], tuple[float, float]]:
-    """The topic, the fields that hold something in the window by channel, and the time they cover."""
+def _topics(recording: Recording) -> set[str]:
     with open_bag(recording.path) as bag:
-        topics = {connection.topic.strip("/") for connection in bag.connections}
-    topic = MEASURED if MEASURED in topics else DEFAULT_STATE
+        return {connection.topic.strip("/") for connection in bag.connections}
+
+
+def _measured(recording: Recording, source: _Source, topic: str, window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
+    """The fields that hold something in the window by channel, and the time they cover."""
     fields = recorded_states(recording, topic, source.model)
     for state, _, _ in source.prescribed:
         fields.pop(state, None)
@@ -174,4 +201,4 @@ def _measured(recording: Recording, source: _Source, window: tuple[float, float]
         raise InputError(f"{recording.path} ({recording.name}): {topic} holds no state of model {source.model}")
     interval = float(np.median(np.diff(series.time))) if len(series.time) > 1 else 0.0
     covered = float(series.time[inside][0]), float(series.time[inside][-1]) + interval
-    return topic, {name: field for (name, field), has in zip(fields.items(), finite) if has}, covered
+    return {name: field for (name, field), has in zip(fields.items(), finite) if has}, covered

@@ -22,6 +22,7 @@ from lfdm_ros.resources import share_directory
 
 EPILOG = """examples:
   lfdm bench graph --json graph.json
+  lfdm bench calibration --runs 5 --only smc
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
       a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
       run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
@@ -47,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(_names())}")
     parser.add_argument("--json", metavar="FILE", help="write the records to this file")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
-    parser.add_argument("--only", metavar="PATTERN", help="models and batch: only the measurements whose MODEL/TYRE/RUN, or MODEL, matches")
+    parser.add_argument("--only", metavar="PATTERN",
+                        help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
     parser.add_argument("--peer", action="append", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
                         help="models: run this program in turn with ours and report the ratio of the times; repeatable")
 

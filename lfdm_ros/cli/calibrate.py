@@ -17,6 +17,7 @@ EPILOG = """example:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --out result
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler least_squares --out quick
+  lfdm calibrate my_recipe --bag monday --check                            (what can it teach? what to drive?)
   lfdm calibrate my_recipe --bag monday --out one
   lfdm calibrate my_recipe --bag tuesday --continue one --out two          (the posterior of both)
 
@@ -31,12 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm calibrate`."""
     parser.add_argument("recipe", metavar="RECIPE", help="recipe file, or the name of one that ships with the package")
     parser.add_argument("--bag", action="append", required=True, metavar="BAG", help="a recording that the recipe names; repeat")
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the results")
+    parser.add_argument("--out", metavar="DIR", help="directory for the results")
+    parser.add_argument("--check", action="store_true", help="only say what the bags can teach the recipe, and what to drive; nothing is "
+                        "sampled")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
     parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, with exact gradients; metropolis: "
                         "random walk; least_squares: optimum and Gaussian intervals, in seconds (default: the recipe's)")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
@@ -50,7 +54,16 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--draws {args.draws}: at least 10 are needed")
     from lfdm_ros.calibration import calibrate, load_recipe
 
-    recipe = load_recipe(args.recipe)
+    recipe = load_recipe(args.recipe, errors=args.errors)
+    if args.check:
+        from lfdm_ros.calibration.scoring import score_recordings
+
+        _print_scores(score_recordings(recipe, args.bag))
+        return 0
+    if args.out is None:
+        from lfdm_ros.errors import InputError
+
+        raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     show = ProgressJson() if args.progress_json else HumanLine()
     try:
         summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, sampler=args.sampler,
@@ -107,10 +120,27 @@ class HumanLine:
             self._open = False
 
 
+def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
+    for name, score in scores.items():
+        if "error" in score:
+            print(*score["text"], sep="\n")
+            continue
+        print(f"{name}: the recordings tell {score['informed_directions']} of {score['unknowns']} directions (posterior over prior sd, "
+              f"expected over {score['points']} points)")
+        width = max(map(len, score["expected"]))
+        for unknown, share in score["expected"].items():
+            told = "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
+            print(f"  {unknown:{width}}  {share:6.3f}  {told}")
+        for group in score["untold"]:
+            print(f"  {group['text']}")
+
+
 def _print_table(summary: dict[str, Any], out: str) -> None:
     width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
     for stage in summary["stages"]:
         print(f"{stage['name']}: {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
+        for line in stage["identifiability"].get("text", ()):
+            print(f"  {line.removeprefix(stage['name'] + ': ')}")
         objective = stage.get("objective")
         if objective:
             print(f"  objective ({objective['scale']}): {objective['start']:.8g} -> {objective['optimum']:.8g}")

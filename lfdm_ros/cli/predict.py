@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="eight_dof", metavar="NAME", help="model for --vehicle (default: eight_dof)")
     parser.add_argument("--bag", required=True, metavar="BAG", help="the recording")
     parser.add_argument("--window", type=_window, metavar="A:B", help="start and end in s (default: all that was measured)")
+    parser.add_argument("--topic", metavar="TOPIC", help="compare with this (default: what was fitted, measured/state or vehicle/state)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the noise in the predictive (default: 1)")
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for summary.json and report.html")
 
@@ -26,12 +27,15 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration import predict
 
     summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, window=args.window,
-                      seed=args.seed)
+                      topic=args.topic, seed=args.seed)
     start, end = summary["window"]
     print(f"{summary['vehicle']} on {summary['recordings'][0]['name']}, [{start:g}, {end:g}) s, against {summary['topic']}")
     for channel, row in summary["rmse"].items():
         covered = summary["coverage_90"][channel]
         print(f"  {channel:10}  RMSE {row['posterior']:<10.4g}" + (f"  coverage of 90 % {covered:.3f}" if covered is not None else ""))
+    for topic, rows in summary["rmse_by_topic"].items():
+        if topic != summary["topic"]:
+            print(f"against {topic}: " + ", ".join(f"{channel} {rmse:.4g}" for channel, rmse in rows.items()))
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
     print(f"wrote {args.out}: summary.json, report.html")

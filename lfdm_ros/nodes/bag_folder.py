@@ -23,15 +23,18 @@ _STORAGE = (".mcap", ".db3")
 MOST_DEATHS = 3
 
 
-def wanted_recordings(recipe: str) -> tuple[str, ...]:
+def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
     """Names and patterns of all recordings that a recipe's stages want.
 
     Raises:
-        InputError: no such recipe.
+        InputError: no such recipe, or one that cannot continue a posterior where it should.
     """
     from lfdm_ros.calibration.recipe import load_recipe
 
-    return tuple(dict.fromkeys(name for stage in load_recipe(recipe).stages for name in stage.recordings))
+    loaded = load_recipe(recipe)
+    if continuing and loaded.sampler != "smc":
+        raise InputError(f"{loaded.path}: sampler {loaded.sampler} cannot continue a posterior; use smc, or leave continue_posterior out")
+    return tuple(dict.fromkeys(name for stage in loaded.stages for name in stage.recordings))
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,10 @@ class BagFolder:
     """Says when a folder has new recordings that make a recipe complete. What it knows survives in the file `memory`."""
 
     def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
-                 abandoned_after: float = 60.0) -> None:
+                 abandoned_after: float = 60.0, continuing: bool = False) -> None:
         """
         Args:
+            continuing: new bags are to continue a posterior.
             abandoned_after: seconds without a change after which a bag that was never closed is taken for finished.
 
         Raises:
@@ -74,7 +78,7 @@ class BagFolder:
         if not self.path.is_dir():
             raise InputError(f"watch_directory {folder} is not a folder")
         self._recipe = recipe
-        self._wanted = wanted_recordings(recipe)
+        self._wanted = wanted_recordings(recipe, continuing=continuing)
         self._memory = Path(memory)
         self._abandoned_after = abandoned_after
         self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time since which it is that

@@ -57,7 +57,7 @@ class Calibrator(Component):
         Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", 0, 1000),
         Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", 0, 2**53),
         Parameter("continue_posterior", False, "a new bag in the watched folder continues from the newest posterior of the recipe, instead "
-                                               "of calibrating with all bags anew", live=True),
+                                               "of calibrating with all bags anew; the recipe's sampler must be smc"),
         Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished [s]",
                   1.0, 86_400.0),
         Parameter("max_cores", 0, "processor cores that a calibration may use; 0: all but one", 0, 1024, live=True),
@@ -85,7 +85,8 @@ class Calibrator(Component):
         watched = self.value("watch_directory")
         store = self._store_path()
         self._folder = BagFolder(watched, self.value("recipe"), store / "watch.json",
-                                 abandoned_after=self.value("abandoned_after")) if watched else None
+                                 abandoned_after=self.value("abandoned_after"),
+                                 continuing=self.value("continue_posterior")) if watched else None
         self._store = PosteriorStore(store, report=lambda text: self.get_logger().error(text)).writer()
         self._applier = Applier(self._store, policy=lambda: str(self.value("apply_policy")), limits=self._limits, speed=self._speed,
                                 changed=self._publish_posterior)

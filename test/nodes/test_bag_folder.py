@@ -207,6 +207,10 @@ def test_bags_that_cannot_be_used_are_named_and_left(tmp_path: Path) -> None:
 def test_folder_and_memory_must_be_right(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a folder"):
         BagFolder(tmp_path / "none", "hmmwv_paper", tmp_path / "watch.json")
+    recipe = Path(write_recipe(tmp_path / "r.yaml", "turn"))
+    recipe.write_text(recipe.read_text() + "sampler: least_squares\n")
+    with pytest.raises(InputError, match="cannot continue a posterior"):
+        BagFolder(tmp_path, str(recipe), tmp_path / "watch.json", continuing=True)
     (tmp_path / "watch.json").write_text('{"job": {"id": "x"}}')
     with pytest.raises(InputError, match=r"watch\.json is damaged"):
         BagFolder(tmp_path, "hmmwv_paper", tmp_path / "watch.json")

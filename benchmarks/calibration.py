@@ -1,0 +1,174 @@
+"""The samplers on one stage: time, effective sample size, agreement of chains, and of whole runs with different seeds.
+
+`lfdm bench calibration`, or `python benchmarks/calibration.py`. The stage is the lateral one of recipe hmmwv_paper with its draws and
+chains, on the recording of the publication; where that is not there, on one of the same design that the recipe's vehicle drives, and
+`recording_is_simulated` is 1. Beside ours stand the figures of paper 000, Table 11 (another simulator and machine; its NUTS took finite
+differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
+standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; that of SMC particles does not see that they
+descend from each other, `ess_genealogy_min` does. Wall-clock seconds need an idle machine; processor seconds less so.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+
+from lfdm_ros.bags import BagWriter, import_recording
+from lfdm_ros.calibration.dataset import find_recordings
+from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.plan import SAMPLERS, Recipe
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.samplers import Problem, SampleRun, get_sampler
+from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.cli.bench import Record, format_table, load_benchmark
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import find_config
+from lfdm_ros.simulation import InputProfile, Simulator
+
+reference = load_benchmark("_reference")
+
+RECIPE, STAGE, RECORDING, DATA = "hmmwv_paper", "lateral", "simp_ramp", "sbel_hmmwv_bayes_calibration"
+PUBLISHED = {"seconds/smc": (123 * 60.0, "s"), "ess_per_s/smc": (1.04, "1/s"), "ess_per_s/nuts": (0.20, "1/s")}
+
+# The publication's ramp: steering from 7 s on, at the speed that the vehicle has then.
+RAMP = InputProfile([0.0, 4.0], [0.0, 0.216], [0.0, 0.0], [0.0, 0.0])
+RAMP_START, RAMP_SPEED, RATE = 7.0, 17.45, 100.0
+NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, of the publication's size
+STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
+         "engine_speed")
+WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
+
+
+# -- The problem ----------------------------------------------------------------------------------------------------
+
+def record_ramp(recipe: Recipe, path: Path) -> None:
+    """The ramp, driven by the recipe's vehicle and measured with white noise."""
+    simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
+    simulator.reset(vx=RAMP_SPEED)
+    rng = np.random.default_rng(11)
+    times = np.arange(RAMP.time[-1] * RATE + 1) / RATE
+    inputs = RAMP.sample(times)
+    with BagWriter(path, recording=RECORDING, origin_ns=0) as bag:
+        for before, after, t in zip(inputs, [*inputs[1:], inputs[-1]], times + RAMP_START):
+            simulator.advance(before, before, 0)
+            row = dict(zip(simulator.output_index, simulator.outputs[list(simulator.output_index.values())].tolist()))
+            stamp = round(t * 1e9)
+            header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
+            for topic, noise in (("vehicle/state", {}), ("measured/state", NOISE)):
+                bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
+                    "header": header, "child_frame_id": "base_link",
+                    **{name: row.get(name, np.nan) + rng.normal(0.0, noise.get(name, 0.0)) for name in STATE},
+                    **{f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"},
+                    "wheel_speeds": np.array([row[name] for name in WHEELS]), "gear": 1})
+            bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
+                      {"header": header, "steering": float(before[0]), "throttle": float(before[1]), "brake": float(before[2])})
+            simulator.advance(before, after, round(1.0 / RATE / recipe.step))
+
+
+def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
+    """A bag of the ramp, and whether it is simulated."""
+    try:
+        source = reference.folder(DATA)
+    except InputError:
+        record_ramp(recipe, folder / RECORDING)
+        return folder / RECORDING, True
+    import_recording(source / f"{RECORDING}.csv", find_config("recordings", "sbel_hmmwv"), folder / RECORDING)
+    return folder / RECORDING, False
+
+
+def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
+    """The problem of the stage, ready to be sampled, and the seconds that this took: reading, building, compiling."""
+    began = time.perf_counter()
+    stage = next(stage for stage in recipe.stages if stage.name == STAGE)
+    data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
+    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
+    density = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
+    density(density.draw_prior(100, np.random.default_rng(0)))
+    asked.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in asked.unknowns.values()]))
+    density.evaluations = 0
+    return (Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective), time.perf_counter() - began)
+
+
+# -- One run --------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a sampler, in numbers; means and sds by variable."""
+
+    seconds: float
+    processor: float
+    evaluations: int
+    ess: float
+    r_hat: float
+    genealogy: float
+    means: Mapping[str, float]
+    sds: Mapping[str, float]
+
+
+def processor_seconds() -> float:
+    """Of this process and those that have ended."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in usage)
+
+
+def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
+    """Runs a sampler."""
+    sampler = get_sampler(name)
+    began, busy = time.perf_counter(), processor_seconds()
+    run: SampleRun = sampler(problem, draws=recipe.draws, chains=recipe.chains, seed=np.random.SeedSequence(seed), report=None)
+    seconds, busy = time.perf_counter() - began, processor_seconds() - busy
+    sds = {variable: float(draws.std()) for variable, draws in run.draws.items()}
+    return Outcome(
+        seconds, busy, run.evaluations, min(float(az.ess(draws)) for draws in run.draws.values()),
+        max(float(az.rhat(draws)) for draws in run.draws.values()),
+        min(((sds[variable] / error) ** 2 for variable, error in run.error_of_mean.items()), default=float("nan")),
+        {variable: float(draws.mean()) for variable, draws in run.draws.items()}, sds)
+
+
+def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
+    """The numbers of a sampler from its runs."""
+    out = [
+        Record.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
+        Record.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
+        Record.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
+        Record.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
+        Record.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
+        Record.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
+    ]
+    if np.isfinite(outcomes[0].genealogy):
+        out.append(Record.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
+    if len(outcomes) > 1:
+        spread = [np.std([o.means[v] for o in outcomes], ddof=1) / np.mean([o.sds[v] for o in outcomes]) for v in outcomes[0].means]
+        out.append(Record(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
+    return out
+
+
+def measure(runs: int, only: str = "*") -> list[Record]:
+    """All numbers of `lfdm bench calibration`, or those of the samplers that match `only`.
+
+    Raises:
+        InputError: no sampler matches.
+    """
+    chosen = [name for name in SAMPLERS if fnmatch(name, only)]
+    if not chosen:
+        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}")
+    recipe = load_recipe(RECIPE)
+    with tempfile.TemporaryDirectory() as folder:
+        bag, simulated = recorded(recipe, Path(folder))
+        problem, setup = lateral(recipe, bag)
+        records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
+        for name in chosen:
+            records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
+    return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
+
+
+if __name__ == "__main__":
+    print(format_table(measure(3)))
