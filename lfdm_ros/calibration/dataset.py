@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from lfdm_ros.vehicles import Vehicle
 
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
 GRID_TOLERANCE = 1e-4
+STRETCH = 20  # samples over which the rate of a topic is looked at
 CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
 HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
@@ -182,7 +184,7 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
         if prescribed else np.empty((0, 0))
     initial.update({state: float(value) for (state, _, _), value in zip(prescribed, followed[0] if prescribed else ())})
     interval = float(times[1] - times[0])
-    before = times[0] - interval * np.arange(int(HISTORY / interval), 0, -1)
+    before = times[0] - interval * np.arange(round(HISTORY / interval), 0, -1)
     all_inputs = _inputs(recording, inputs, vehicle, np.concatenate([before, times]), len(before), hold)
     return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
                    tuple(state for state, _, _ in prescribed),
@@ -190,16 +192,16 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
-    """The fields of a topic in the order of time. Where the recorded clock jumped back, the longest part between jumps.
+    """The fields of a topic in the order of time. Where the recorded clock was set back, the longest part that is told once.
 
     Kept as it was read: the windows of a stage come from the same few series, and a bag is read slowly.
     """
     data = _as_recorded(recording, topic, fields)
-    jumps = np.flatnonzero(np.diff(data.time) < -CLOCK_TOLERANCE) + 1
-    if not len(jumps):
+    doubtful = _doubtful(data.time)
+    if not doubtful.any():
         return data
-    ends = [0, *jumps.tolist(), len(data.time)]
-    first, last = max(zip(ends, ends[1:]), key=lambda part: part[1] - part[0])
+    ends = [0, *(np.flatnonzero(np.diff(doubtful)) + 1).tolist(), len(data.time)]
+    first, last = max((part for part in pairwise(ends) if not doubtful[part[0]]), key=lambda part: part[1] - part[0], default=(0, 0))
     return Series(data.time[first:last], data.values[first:last], data.stamp0)
 
 
@@ -208,15 +210,34 @@ def _as_recorded(recording: Recording, topic: str, fields: tuple[str, ...]) -> S
     return read_series(recording.path, topic, fields)
 
 
+def _doubtful(time: np.ndarray) -> np.ndarray:
+    """Samples (n,) whose time may be told twice: a clock that was set back.
+
+    Stamps then run back; or, where a bag is read in the order of its stamps, they come too thick for a while.
+    """
+    doubtful = np.zeros(len(time), bool)
+    steps = np.diff(time)
+    for back in np.flatnonzero(steps < -CLOCK_TOLERANCE):
+        doubtful |= (time >= time[back + 1]) & (time <= time[back])
+    usual = float(np.median(steps)) if len(steps) > 2 * STRETCH else 0.0
+    # Of a topic that comes at a rate of its own; commands that come as they like say nothing by coming often.
+    if usual > 0.0 and (np.abs(steps - usual) < 0.5 * usual).mean() > 0.6:
+        thick = np.convolve(np.maximum(steps, 0.0), np.full(STRETCH, 1.0 / STRETCH), "valid") < 0.7 * usual
+        for first in np.flatnonzero(thick):
+            doubtful[first:first + STRETCH + 1] = True
+    return doubtful
+
+
 def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> str:
-    """What to tell of a topic whose stamps run backwards; empty where they do not."""
+    """What to tell of a topic whose clock was set back; empty where it was not."""
     time = _as_recorded(recording, topic, fields).time
-    back = np.flatnonzero(np.diff(time) < -CLOCK_TOLERANCE)
-    if not len(back):
+    doubtful = _doubtful(time)
+    if not doubtful.any():
         return ""
     used = _series(recording, topic, fields).time
-    return (f"{recording.path} ({recording.name}): {topic} jumps back in time {len(back)} times, first at {time[back[0]]:.3f} s; "
-            f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used")
+    kept = f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used" if len(used) else "nothing of it can be used"
+    return (f"{recording.path} ({recording.name}): the clock of {topic} was set back: [{time[doubtful].min():.3f}, "
+            f"{time[doubtful].max():.3f}] s is there twice; {kept}")
 
 
 def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:

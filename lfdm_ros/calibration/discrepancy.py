@@ -100,7 +100,8 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
         rho = float(result.run.draws[RHO + label].mean()) if RHO + label in result.run.draws else 0.0
         plain, left = whiteness(residual), whiteness(residual, rho)
         assumed = result.stage.errors
-        widening = {WHITE: 1.0 if plain.white else plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)), INFLATED: weights[label] ** -0.5}
+        widening = {WHITE: 1.0 if plain.white else plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)),
+                    INFLATED: weights[label] ** -0.5}
         row = {"assumed": assumed, "needed": _needed(plain, residual), "sigma": sigma, "rho": rho if assumed == AR1 else None,
                "weight": weights[label],
                "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count,
@@ -128,8 +129,8 @@ def _words(label: str, row: Mapping[str, Any], left: Whiteness) -> str:
         return (f"errors of {label} were taken as correlated (rho {row['rho']:.2f}): intervals up to {row['widening']:.1f} times as wide "
                 f"as white noise would give; {rest}; {covered}")
     if row["assumed"] == INFLATED:
-        return (f"{row['samples']} samples of {label} counted as {row['samples'] * row['weight']:.0f}: intervals {row['widening']:.1f} times "
-                f"as wide as white noise would give; {covered}")
+        return (f"{row['samples']} samples of {label} counted as {row['samples'] * row['weight']:.0f}: intervals {row['widening']:.1f} "
+                f"times as wide as white noise would give; {covered}")
     if left.white:
         return f"errors of {label} look like white noise; {covered}"
     return (f"errors of {label} are not white (lag-1 correlation {left.lag_one:.2f}): {row['samples']} samples are worth "

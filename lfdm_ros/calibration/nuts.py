@@ -101,7 +101,8 @@ class LogDensity:
         self._groups = [(group, names.index(SIGMA + group.label), names.index(RHO + group.label) if RHO + group.label in names else None)
                         for group in problem.likelihood.groups]
         # What PyMC's step and integrator look at.
-        self._pytensor_function, self._raveled_inputs, self._extra_vars_shared, self.dtype = self.__call__, True, {}, "float64"
+        self._pytensor_function, self._raveled_inputs, self.dtype = self.__call__, True, "float64"
+        self._extra_vars_shared: dict[str, Any] = {}
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """x (D,) -> log density and slope (D,)."""

@@ -43,7 +43,7 @@ FIGURES = 4  # data sets that are shown
 
 MOST = 24  # unknowns whose traces are shown
 GOOD, FAIR, BAD = "good", "fair", "bad"
-WELL_KNOWN, KNOWN, HARDLY = 0.1, 0.5, 0.9  # posterior over prior standard deviation
+KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # posterior over prior standard deviation, below which
 
 # How to read what is said of the draws.
 _READING = {
@@ -90,9 +90,9 @@ def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
             if name not in physical:
                 continue
             share = row["sd_over_prior_sd"]
-            known = "well known" if share < WELL_KNOWN else "known" if share < KNOWN else "hardly known" if share < HARDLY else "not learned"
+            known = next((word for limit, word in KNOWLEDGE if share < limit), "not learned")
             rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
-                         f"{1.0 / share:.0f} times narrower" if share < KNOWN else f"{share:.2f} times as wide", known, stage["name"]))
+                         f"{1.0 / share:.0f} times narrower" if share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
     return _table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
 
 
@@ -145,7 +145,7 @@ def _untold(summary: Mapping[str, Any]) -> Iterable[str]:
             if members & physical and members not in said:
                 said.append(members)
                 found.append(f"<li>Stage {_e(stage['name'])}: {_e(group['text'])}.</li>")
-    yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters of the vehicle, and tell them apart.</p>"
+    yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters, and tell them apart.</p>"
     for stage in summary["stages"]:
         known = stage["identifiability"]
         if "expected" in known:
@@ -160,8 +160,8 @@ def _errors(summary: Mapping[str, Any]) -> Iterable[str]:
              f"{row['effective_samples']:.0f} of {row['samples']}", f"{row['widening']:.1f}", f"{row['coverage_50']:.0%}",
              f"{row['coverage_90']:.0%}")
             for stage in summary["stages"] for label, row in stage["errors"].items()]
-    yield ("<h3>Are the errors noise?</h3><p>If the model were right, what is left would be noise: uncorrelated from sample to sample. Where "
-           "it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider intervals "
+    yield ("<h3>Are the errors noise?</h3><p>If the model were right, what is left would be noise: uncorrelated from sample to sample. "
+           "Where it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider intervals "
            "should be than with white noise; errors taken as ar1 or inflated have it already.</p>")
     yield _table(("channel", "errors taken as", "would need", "lag-1 correlation", "p of white noise", "samples worth", "widening",
                   "in 50 %", "in 90 %"), rows)
@@ -188,8 +188,8 @@ def _contradictions(summary: Mapping[str, Any]) -> Iterable[str]:
 def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
     if summary["continued"]:
         new = [r["name"] for r in summary["recordings"] if r["sha256"] not in summary["continued"]]
-        yield (f"<p class=note>This continues an earlier calibration of {len(summary['continued'])} recordings, which stay in the likelihood; "
-               f"new: {_e(', '.join(new) or 'none')}.</p>")
+        yield (f"<p class=note>This continues an earlier calibration of {len(summary['continued'])} recordings, which stay in the "
+               f"likelihood; new: {_e(', '.join(new) or 'none')}.</p>")
 
 
 def _provenance(recipe: Recipe, summary: Mapping[str, Any]) -> Iterable[str]:
@@ -218,7 +218,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     parts = [f"<h1>Prediction of {_e(summary['recordings'][0]['name'])} by {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
              f"<p class=small>Window [{start:g}, {end:g}) s, {summary['draws']} draws. {_origin(summary)}</p>",
              *_warnings(summary["warnings"]), "<h2>Error</h2>", _fit_table(summary), "<h2>Responses and residuals</h2>",
-             "<p>Residuals: measured minus mean response; the band is 2 sigma of the noise inferred in calibration, where there is one.</p>"]
+             "<p>Residuals: measured minus mean response; the band is 2 sigma of the noise inferred in calibration, if any.</p>"]
     for data, predictive in _some(list(zip(datasets, predictives))):
         if len(datasets) > 1:
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
@@ -246,8 +246,8 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))
-    yield ("<h3>Responses</h3><p>90 % bands. Below them what is left: measured minus mean response, with 2 sigma of the inferred noise, and "
-           "its correlation with the samples before; bars outside the grey band are what the model misses.</p>")
+    yield ("<h3>Responses</h3><p>90 % bands. Below them what is left: measured minus mean response, with 2 sigma of the inferred noise, "
+           "and its correlation with the samples before; bars outside the grey band are what the model misses.</p>")
     for (segment, data), prior, posterior in _some(shown):
         channels = [_label(channel, fields) for channel in data.channels]
         sigma = {i: float(draws[SIGMA + c.label].mean()) for i, c in enumerate(segment.channels)}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import report, results, scoring, summary
+from lfdm_ros.calibration import report, results, scoring, store, summary
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.continuation import load_continuation
 from lfdm_ros.calibration.dataset import find_recordings
@@ -125,6 +125,7 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
         summary.write_json(directory / "summary.json", outcome)
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
         (directory / "report.html").write_text(report.calibration_report(recipe, finished, outcome), encoding="utf-8")
+        store.describe(directory)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
 

@@ -11,7 +11,7 @@ from lfdm_ros.calibration import least_squares
 from lfdm_ros.calibration.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
 from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
-from lfdm_ros.calibration.plan import INFLATED, INITIAL, RHO, SIGMA, Objective, Parameter, Recipe, Segment, Stage
+from lfdm_ros.calibration.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Parameter, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SampleRun
@@ -55,8 +55,10 @@ def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, ve
                     data = replace(data, name=f"{data.name}_2")
                 names.add(data.name)
                 loaded[held_out].append((segment, data))
-                for channel in segment.channels:
-                    notes[clock_jumps(window.recording, channel.topic, (channel.field,))] = None
+                read = {channel.topic: channel.field for channel in segment.channels} | {segment.inputs.topic: "steering"}
+                read.pop(NO_TOPIC, None)
+                for topic, field_ in read.items():
+                    notes[clock_jumps(window.recording, topic, (field_,))] = None
     if len({data.recording.sha256 for _, data in loaded[False]}) == 1 and len(loaded[False]) == 1 and not loaded[True]:
         loaded[False] = [(segment, replace(data, name="")) for segment, data in loaded[False]]
     return StageData(tuple(loaded[False]), tuple(loaded[True]), tuple(note for note in notes if note))

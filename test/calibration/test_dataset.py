@@ -1,13 +1,15 @@
 """Windows of recordings as arrays: grid, missing samples, held inputs, measured steering, and what cannot be read."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.calibration.dataset import Dataset, find_recordings, load_window, windows_of
-from lfdm_ros.calibration.plan import Inputs, Segment, Split, SteeringSource
+from lfdm_ros.calibration.dataset import Dataset, clock_jumps, find_recordings, load_window, windows_of
+from lfdm_ros.calibration.plan import Channel, Inputs, Segment, Split, SteeringSource
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import load_vehicle
 
@@ -116,3 +118,53 @@ def test_recordings_by_name(tmp_path):
         windows_of(segment("b"), recordings, "recipe.yaml")
     with pytest.raises(InputError, match="holds the same as"):
         find_recordings([path, path])
+
+
+def test_pieces_of_a_split_are_fitted_or_held_out(tmp_path):
+    t = 0.01 * np.arange(1050)
+    recordings = find_recordings([write(tmp_path / name, t, {"vx": t + i}, np.zeros((1050, 3))) for i, name in enumerate(("lap_1", "lap_2"))])
+    lap = segment("lap_*", start=0.5, end=np.inf, split=Split(2.0, "even"))
+    lap = replace(lap, channels=(Channel("vx", STATE, "vx", None, "vx"),))
+    fitted, held_out = (windows_of(lap, recordings, "recipe.yaml", held) for held in (False, True))
+    assert [(w.recording.name, w.start, w.index) for w in fitted[2:4]] == [("lap_1", 8.5, 4), ("lap_2", 0.5, 0)]
+    assert [w.start for w in held_out if w.recording.name == "lap_2"] == [2.5, 6.5]  # [8.5, 10.5) is whole, and even
+    assert [w.start for w in fitted if w.recording.name == "lap_2"] == [0.5, 4.5, 8.5]
+    assert len({w.name for w in (*fitted, *held_out)}) == 10
+    with pytest.raises(InputError, match="shorter than one piece of 20 s"):
+        windows_of(replace(lap, split=Split(20.0)), recordings, "recipe.yaml")
+
+
+def test_inputs_before_the_window_are_kept_for_delays(tmp_path):
+    t = 0.01 * np.arange(300)
+    data = load(write(tmp_path / "a", t, {"vx": t}, np.column_stack([0.1 * t, 0 * t, 0 * t])), 1.5, 2.5)
+    assert len(data.history) == 100
+    np.testing.assert_allclose(data.history[:, 0], 0.1 * (0.5 + 0.01 * np.arange(100)), atol=1e-12)
+    early = load(write(tmp_path / "b", t, {"vx": t}, np.column_stack([0.5 + 0.1 * t, 0 * t, 0 * t])), 0.0, 1.0)
+    np.testing.assert_array_equal(early.history[:, 0], 0.5)  # nothing was recorded there
+
+
+def test_states_can_follow_the_recording_and_inputs_be_absent(tmp_path):
+    t = 0.01 * np.arange(100)
+    path = write(tmp_path / "a", t, {"vx": 5 + t, "vy": 0 * t, "road_wheel_angle": 0.1 * t}, np.zeros((1, 3)), command_times=np.array([0.0]))
+    recording = find_recordings([path])[0]
+    data = load_window(recording, 0.2, 0.8, model="linear_single_track", vehicle=VEHICLE, step=0.01, channels={"vy": (STATE, "vy")},
+                       state_topic=STATE, inputs=Inputs("none", SteeringSource(STATE, "road_wheel_angle", 1.0, "max_road_wheel_angle")),
+                       prescribed=[("vx", STATE, "vx")])
+    np.testing.assert_allclose(data.prescribed[:, 0], 5.2 + 0.01 * np.arange(60))
+    np.testing.assert_allclose(data.table[:, 0], 0.1 * data.times / VEHICLE.parameters["max_road_wheel_angle"], atol=1e-12)
+    assert data.table.shape == (60, 4)
+    assert data.sourced == ("vy",)
+
+
+def test_a_clock_that_jumps_back_is_told_and_its_longest_part_used(tmp_path):
+    # 0.4 s are there twice; a bag in the order of its stamps has both tellings mixed.
+    t = np.concatenate([0.01 * np.arange(150), 1.105 + 0.01 * np.arange(300)])
+    path = write(tmp_path / "a", t, {"vx": np.arange(450.0)}, np.zeros((450, 3)))
+    data = load(path, 2.0, 4.0)
+    assert data.observed[0, 0] == pytest.approx(150 + 90, abs=1)
+    said = clock_jumps(find_recordings([path])[0], STATE, ("vx",))
+    assert re.search(r"the clock of vehicle/state was set back: \[1\.0\d*, 1\.[56]\d*\] s is there twice; only \[1\.[56]\d*, 4\.095\] s", said)
+    with pytest.raises(InputError, match="has no finite sample in window"):
+        load(path, 1.2, 1.4)
+    even = write(tmp_path / "b", 0.01 * np.arange(50), {"vx": np.arange(50.0)}, np.zeros((50, 3)))
+    assert clock_jumps(find_recordings([even])[0], STATE, ("vx",)) == ""

@@ -60,6 +60,19 @@ def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
     assert density.evaluations == 17
 
 
+def test_nothing_is_simulated_beyond_the_priors(lateral):
+    _, model = lateral
+    density = BatchedDensity(model)
+    particles = density.draw_prior(4, np.random.default_rng(0))
+    _, inside = density(particles)
+    particles[1, density.names.index("cornering_stiffness_rear")] = 1e9  # its prior is uniform
+    prior, likelihood = density(particles)
+    assert density.evaluations == 4 + 3
+    assert prior[1] == likelihood[1] == -np.inf
+    np.testing.assert_array_equal(likelihood[[0, 2, 3]], inside[[0, 2, 3]])
+    assert (density(particles[1:2])[1] == -np.inf).all()
+
+
 def test_a_run_that_diverges_has_no_likelihood(lateral, monkeypatch):
     _, model = lateral
     density = BatchedDensity(model)

@@ -36,6 +36,7 @@ stages:
     parameters: {cornering_stiffness_rear: {prior: log_normal, median: 11, log_sd: 0.2, unit: kN/rad}}
     channels: *channels
 """
+HASTY = {"draws": 20, "steps": 2, "final_steps": 4}  # where only equality matters
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_truths_that_diverge_are_drawn_again_and_counted(designs, monkeypatch) -
 
 
 def test_a_replication_is_the_same_in_any_part_of_its_block(designs) -> None:
-    design = designs["white"]
+    design = replace(designs["white"], **HASTY)
     whole, part = sbc.run_block(design, range(25, 50)), sbc.run_block(design, range(25, 30))
     assert (whole.u[:5] == part.u).all()
     assert (whole.truths[:5] == part.truths).all()
@@ -160,7 +161,7 @@ def test_a_replication_is_the_same_in_any_part_of_its_block(designs) -> None:
 
 
 def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -> None:
-    design = replace(designs["white"], draws=20)
+    design = replace(designs["white"], **HASTY)
     told = []
 
     def stop(state: sbc.StudyProgress) -> None:
@@ -185,7 +186,7 @@ def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -
 
 def test_two_workers_one_of_them_killed_give_the_same_study(designs, tmp_path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed (pip install 'lfdm-ros[cluster]')")
-    design = replace(designs["white"], draws=20)
+    design = replace(designs["white"], **HASTY)
     with get_scheduler("local:2") as scheduler:
         workers = scheduler.workers()
 

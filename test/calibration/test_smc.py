@@ -3,35 +3,12 @@
 import numpy as np
 import pymc as pm
 import pytest
+from problems import Linear, prior
 from scipy import stats
 from scipy.special import logsumexp
 
 from lfdm_ros.calibration import smc
-from lfdm_ros.calibration.likelihood import Group, _Column
 from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
-from lfdm_ros.calibration.priors import Prior
-
-
-class Linear:
-    """Responses G q, linear in the unknowns, measured as one group y."""
-
-    def __init__(self, gain: np.ndarray, truth: np.ndarray, noise: float):
-        self.gain = gain  # (K, Q)
-        self.observed = gain @ truth + noise * np.random.default_rng(0).standard_normal(len(gain))
-        self.groups = (Group("y", len(gain), 1),)
-
-    def errors(self, q: np.ndarray) -> list[np.ndarray]:
-        return [self.observed - q @ self.gain.T]
-
-    def moments(self, q: np.ndarray) -> np.ndarray:
-        return _Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
-
-    def measured(self, group: int) -> np.ndarray:
-        return self.observed
-
-
-def prior(kind: str, **numbers: float) -> Prior:
-    return Prior(kind, tuple(numbers.items()), "")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +17,8 @@ def gaussian():
     t = np.linspace(0, 1, 60)
     problem = Linear(np.column_stack([np.ones(60), 1.0 + 0.3 * t]), np.array([1.0, -0.5]), 0.2)
     means, sds = np.array([0.0, 0.5]), np.array([2.0, 1.0])
-    model = build_model(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)}, {"y": ErrorPriors(prior("half_normal", sigma=0.5))})
+    model = build_model(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)},
+                        {"y": ErrorPriors(prior("half_normal", sigma=0.5))})
     log_sigma = np.linspace(np.log(0.1), np.log(0.45), 400)
     y, gain = problem.observed, problem.gain
     weights, moments = [], []
@@ -155,6 +133,7 @@ def test_a_prior_that_cannot_be_simulated_is_an_error():
             return np.full((len(q), 1, 3), np.inf)
 
     problem = Broken(np.ones((5, 1)), np.array([1.0]), 0.1)
-    density = BatchedDensity(build_model(problem, {"a": prior("normal", mean=0.0, sd=1.0)}, {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
+    density = BatchedDensity(build_model(problem, {"a": prior("normal", mean=0.0, sd=1.0)},
+                                         {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
     with pytest.raises(ValueError, match="finite likelihood"):
         smc.sample(density, draws=20, chains=1, seed=np.random.SeedSequence(1))

@@ -1,0 +1,109 @@
+"""What a calibration says of its own errors, and of stages and recordings that contradict each other."""
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import import_recording
+from lfdm_ros.calibration import calibrate, load_recipe
+from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, whiteness
+
+
+def correlated(rho: float, count: int, seed: int = 2) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    out = rng.normal(size=count)
+    for k in range(1, count):
+        out[k] = rho * out[k - 1] + np.sqrt(1 - rho**2) * out[k]
+    return out
+
+
+def test_white_noise_is_called_white():
+    called = [whiteness([correlated(0.0, 300, seed), correlated(0.0, 200, seed + 1000)]).white for seed in range(40)]
+    assert sum(called) >= 38
+    assert whiteness([correlated(0.0, 2000)]).widening == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("rho", [0.4, 0.8])
+def test_autoregression_is_found_and_explains_itself(rho):
+    errors = [correlated(rho, 4000, 1), correlated(rho, 4000, 2)]
+    plain = whiteness(errors)
+    assert plain.lag_one == pytest.approx(rho, abs=0.04)
+    assert not plain.white
+    assert plain.widening == pytest.approx(np.sqrt((1 + rho) / (1 - rho)), rel=0.15)
+    assert whiteness(errors, rho).white
+
+
+def test_gaps_and_constants():
+    errors = correlated(0.0, 100)
+    errors[10:40] = np.nan
+    assert whiteness([errors]).count == 70
+    assert np.isnan(whiteness([np.zeros(50)]).lag_one)
+
+
+def test_warning_of_errors_that_are_not_white_says_by_how_much():
+    row = {"assumed": "white", "white": False, "lag_1": 0.7, "sigma": 0.1, "widening": 2.4, "needed": "ar1", "rho": None}
+    (text,) = error_warnings({"vx": row})
+    assert "up to 2.4 times too narrow; errors: ar1 in the recipe's stage takes that into account" in text
+    assert not list(error_warnings({"vx": {**row, "white": True}}))
+
+
+def test_recordings_that_contradict_each_other_are_named():
+    rows = {"a": {"estimate": 17.1, "sd": 0.1}, "b": {"estimate": 13.1, "sd": 0.1}, "c": {"estimate": 13.2, "sd": 5.0}}
+    assert apart(rows) == ("a", "b", pytest.approx(4.0 / np.hypot(0.1, 0.1)))
+    (text,) = alone_warnings({"rolling_resistance": rows}, {"rolling_resistance": "mm"})
+    assert text.startswith("rolling_resistance: a alone says 17.1 ± 0.1, b alone says 13.1 ± 0.1 mm: 28 standard deviations apart")
+    assert not list(alone_warnings({"rolling_resistance": {"b": rows["b"], "c": rows["c"]}}, {}))
+
+
+@pytest.fixture(scope="module")
+def result(bags, tmp_path_factory, request):
+    """A quick calibration of the small problem, with a stage whose result the other stage's recording contradicts."""
+    folder = tmp_path_factory.mktemp("summary")
+    conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
+    (folder / "small.yaml").write_text(conftest.RECIPE)
+    return calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=200, chains=2, sampler="least_squares")
+
+
+def test_a_right_model_has_white_errors_and_consistent_stages(result):
+    for stage in result["stages"]:
+        for label, row in stage["errors"].items():
+            assert row["assumed"] == row["needed"] == "white", label
+            assert row["effective_samples"] == row["samples"] == 200
+            assert 0.35 < row["coverage_50"] < 0.65
+            assert f"errors of {label} look like white noise" in row["text"]
+    assert set(result["consistency"]) == {"longitudinal/vx", "longitudinal/omega_fl", "lateral/vy", "lateral/yaw_rate"}
+    assert all(row["together"] == pytest.approx(row["own"], rel=0.02) for row in result["consistency"].values())
+    assert not [text for text in result["warnings"] if "contradict" in text or "apart" in text or "not white" in text]
+
+
+def test_score_before_agrees_with_what_came_out(result):
+    known = result["stages"][1]["identifiability"]
+    for name in ("cornering_stiffness_front", "cornering_stiffness_rear"):
+        came_out = result["stages"][1]["parameters"][name]["sd_over_prior_sd"]
+        assert known["at_posterior"]["expected"][name] == pytest.approx(came_out, rel=0.25)
+        assert known["expected"][name] == pytest.approx(came_out, rel=2.0)
+    # A turn does not tell the initial speed, but both stiffnesses.
+    assert known["informed_directions"] == known["at_posterior"]["informed_directions"] == known["unknowns"] - 1 == 2
+    assert known["untold"] == []
+    assert [group["members"] for group in known["at_posterior"]["untold"]] == [["initial.vx"]]
+
+
+def test_the_papers_setting_is_shown_to_be_worse(reference_data, tmp_path):
+    folder = reference_data / "sbel_hmmwv_bayes_calibration"
+    from lfdm_ros.resources import find_config
+
+    bags = [tmp_path / name for name in ("acc", "simp_ramp", "rr_1")]
+    for bag in bags:
+        import_recording(folder / f"{bag.name}.csv", find_config("recordings", "sbel_hmmwv"), bag)
+    summary = calibrate(load_recipe("hmmwv_paper"), bags, tmp_path / "out", draws=100, chains=2, sampler="least_squares")
+    own, together = summary["consistency"]["longitudinal/vx"].values()
+    assert own == pytest.approx(0.202, abs=0.002)
+    assert together == pytest.approx(0.341, abs=0.005)
+    rows = summary["recordings_alone"]["rolling_resistance"]
+    assert rows["longitudinal/acc"]["estimate"] == pytest.approx(0.0171, abs=0.0002)
+    assert rows["rolling_resistance/rr_1"]["estimate"] == pytest.approx(0.0131, abs=0.0002)
+    text = "\n".join(summary["warnings"])
+    assert "longitudinal: the final vehicle, put back, fits worse (vx RMSE 0.34 instead of 0.202" in text
+    assert "rolling_resistance: longitudinal/acc alone says 0.0171" in text
+    assert not summary["stages"][1]["errors"]["roll_rate"]["white"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Do stages and recordings agree with each other?" in page
