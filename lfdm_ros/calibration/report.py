@@ -116,8 +116,8 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
                     f"{'right' if pareto < 0.7 else 'doubtful'} (Pareto k {_number(pareto, 2)}, right below 0.7)")
     else:
         worst = max((row["r_hat"] for row in rows if math.isfinite(row["r_hat"])), default=math.nan)
-        yield light(GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD,
-                    f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
+        yield light(FAIR, "one run alone cannot show whether it found all there is; take more chains") if math.isnan(worst) else light(
+            GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD, f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
                     f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
         least = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
         yield light(GOOD if least >= 400 else FAIR if least >= 100 else BAD,
@@ -161,8 +161,8 @@ def _errors(summary: Mapping[str, Any]) -> Iterable[str]:
              f"{row['coverage_90']:.0%}")
             for stage in summary["stages"] for label, row in stage["errors"].items()]
     yield ("<h3>Are the errors noise?</h3><p>If the model were right, what is left would be noise: uncorrelated from sample to sample. "
-           "Where it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider intervals "
-           "should be than with white noise; errors taken as ar1 or inflated have it already.</p>")
+           "Where it is not, the model misses something, and the samples tell less than their number. Widening: how many times wider "
+           "intervals should be than with white noise; errors taken as ar1 or inflated have it already.</p>")
     yield _table(("channel", "errors taken as", "would need", "lag-1 correlation", "p of white noise", "samples worth", "widening",
                   "in 50 %", "in 90 %"), rows)
 
@@ -188,8 +188,10 @@ def _contradictions(summary: Mapping[str, Any]) -> Iterable[str]:
 def _continued(summary: Mapping[str, Any]) -> Iterable[str]:
     if summary["continued"]:
         new = [r["name"] for r in summary["recordings"] if r["sha256"] not in summary["continued"]]
-        yield (f"<p class=note>This continues an earlier calibration of {len(summary['continued'])} recordings, which stay in the "
-               f"likelihood; new: {_e(', '.join(new) or 'none')}.</p>")
+        before = len(summary["continued"])
+        kept = "1 recording, which stays" if before == 1 else f"{before} recordings, which stay"
+        yield (f"<p class=note>This continues an earlier calibration of {kept} in the likelihood; new: "
+               f"{_e(', '.join(new) or 'none')}.</p>")
 
 
 def _provenance(recipe: Recipe, summary: Mapping[str, Any]) -> Iterable[str]:

@@ -43,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; its "
+                        "workers must see the bags at the same paths")
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
 
 
@@ -65,9 +67,16 @@ def run(args: argparse.Namespace) -> int:
 
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     show = ProgressJson() if args.progress_json else HumanLine()
+    settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler, "continued": args.continued}
     try:
-        summary = calibrate(recipe, args.bag, args.out, draws=args.draws, chains=args.chains, seed=args.seed, sampler=args.sampler,
-                            continued=args.continued, progress=show)
+        if args.scheduler is not None:
+            from lfdm_ros.calibration.elsewhere import calibrate_elsewhere
+            from lfdm_ros.calibration.scheduling import get_scheduler
+
+            with get_scheduler(args.scheduler) as scheduler:
+                summary = calibrate_elsewhere(scheduler, recipe, args.bag, args.out, **settings)
+        else:
+            summary = calibrate(recipe, args.bag, args.out, **settings, progress=show)
     finally:
         show.close()
     if not args.progress_json:

@@ -8,8 +8,8 @@ import pytest
 from lfdm_ros.calibration import calibrate, load_recipe
 
 SECTIONS = ("What was learned", "How sure this is", "What could not be learned, and what to drive next", "Does the model fit?",
-            "Are the errors noise?", "Do stages and recordings agree with each other?", "Evidence: stage longitudinal", "Pairs of parameters",
-            "Where this comes from")
+            "Are the errors noise?", "Do stages and recordings agree with each other?", "Evidence: stage longitudinal",
+            "Pairs of parameters", "Where this comes from")
 DAMPING = """
       roll_damping_front: {prior: uniform, lower: 100, upper: 15000, unit: N*m*s/rad}
       roll_damping_rear: {prior: uniform, lower: 100, upper: 15000, unit: N*m*s/rad}"""
@@ -22,7 +22,8 @@ def small(bags, tmp_path_factory, request):
     conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
     rear = "cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}"
     (folder / "small.yaml").write_text(conftest.RECIPE.replace(rear, rear + DAMPING))
-    summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=100, chains=2, sampler="least_squares")
+    summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=100, chains=2,
+                        sampler="least_squares")
     return folder / "out", summary
 
 
@@ -86,4 +87,4 @@ def test_a_continued_run_says_what_was_new(recipe_file, bags, tmp_path):
     calibrate(load_recipe(recipe_file), [bags["speed_up"]], tmp_path / "one", draws=60, chains=2)
     calibrate(load_recipe(recipe_file), [bags["speed_up"]], tmp_path / "two", draws=60, chains=2, continued=tmp_path / "one")
     page = (tmp_path / "two" / "report.html").read_text()
-    assert "This continues an earlier calibration of 1 recordings, which stay in the likelihood; new: none." in page
+    assert "This continues an earlier calibration of 1 recording, which stays in the likelihood; new: none." in page

