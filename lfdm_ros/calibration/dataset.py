@@ -170,7 +170,8 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
         if not inside.any():
             span = f"[{data.time.min():.3f}, {data.time.max():.3f}] s" if len(data.time) else "nothing"
             raise InputError(f"{where}: {topic}.{field_} has no finite sample in window [{start:g}, {end:g}) s; it covers {span}")
-        series[channel] = data.time[inside], values[inside]
+        # A recorded yaw may jump by a turn, a vehicle's does not.
+        series[channel] = data.time[inside], np.unwrap(values[inside]) if channel == "yaw" else values[inside]
     state_time, initial = _initial_state(recording, state_topic, model, start, end)
     start = max(start, state_time)
     times = _grid([t for t, _ in series.values()], start, step, where)

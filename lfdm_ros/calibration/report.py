@@ -116,9 +116,12 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
                     f"{'right' if pareto < 0.7 else 'doubtful'} (Pareto k {_number(pareto, 2)}, right below 0.7)")
     else:
         worst = max((row["r_hat"] for row in rows if math.isfinite(row["r_hat"])), default=math.nan)
-        yield light(FAIR, "one run alone cannot show whether it found all there is; take more chains") if math.isnan(worst) else light(
-            GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD, f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
-                    f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
+        if math.isnan(worst):
+            yield light(FAIR, "one run alone cannot show whether it found all there is; take more chains")
+        else:
+            yield light(GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD,
+                        f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
+                        f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
         least = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
         yield light(GOOD if least >= 400 else FAIR if least >= 100 else BAD,
                     f"the draws are worth at least {_number(least, 3)} independent ones (ESS; 400 are enough for intervals)")
