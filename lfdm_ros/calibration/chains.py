@@ -11,6 +11,8 @@ import numpy as np
 from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
 
 LEAST_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
+HAMILTONIAN = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
+               "mean_tree_accept": float}  # statistics of each draw
 ESS_INTERVAL = 2.0  # [s] between two estimates of the effective sample size
 
 
@@ -70,7 +72,27 @@ class Collector:
         return SampleRun(
             draws=draws, log_likelihood=log_likelihood, point={name: float(draws[name].mean()) for name in self._problem.unknowns},
             point_is="posterior mean", evaluations=self._evaluations + len(flat), seconds=time.perf_counter() - self._began,
-            statistics=statistics, stored=stored, account=account, warnings=tuple(warnings))
+            statistics=statistics, stored=stored, account=account, warnings=tuple(warnings), stopped=count < self._draws)
+
+    def finish_hamiltonian(self, name: str, kept: Mapping[str, np.ndarray]) -> SampleRun:
+        """The finished run of a Hamiltonian sampler; `kept`: `HAMILTONIAN` statistics of its draws (C, N), the first of each chain."""
+        particles = self.particles()[:, :next(iter(kept.values())).shape[1]]
+        total = particles.shape[0] * particles.shape[1]
+        diverging, deep = int(kept["diverging"].sum()), int(kept["reached_max_treedepth"].sum())
+        notes = []
+        if diverging:
+            notes.append(f"{diverging} of {total} draws met a divergence: there is a part of the posterior that NUTS cannot enter and may "
+                         "miss; compare with --sampler smc")
+        if deep:
+            notes.append(f"{deep} of {total} trajectories were cut off at the greatest length: draws depend on each other more than they "
+                         "need to")
+        gradients = float(kept["tree_size"].mean())
+        return self.finish(
+            particles, notes=notes,
+            statistics={"tuning": self._tune, "divergences": diverging, "gradients_per_draw": gradients,
+                        "acceptance": float(kept["mean_tree_accept"].mean()), "step_size": kept["step_size"][:, -1].tolist()},
+            stored={key: (("chain", "draw"), kept[key]) for key in ("energy", "tree_size", "step_size", "diverging")},
+            account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
 
     def _least_ess(self) -> float:
         import arviz as az

@@ -1,8 +1,8 @@
 """What stands between the vehicle and its recording: inputs that act late or are read with an offset, sensors that are off.
 
 An input acts as u(t) = scale * lag(recorded(t - delay)) + offset, kept inside the driver's range; the lag is of first order and exact for
-what is linear between the grid's points. A channel is measured as model + offset. Velocities are measured along the axes of a sensor that is
-turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin.
+what is linear between the grid's points. A channel is measured as model + offset. Velocities are measured along the axes of a sensor that
+is turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, Integration
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
 
 from lfdm_ros.backends import cores
-from lfdm_ros.calibration.chains import Collector
+from lfdm_ros.calibration.chains import HAMILTONIAN, Collector
 from lfdm_ros.calibration.plan import RHO, SIGMA
 from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
 from lfdm_ros.calibration.starts import Starts, bounds, find_starts
@@ -39,8 +39,6 @@ TARGET_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 30.0  # draws that Laplace's covariance counts for
 BLOCK = 20  # draws between two looks at a chain
 REFLECTIONS = 100  # in one step
-STATISTICS = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
-              "mean_tree_accept": float}
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
@@ -62,24 +60,9 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
             raise
     finally:
         blocks.close()
-    particles = collector.particles()
-    count = particles.shape[1]
-    kept = {name: np.stack([np.concatenate([part[name] for part in own])[:count] for own in statistics]) for name in STATISTICS}
-    diverging, deep = int(kept["diverging"].sum()), int(kept["reached_max_treedepth"].sum())
-    notes = []
-    if diverging:
-        notes.append(f"{diverging} of {chains * count} draws met a divergence: there is a part of the posterior that NUTS cannot enter and "
-                     "may miss; compare with --sampler smc")
-    if deep:
-        notes.append(f"{deep} of {chains * count} trajectories were cut off at the greatest length: draws depend on each other more than "
-                     "they need to")
-    gradients = float(kept["tree_size"].mean())
-    return collector.finish(
-        particles, notes=notes,
-        statistics={"tuning": TUNE, "divergences": diverging, "gradients_per_draw": gradients,
-                    "acceptance": float(kept["mean_tree_accept"].mean()), "step_size": kept["step_size"][:, -1].tolist()},
-        stored={name: (("chain", "draw"), kept[name]) for name in ("energy", "tree_size", "step_size", "diverging")},
-        account=f"NUTS, {gradients:.1f} gradients for each draw, {diverging} divergences, {TUNE} draws of tuning not kept")
+    count = collector.particles().shape[1]
+    return collector.finish_hamiltonian("NUTS", {
+        name: np.stack([np.concatenate([part[name] for part in own])[:count] for own in statistics]) for name in HAMILTONIAN})
 
 
 # -- One chain --------------------------------------------------------------------------------------------------------
@@ -116,12 +99,13 @@ class LogDensity:
         for (group, i, j), (a, b, d), own in zip(self._groups, moments, by_q):
             sigma, rho = values[i], 0.0 if j is None else values[j]
             left = 1.0 - rho * rho
-            weight = 0.5 / (sigma * sigma * left)
+            count, pairs = group.weight * group.count, group.weight * (group.count - group.runs)
+            weight = 0.5 * group.weight / (sigma * sigma * left)
             cost = (a - 2.0 * rho * b + rho * rho * d) * weight
-            logp -= group.count * np.log(sigma) + 0.5 * (group.count - group.runs) * np.log(left) + cost
-            by_value[i] += (2.0 * cost - group.count) / sigma
+            logp -= count * np.log(sigma) + 0.5 * pairs * np.log(left) + cost
+            by_value[i] += (2.0 * cost - count) / sigma
             if j is not None:
-                by_value[j] += ((group.count - group.runs) * rho - 2.0 * rho * cost) / left + 2.0 * (b - rho * d) * weight
+                by_value[j] += (pairs * rho - 2.0 * rho * cost) / left + 2.0 * (b - rho * d) * weight
             by_value[self._unknowns] -= weight * (own[0] - 2.0 * rho * own[1] + rho * rho * own[2])
         return float(logp), slope + by_value * np.where(self._logarithmic, values, 1.0)
 
@@ -187,7 +171,7 @@ class _Chain:
                 drawn.append(self._point.data.copy())
                 told.append(statistics)
         return _Block(self.number, tuning, np.array(drawn),
-                      {name: np.array([statistics[name] for statistics in told], kind) for name, kind in STATISTICS.items()})
+                      {name: np.array([statistics[name] for statistics in told], kind) for name, kind in HAMILTONIAN.items()})
 
 
 def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:

@@ -17,7 +17,7 @@ NO_TOPIC = "none"
 # Names of unknowns that are no vehicle parameters: sigma.vx is the noise of channel vx, rho.vx the correlation of neighbouring errors,
 # initial.vx an estimated initial state.
 SIGMA, RHO, INITIAL = "sigma.", "rho.", "initial."
-SAMPLERS = ("smc", "nuts", "metropolis", "least_squares")
+SAMPLERS = ("smc", "nuts", "nutpie", "metropolis", "least_squares")
 SCALES = ("noise", "measured_sd", "error_range")
 MINIMISERS = ("trust_region", "powell")
 WHITE, AR1, INFLATED = "white", "ar1", "inflated"

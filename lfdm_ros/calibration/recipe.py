@@ -80,7 +80,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:
-    stage = mapping(entry, where, ("name", "parameters"), ("segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
+    stage = mapping(entry, where, ("name", "parameters"),
+                    ("segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
     name = _name(stage["name"], f"{where}.name")
     where = f"{where} ({name})"
     errors = _choice(stage.get("errors", WHITE), ERRORS, f"{where}.errors")
@@ -131,7 +132,8 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
     name = _name(own.get("name", re.sub(r"[^\w-]", "", recordings[0])), f"{where}.name") if own else ""
     window = spec["window"]
     if not isinstance(window, list) or len(window) != 2:
-        raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording (end null: to its end), found {window!r}")
+        raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording (end null: to its end), "
+                         f"found {window!r}")
     start, end = number(window[0], f"{where}.window"), math.inf if window[1] is None else number(window[1], f"{where}.window")
     if not 0.0 <= start < end:
         raise InputError(f"{where}.window: the start must be at least 0 and before the end, found {window!r}")
@@ -150,7 +152,8 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
         if key in prescribed:
             raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
     return Segment(
-        name=name, recordings=tuple(recordings), start=start, end=end, split=_split(spec["split"], f"{where}.split") if "split" in spec else None,
+        name=name, recordings=tuple(recordings), start=start, end=end,
+        split=_split(spec["split"], f"{where}.split") if "split" in spec else None,
         state_topic=text(initial.get("topic", DEFAULT_STATE), f"{where}.initial_state.topic"), estimate=tuple(estimate.items()),
         prescribed=tuple((state, *_place(state, node, f"{where}.prescribed.{state}")) for state, node in prescribed.items()),
         inputs=_inputs(spec.get("inputs", {}), f"{where}.inputs", declared), channels=tuple(channels))
@@ -166,7 +169,8 @@ def _split(entry: Any, where: str) -> Split:
 
 def _place(name: str, entry: Any, where: str) -> tuple[str, str]:
     spec = mapping(entry, where, (), ("topic", "field"))
-    return (text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"), text(spec.get("field", WHEEL_FIELDS.get(name, name)), f"{where}.field"))
+    return (text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"),
+            text(spec.get("field", WHEEL_FIELDS.get(name, name)), f"{where}.field"))
 
 
 def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> Inputs:

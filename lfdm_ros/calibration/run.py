@@ -97,7 +97,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
                                earlier=earlier, finished=run)
             finished.append(result)
-            if result.run.temperature < 1.0:
+            if result.run.stopped:
                 raise KeyboardInterrupt
             if run is None:
                 kept.save(stage.name, result.run)

@@ -64,7 +64,8 @@ class SampleRun:
     draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on,
     and what it is; evaluations of the simulator; statistics: what it adds to the stage in summary.json; stored: name -> dimensions
     and values of `sample_stats` in posterior.nc; account: its work in half a sentence, for the report; warnings for the reader.
-    temperature: below 1 where the run was stopped early and the draws are still those of a flatter density than the posterior.
+    stopped: whether KeyboardInterrupt ended the run before all was done. temperature: below 1 where the draws are then still those of
+    a flatter density than the posterior.
     error_of_mean: variable -> Monte Carlo error where the sampler knows it better than ArviZ does.
     """
 
@@ -79,6 +80,7 @@ class SampleRun:
     account: str
     warnings: tuple[str, ...] = field(default=())
     temperature: float = 1.0
+    stopped: bool = False
     error_of_mean: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -86,7 +86,7 @@ class Cluster(Scheduler):
         elif "://" not in address:
             raise InputError(f"--scheduler {address}: give tcp://HOST:PORT of a Dask scheduler, or local:2 for two processes here")
         try:
-            self._client = distributed.Client(where, timeout=TIMEOUT, set_as_default=False)
+            self._client: Any = distributed.Client(where, timeout=TIMEOUT, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(f"--scheduler {address}: nothing answers there ({error or type(error).__name__}); start one with: "
                              "dask scheduler --host HOST --port PORT, and workers with: dask worker tcp://HOST:PORT --nthreads 1") from None

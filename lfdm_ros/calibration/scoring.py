@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from lfdm_ros.calibration.dataset import Dataset, find_recordings
 from lfdm_ros.calibration.identifiability import Knowledge, Noise, Untold, expected, fisher
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
 from lfdm_ros.calibration.model import ErrorPriors
-from lfdm_ros.calibration.plan import Channel, Recipe, Stage
+from lfdm_ros.calibration.plan import INFLATED, Channel, Recipe, Stage
 from lfdm_ros.calibration.stage import StageData, StageModel, load_stage, stage_model
-from lfdm_ros.documents import mapping, number, read_yaml
 from lfdm_ros.resources import share_directory
-from lfdm_ros.simulation import InputProfile
+from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.vehicles import Vehicle
 
 POINTS = 8  # at which the information is evaluated: the vehicle's own values and draws from the priors
@@ -28,16 +26,6 @@ HELPS = 0.5  # a manoeuvre is worth driving if it narrows an untold direction to
 # The vehicle that the shipped manoeuvres were written for. At sqrt(length) times the speed the same wheel angle gives the same
 # lateral acceleration, so that they can be asked of a vehicle of another size.
 WRITTEN_FOR = {"wheelbase": 3.3, "max_road_wheel_angle": 0.6525}
-
-
-@dataclass(frozen=True)
-class Manoeuvre:
-    """A scenario of config/scenarios: the speed it starts with [m/s], the driver's inputs, its length [s]."""
-
-    name: str
-    speed: float
-    profile: InputProfile
-    duration: float
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> 
     Raises:
         InputError: the recordings do not fit the recipe.
     """
-    recordings = list(find_recordings(bags))
+    recordings = find_recordings(bags)
     vehicle = recipe.start_vehicle
     return {stage.name: score_stage(stage, load_stage(stage, recordings, recipe, vehicle), recipe, vehicle) for stage in recipe.stages}
 
@@ -97,7 +85,8 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> d
                for group in knowledge.untold() if physical & set(group.members)]
     widths = knowledge.widths
     text = [f"{stage.name}: the recordings tell {knowledge.told} of {len(widths)} directions; expected widths against the prior: "
-            + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical)]
+            + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical)
+            + (" (if errors were white; inflated ones tell less)" if stage.errors == INFLATED else "")]
     return {"points": len(informations), "unknowns": len(widths), "informed_directions": knowledge.told, "expected": widths,
             "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
                         "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
@@ -136,21 +125,13 @@ def _informations(asked: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
 # -- What to drive ----------------------------------------------------------------------------------------------------------
 
 
-def manoeuvres() -> list[Manoeuvre]:
+def manoeuvres() -> list[Scenario]:
     """Those that ship with the package.
 
     Raises:
         InputError: one cannot be read.
     """
-    return [_manoeuvre(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
-
-
-def _manoeuvre(path: Path) -> Manoeuvre:
-    spec = mapping(read_yaml(path)[0], str(path), ("inputs",), ("description", "initial", "duration"))
-    time, steering, throttle, brake = np.array(spec["inputs"], float).T
-    speed = number((spec.get("initial") or {}).get("speed", 0.0), f"{path}: initial.speed")
-    return Manoeuvre(path.stem, speed, InputProfile(time, steering, throttle, brake, where=f"{path}: inputs"),
-                     number(spec.get("duration", float(time[-1])), f"{path}: duration"))
+    return [load_scenario(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
 
 
 def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
@@ -190,13 +171,13 @@ def _channels(stage: Stage, data: StageData, recipe: Recipe) -> list[Channel]:
     return [channel for channel in found.values() if channel.name not in following]
 
 
-def _drive(manoeuvre: Manoeuvre, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
+def _drive(manoeuvre: Scenario, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
            channels: Sequence[Channel]) -> RolloutLikelihood:
     """The vehicle on a manoeuvre, as if it had been recorded as the stage's first recording was."""
     p = vehicle.parameters
     wheelbase = p.get("cg_to_front_axle", 0.5 * WRITTEN_FOR["wheelbase"]) + p.get("cg_to_rear_axle", 0.5 * WRITTEN_FOR["wheelbase"])
     size = wheelbase / WRITTEN_FOR["wheelbase"]
-    speed = manoeuvre.speed * np.sqrt(size)
+    speed = manoeuvre.initial.speed * np.sqrt(size)
     segment, like = data.fitted[0]
     times = like.interval * np.arange(int(manoeuvre.duration / like.interval) + 1)
     inputs = manoeuvre.profile.sample(times)

@@ -185,7 +185,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
                 "ancestor": (("chain", "draw"), result.ancestors)},
         account=f"{temperatures} temperatures, log evidence {problem.log_evidence + evidence:.2f}"
                 + (f" ± {spread:.2f}" if spread is not None else ""),
-        temperature=result.temperature, error_of_mean=error)
+        temperature=result.temperature, stopped=result.temperature < 1.0, error_of_mean=error)
 
 
 def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:

@@ -178,7 +178,8 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
     held_out: Sequence[Predictive] = ()
     if data.held_out:
         known = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
-        held_out = _predictive(_likelihood(stage, data.held_out, recipe, vehicle, estimates=False), known, data.held_out, run.draws, noise_rng)
+        unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
+        held_out = _predictive(unseen, known, data.held_out, run.draws, noise_rng)
     return StageResult(
         stage=stage, data=data, likelihood=asked.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
         prior_predictive=_predictive(asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, rng),

@@ -93,7 +93,8 @@ def _stage(result: StageResult, sampler: str, score: Mapping[str, Any]) -> dict[
     return {
         "name": stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations, "temperature": run.temperature,
         "segments": [{"name": s.name, "recordings": list(s.recordings), "window": [s.start, s.end], "state_topic": s.state_topic,
-                      "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs), "prescribed": [list(p) for p in s.prescribed],
+                      "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs),
+                      "prescribed": [list(p) for p in s.prescribed],
                       "channels": {c.name: {"topic": c.topic, "field": c.field, "label": c.label} for c in s.channels}}
                      for s in stage.segments],
         "data": [{"name": data.name, "recording": data.recording.name, "start": float(data.times[0]), "end": float(data.times[-1]),

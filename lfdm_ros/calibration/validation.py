@@ -47,13 +47,13 @@ class _Source:
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
-            vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof", window: tuple[float, float] | None = None,
-            topic: str | None = None, seed: int = 1) -> dict[str, Any]:
+            vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof",
+            window: tuple[float, float] | None = None, topic: str | None = None, seed: int = 1) -> dict[str, Any]:
     """Compares a calibration, or a vehicle, with a recording and writes summary.json and report.html to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
-    else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and its
-    nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out.
+    else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and
+    its nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out.
 
     Args:
         posterior: directory that `lfdm calibrate` wrote; or
@@ -83,10 +83,12 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "topic": shown, "draws": len(found.predictives[0].sample),
         "rmse": {name: {"posterior": compared[name].rmse} for name in names},
         "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
-        "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()} for other, one in {shown: found, **others}.items()},
+        "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()}
+                          for other, one in {shown: found, **others}.items()},
         "noise_from": {name: source.noise[name][0] for i, name in enumerate(names) if i in scale},
         "warnings": [f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
-                     f"{source.noise[name][0]}" for i, name in enumerate(names) if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i]]}
+                     f"{source.noise[name][0]}" for i, name in enumerate(names)
+                     if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i]]}
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -186,7 +188,8 @@ def _topics(recording: Recording) -> set[str]:
         return {connection.topic.strip("/") for connection in bag.connections}
 
 
-def _measured(recording: Recording, source: _Source, topic: str, window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
+def _measured(recording: Recording, source: _Source, topic: str,
+              window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
     """The fields that hold something in the window by channel, and the time they cover."""
     fields = recorded_states(recording, topic, source.model)
     for state, _, _ in source.prescribed:

@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, with exact gradients; metropolis: "
+    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, exact gradients; metropolis: "
                         "random walk; least_squares: optimum and Gaussian intervals, in seconds (default: the recipe's)")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; its "
-                        "workers must see the bags at the same paths")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="work on a Dask cluster: tcp://HOST:PORT, or local:N for N processes here; "
+                        "its workers must see the bags at the same paths")
     parser.add_argument("--progress-json", action="store_true", help="one JSON object a line on standard output instead of the table")
 
 

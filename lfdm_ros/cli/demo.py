@@ -104,8 +104,7 @@ def _hidden_vehicle(recipe: Any, scenarios: list[str], seed: int) -> tuple[dict[
 
 
 def _drives(vehicle: Any, model: str, name: str) -> bool:
-    from lfdm_ros.nodes.scenario import load_scenario
-    from lfdm_ros.simulation import Simulator, rollout
+    from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     scenario = load_scenario(name)
     simulator = Simulator(vehicle, model=model)

@@ -95,8 +95,7 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     import numpy as np
 
     from lfdm_ros.bags import BagWriter
-    from lfdm_ros.nodes.scenario import load_scenario
-    from lfdm_ros.simulation import Simulator, rollout
+    from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     try:
         drive = load_scenario(scenario)

@@ -12,7 +12,7 @@ from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.messages import nanoseconds
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.scenario import load_scenario
+from lfdm_ros.simulation import load_scenario
 
 
 class InputPlayer(Component):

@@ -13,7 +13,7 @@ import numpy as np
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.command_gate import CommandGate, Inputs
 from lfdm_ros.nodes.pacing import Pacer, SpeedMeter
-from lfdm_ros.simulation import SimulationDiverged, Simulator
+from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
 
 FREE_RUNNING = "free_running"
 LOCKSTEP = "lockstep"
@@ -24,23 +24,6 @@ _FOREVER = 3600.0
 
 # (simulated time [ns], outputs in the order of Simulator.output_names)
 Publish = Callable[[int, Sequence[float]], None]
-
-
-@dataclass(frozen=True)
-class Pose:
-    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
-
-    x: float = 0.0
-    y: float = 0.0
-    yaw: float = 0.0
-    speed: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("x", "y", "yaw", "speed"):
-            if not np.isfinite(getattr(self, name)):
-                raise InputError(f"{name} is {getattr(self, name)}; give a finite number")
-        if self.speed < 0.0:
-            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
 
 
 @dataclass(frozen=True)

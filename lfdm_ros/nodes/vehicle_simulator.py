@@ -22,9 +22,8 @@ from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, se
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.scenario import load_scenario
-from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Pose, Status, Stepper
-from lfdm_ros.simulation import SimulationDiverged, Simulator
+from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
+from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator, load_scenario
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 

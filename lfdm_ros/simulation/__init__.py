@@ -4,8 +4,10 @@ from lfdm_ros.simulation.batch import BatchRollout
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.integrators import IntegrationFailed, rollout_implicit, rollout_rk4
 from lfdm_ros.simulation.rollout import rollout
+from lfdm_ros.simulation.scenario import Pose, Scenario, load_scenario
 from lfdm_ros.simulation.sensitivity import NotDifferentiable, Sensitivities, SensitivityRollout, forward_sensitivity
 from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator, initial_state
 
-__all__ = ["BatchRollout", "InputProfile", "IntegrationFailed", "NotDifferentiable", "Sensitivities", "SensitivityRollout",
-           "SimulationDiverged", "Simulator", "forward_sensitivity", "initial_state", "rollout", "rollout_implicit", "rollout_rk4"]
+__all__ = ["BatchRollout", "InputProfile", "IntegrationFailed", "NotDifferentiable", "Pose", "Scenario", "Sensitivities",
+           "SensitivityRollout", "SimulationDiverged", "Simulator", "forward_sensitivity", "initial_state", "load_scenario", "rollout",
+           "rollout_implicit", "rollout_rk4"]

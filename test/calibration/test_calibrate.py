@@ -150,7 +150,8 @@ def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_
     with pytest.raises(KeyboardInterrupt):
         calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
     told = []
-    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=lambda state: told.append((state.stage, state.message)))
+    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2,
+              progress=lambda state: told.append((state.stage, state.message)))
     assert ("longitudinal", "taken from the run that was stopped") in told
     calibrate(recipe, list(bags.values()), tmp_path / "whole", draws=30, chains=2)
     whole, resumed = (az.from_netcdf(str(tmp_path / name / "posterior.nc")) for name in ("whole", "out"))
@@ -162,7 +163,8 @@ def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_
     with pytest.raises(KeyboardInterrupt):
         calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
     told.clear()
-    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9, progress=lambda state: told.append(state.message))
+    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9,
+              progress=lambda state: told.append(state.message))
     assert "taken from the run that was stopped" not in told
 
 
@@ -181,7 +183,8 @@ def test_command_reports_progress_as_json(recipe_file, bags, tmp_path, capsys):
         arguments += ["--bag", str(bag)]
     assert main(arguments) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert all(set(line) == {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message", "ess"} for line in lines)
+    keys = {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message", "ess"}
+    assert all(set(line) == keys for line in lines)
     assert [line["stage"] for line in lines if line["progress"] == 1.0] == ["longitudinal", "lateral"]
     assert lines[-1]["stage_index"] == 1
     assert lines[-1]["stage_count"] == 2

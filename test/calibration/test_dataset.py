@@ -122,7 +122,8 @@ def test_recordings_by_name(tmp_path):
 
 def test_pieces_of_a_split_are_fitted_or_held_out(tmp_path):
     t = 0.01 * np.arange(1050)
-    recordings = find_recordings([write(tmp_path / name, t, {"vx": t + i}, np.zeros((1050, 3))) for i, name in enumerate(("lap_1", "lap_2"))])
+    laps = [write(tmp_path / name, t, {"vx": t + i}, np.zeros((1050, 3))) for i, name in enumerate(("lap_1", "lap_2"))]
+    recordings = find_recordings(laps)
     lap = segment("lap_*", start=0.5, end=np.inf, split=Split(2.0, "even"))
     lap = replace(lap, channels=(Channel("vx", STATE, "vx", None, "vx"),))
     fitted, held_out = (windows_of(lap, recordings, "recipe.yaml", held) for held in (False, True))
@@ -145,7 +146,7 @@ def test_inputs_before_the_window_are_kept_for_delays(tmp_path):
 
 def test_states_can_follow_the_recording_and_inputs_be_absent(tmp_path):
     t = 0.01 * np.arange(100)
-    path = write(tmp_path / "a", t, {"vx": 5 + t, "vy": 0 * t, "road_wheel_angle": 0.1 * t}, np.zeros((1, 3)), command_times=np.array([0.0]))
+    path = write(tmp_path / "a", t, {"vx": 5 + t, "vy": 0 * t, "road_wheel_angle": 0.1 * t}, np.zeros((1, 3)), np.array([0.0]))
     recording = find_recordings([path])[0]
     data = load_window(recording, 0.2, 0.8, model="linear_single_track", vehicle=VEHICLE, step=0.01, channels={"vy": (STATE, "vy")},
                        state_topic=STATE, inputs=Inputs("none", SteeringSource(STATE, "road_wheel_angle", 1.0, "max_road_wheel_angle")),
@@ -163,7 +164,8 @@ def test_a_clock_that_jumps_back_is_told_and_its_longest_part_used(tmp_path):
     data = load(path, 2.0, 4.0)
     assert data.observed[0, 0] == pytest.approx(150 + 90, abs=1)
     said = clock_jumps(find_recordings([path])[0], STATE, ("vx",))
-    assert re.search(r"the clock of vehicle/state was set back: \[1\.0\d*, 1\.[56]\d*\] s is there twice; only \[1\.[56]\d*, 4\.095\] s", said)
+    assert re.search(r"the clock of vehicle/state was set back: \[1\.0\d*, 1\.[56]\d*\] s is there twice", said)
+    assert re.search(r"only \[1\.[56]\d*, 4\.095\] s was used", said)
     with pytest.raises(InputError, match="has no finite sample in window"):
         load(path, 1.2, 1.4)
     even = write(tmp_path / "b", 0.01 * np.arange(50), {"vx": np.arange(50.0)}, np.zeros((50, 3)))

@@ -63,7 +63,8 @@ def test_sensors_are_off_by_what_is_said():
     whole = likelihood(data).responses(Q)[0][0]
     theta, values = Q[:2], Q[2:8]
     x0 = initial_state("eight_dof", VEHICLE, vx=Q[8], vy=0.1 + 0.02 * 15.0, yaw_rate=0.05 - 0.004)
-    rollout = BatchRollout(model="eight_dof", vehicle=VEHICLE, dt=0.002, times=data.times, inputs=InputPath(data, NUISANCES).inputs(values[None])[0],
+    inputs = InputPath(data, NUISANCES).inputs(values[None])[0]
+    rollout = BatchRollout(model="eight_dof", vehicle=VEHICLE, dt=0.002, times=data.times, inputs=inputs,
                            parameters=["cornering_stiffness_front", "cornering_stiffness_rear"], channels=["vx", "vy", "yaw_rate"])
     vx, vy, yaw_rate = rollout.trajectories(theta, x0)[0].T
     np.testing.assert_allclose(whole[:, 0], vy * np.cos(0.02) - vx * np.sin(0.02), atol=1e-12)

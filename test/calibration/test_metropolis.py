@@ -27,6 +27,7 @@ def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     assert run.draws["a"].min() >= 0.0
     assert run.statistics["acceptance"] == pytest.approx(metropolis.ACCEPTANCE, abs=0.08)
     assert "5 for each draw" in run.account
+    assert not run.stopped
 
 
 def test_same_seed_same_draws(walled, monkeypatch):
@@ -54,3 +55,4 @@ def test_a_run_that_is_stopped(walled, monkeypatch):
     stopped = sample(walled.problem, 100, 2, report=stop_at(0.8))
     assert 10 <= stopped.draws["a"].shape[1] < 100
     assert "of 100 draws" in stopped.warnings[-1]
+    assert stopped.stopped

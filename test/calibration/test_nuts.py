@@ -7,8 +7,10 @@ from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
 from lfdm_ros.calibration import nuts
 from lfdm_ros.calibration.dataset import find_recordings
-from lfdm_ros.calibration.model import BatchedDensity, build_model
+from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
 from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.results import load_posterior, load_summary
+from lfdm_ros.calibration.run import calibrate
 from lfdm_ros.calibration.samplers import Problem
 from lfdm_ros.calibration.stage import load_stage, stage_model
 
@@ -60,16 +62,24 @@ def sample(asked, draws, chains, seed=1, report=None):
     return nuts.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
 
 
-def test_gradient_of_a_stage_with_all_kinds_of_unknowns(bags, tmp_path):
+@pytest.fixture
+def everything(bags, tmp_path):
+    """The problem of a stage with all kinds of unknowns, in which one group's errors are inflated."""
     path = tmp_path / "everything.yaml"
     path.write_text(EVERYTHING)
     recipe = load_recipe(path)
     stage = recipe.stages[0]
     data = load_stage(stage, find_recordings([bags["turn"]]), recipe, recipe.start_vehicle)
     asked = stage_model(stage, data, recipe, recipe.start_vehicle)
-    density = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
-    function = nuts.LogDensity(Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective))
-    spread = {name: p.spread() for name, p in asked.unknowns.items()}
+    likelihood = asked.likelihood.weighted({"second.vy": 0.3})
+    assert [group.weight for group in likelihood.groups].count(0.3) == 1
+    density = BatchedDensity(build_model(likelihood, asked.unknowns, asked.errors))
+    return Problem(likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective)
+
+
+def test_gradient_of_a_stage_with_all_kinds_of_unknowns(everything):
+    density, function = everything.density, nuts.LogDensity(everything)
+    spread = {name: p.spread() for name, p in everything.unknowns.items()}
     steps = np.array([1e-5 * spread.get(name, 1.0) for name in density.names])
     assert {"steering.delay", "steering.lag", "heading.misalignment", "rho.first.vy", "sigma.second.vx"} < set(density.names)
     offsets = []
@@ -83,6 +93,19 @@ def test_gradient_of_a_stage_with_all_kinds_of_unknowns(bags, tmp_path):
     assert np.ptp(offsets) < 1e-9 * np.abs(logp[-1])
 
 
+def test_pymc_has_the_same_density_and_gradient_by_itself(everything):
+    model, function = everything.density.model, nuts.LogDensity(everything)
+    with without_compiler():  # and therefore not as one sum: see BatchedDensity
+        logp, dlogp = model.compile_logp(sum=False, mode=COMPILE_MODE), model.compile_dlogp(mode=COMPILE_MODE)
+    offsets = []
+    for particle in everything.density.draw_prior(3, np.random.default_rng(2)):
+        point = {v.name: np.asarray(x) for v, x in zip(model.value_vars, particle)}
+        value, slope = function(particle)
+        offsets.append(value - sum(term.sum() for term in logp(point)))
+        np.testing.assert_allclose(slope, dlogp(point), rtol=1e-8, atol=1e-10 * np.abs(slope).max())
+    assert np.ptp(offsets) < 1e-9 * np.abs(value)
+
+
 def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     few(monkeypatch)
     run = sample(walled.problem, 500, 3)
@@ -94,6 +117,7 @@ def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     assert run.draws["a"].min() >= 0.0
     assert run.draws["b"].max() <= 0.9
     assert run.statistics["divergences"] == 0
+    assert not run.stopped
     a, b, sigma = (run.draws[name][1, 7] for name in ("a", "b", "sigma.y"))
     errors = walled.problem.likelihood.errors(np.array([[a, b]]))[0]
     assert run.log_likelihood[1, 7] == pytest.approx((-0.5 * (errors / sigma) ** 2 - np.log(sigma * np.sqrt(2.0 * np.pi))).sum(), rel=1e-9)
@@ -165,9 +189,34 @@ def test_a_run_that_is_stopped(walled, monkeypatch, workers):
     assert 10 <= count < 200
     assert stopped.log_likelihood.shape == (chains, count) == stopped.stored["energy"][1].shape
     assert stopped.temperature == 1.0
+    assert stopped.stopped
     assert f"stopped after {count} of 200 draws" in stopped.warnings[-1]
     progress = [state.progress for state in seen]
     assert progress == sorted(progress)
+
+
+def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, recipe_file, tmp_path, monkeypatch):
+    few(monkeypatch)
+    monkeypatch.setattr(nuts, "TUNE", 20)
+    stages = []
+
+    def stop(state):
+        stages.append(state.stage)
+        if state.stage == "longitudinal" and state.progress > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(load_recipe(recipe_file), [str(bag) for bag in bags.values()], tmp_path / "out", draws=100, chains=2, sampler="nuts",
+                  progress=stop)
+    assert set(stages) == {"longitudinal"}
+    summary = load_summary(tmp_path / "out")
+    assert summary["interrupted"]
+    assert [stage["name"] for stage in summary["stages"]] == ["longitudinal"]
+    assert any("stopped after" in text for text in summary["warnings"])
+    posterior = load_posterior(tmp_path / "out")
+    assert posterior.sizes["chain"] == 2
+    assert 10 <= posterior.sizes["draw"] < 100
+    assert not list((tmp_path / "out").glob(".stages/*"))  # it is run again, whole
 
 
 def test_a_failure_in_another_process_is_told(walled, monkeypatch):

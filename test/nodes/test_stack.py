@@ -9,9 +9,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.compose import prepare_stack
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.processes import node_arguments
-from lfdm_ros.nodes.scenario import load_scenario
 from lfdm_ros.nodes.stack import EXECUTABLES, load_stack, node_class, parse_override
 from lfdm_ros.resources import share_directory
+from lfdm_ros.simulation import load_scenario
 
 SIMULATOR: dict[str, Any] = {"nodes": [{"executable": "vehicle_simulator"}]}
 

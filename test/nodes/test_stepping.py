@@ -9,8 +9,8 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.command_gate import ANSWERED_ALREADY, CommandGate
-from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Pose, Stepper
-from lfdm_ros.simulation import SimulationDiverged, Simulator
+from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Stepper
+from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 TICK = 10_000_000  # ns

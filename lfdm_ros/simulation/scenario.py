@@ -9,9 +9,25 @@ import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.stepping import Pose
 from lfdm_ros.resources import find_config
-from lfdm_ros.simulation import InputProfile
+from lfdm_ros.simulation.inputs import InputProfile
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
+
+    x: float = 0.0
+    y: float = 0.0
+    yaw: float = 0.0
+    speed: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y", "yaw", "speed"):
+            if not np.isfinite(getattr(self, name)):
+                raise InputError(f"{name} is {getattr(self, name)}; give a finite number")
+        if self.speed < 0.0:
+            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
 
 
 @dataclass(frozen=True)
