@@ -18,7 +18,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import Vehicle
 
 # Samplers whose draws are draws of the posterior itself.
-EXACT = ("smc", "nuts", "metropolis")
+EXACT = ("smc", "nuts", "nutpie", "metropolis")
 
 
 @dataclass(frozen=True)

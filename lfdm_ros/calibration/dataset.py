@@ -248,7 +248,7 @@ def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -
         InputError: nothing was recorded to centre a prior on.
     """
     units = {f.name: f.unit for f in get_model(model).states}
-    return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state))
+    return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state)).as_unknown()
             for state, spec in segment.estimate}
 
 

@@ -2,8 +2,8 @@
 
 nutpie adapts a metric of low rank from draws and gradients and has no walls that reflect. Bounded unknowns are therefore sampled as
 log-odds between their bounds, or as the logarithm of the distance from the only bound, with the Jacobian in the density: exact as well,
-but straight ridges between bounded unknowns come out bent. Each chain is a sampler of its own with its own start and seed, in a thread;
-simulations release the GIL.
+but straight ridges of parameters that the data know only as a sum come out bent: there R-hat and divergences send one back to `nuts`.
+Each chain is a sampler of its own with its own start and seed, in a thread; simulations release the GIL.
 """
 
 from __future__ import annotations

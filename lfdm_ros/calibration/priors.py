@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ KINDS: dict[str, dict[str, str]] = {
     "log_normal": {"median": "value", "log_sd": "ratio"},
     "truncated_normal": {"mean": "value", "sd": "value", "lower": "bound", "upper": "bound"},
 }
+WIDEST_DIRECT = 1.0  # log_sd
 _SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
 
 
@@ -30,12 +31,21 @@ class Prior:
     """A one-dimensional prior in SI units.
 
     `kind` and its numbers are those of `KINDS`: log_normal has the median and the standard deviation of the
-    logarithm, half_normal the scale sigma of the normal that is folded.
+    logarithm, half_normal the scale sigma of the normal that is folded. direct: see `as_unknown`.
     """
 
     kind: str
     numbers: tuple[tuple[str, float], ...]
     unit: str
+    direct: bool = False
+
+    def as_unknown(self) -> Prior:
+        """The same prior for an unknown of the model that is searched as it is, not by its logarithm as a scale is.
+
+        Data often know a sum of two unknowns and not each: in logarithms that straight ridge is bent, and populations of particles do
+        not follow a thin bent ridge (docs/sbc.md). Priors over several orders of magnitude stay in logarithms.
+        """
+        return replace(self, direct=self.kind == "half_normal" or (self.kind == "log_normal" and self.values["log_sd"] <= WIDEST_DIRECT))
 
     @property
     def values(self) -> dict[str, float]:
@@ -66,11 +76,12 @@ class Prior:
 
         # PyTensor takes a Python float for a float32 where that holds it exactly, and then its logarithm is good to 7 digits only.
         v = {key: np.float64(value) for key, value in self.numbers}
+        untransformed = {"default_transform": None} if self.direct else {}
         make: dict[str, Callable[[], Any]] = {
             "uniform": lambda: pm.Uniform(name, lower=v["lower"], upper=v["upper"], default_transform=None),
-            "half_normal": lambda: pm.HalfNormal(name, sigma=v["sigma"]),
+            "half_normal": lambda: pm.HalfNormal(name, sigma=v["sigma"], **untransformed),
             "normal": lambda: pm.Normal(name, mu=v["mean"], sigma=v["sd"]),
-            "log_normal": lambda: pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"]),
+            "log_normal": lambda: pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"], **untransformed),
             "truncated_normal": lambda: pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"),
                                                            default_transform=None),
         }
@@ -81,7 +92,7 @@ class Prior:
     @property
     def logarithmic(self) -> bool:
         """Whether the coordinate is the logarithm of the value; otherwise it is the value."""
-        return self.kind in ("half_normal", "log_normal")
+        return self.kind in ("half_normal", "log_normal") and not self.direct
 
     def coordinate(self, value: Any) -> Any:
         """Value to coordinate."""
@@ -93,17 +104,21 @@ class Prior:
 
     def spread(self) -> float:
         """Standard deviation of the coordinate."""
-        if self.kind == "log_normal":
-            return self.values["log_sd"]
-        return math.pi / math.sqrt(8.0) if self.kind == "half_normal" else float(self.frozen().std())
+        if not self.logarithmic:
+            return float(self.frozen().std())
+        return self.values["log_sd"] if self.kind == "log_normal" else math.pi / math.sqrt(8.0)
 
     def deviation(self, coordinate: Any) -> Any:
         """A residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
         v = self.values
         if self.kind == "uniform":
             return np.zeros_like(coordinate)
+        if self.kind == "log_normal" and self.direct:
+            return (np.log(coordinate) - math.log(v["median"])) / v["log_sd"] + v["log_sd"]
         if self.kind == "log_normal":
             return (coordinate - math.log(v["median"])) / v["log_sd"]
+        if self.kind == "half_normal" and self.direct:
+            return coordinate / v["sigma"]
         if self.kind == "half_normal":
             z = coordinate - math.log(v["sigma"])
             return np.sign(z) * np.sqrt(np.maximum(np.expm1(2.0 * z) - 2.0 * z, 0.0))
@@ -114,8 +129,10 @@ class Prior:
         v = self.values
         if self.kind == "uniform":
             return np.zeros_like(coordinate)
+        if self.kind == "log_normal" and self.direct:
+            return -self.deviation(coordinate) / (v["log_sd"] * coordinate)
         if self.kind == "half_normal":
-            return 1.0 - np.exp(2.0 * (coordinate - math.log(v["sigma"])))
+            return -coordinate / v["sigma"] ** 2 if self.direct else 1.0 - np.exp(2.0 * (coordinate - math.log(v["sigma"])))
         return -self.deviation(coordinate) / (v["log_sd"] if self.kind == "log_normal" else v["sd"])
 
     def bounds(self) -> tuple[float, float]:

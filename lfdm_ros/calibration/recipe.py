@@ -200,7 +200,7 @@ def _nuisance(name: str, entry: Any, where: str, states: Mapping[str, Field], se
     prior = parse_prior(entry, unit, f"{where}.{name}")
     if kind in ("lag", "scale") and prior.frozen().cdf(0.0) > 1e-6:
         raise InputError(f"{where}.{name}: must be positive; use half_normal, log_normal, uniform or truncated_normal")
-    return Nuisance(str(name), prior)
+    return Nuisance(str(name), prior.as_unknown())
 
 
 def _name(value: Any, where: str) -> str:
@@ -236,7 +236,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
         if outside > 1e-6:
             raise InputError(f"{where}: the prior reaches outside [{field.lower:g}, {field.upper:g}] {field.unit}, the range of {target}; "
                              "narrow it or use truncated_normal")
-    return Parameter(name, prior, tuple((str(target), float(factor)) for target, factor in targets.items()))
+    return Parameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 
 def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> Channel:

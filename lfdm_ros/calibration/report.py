@@ -50,6 +50,7 @@ _READING = {
     "smc": "Particles of one chain share ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the "
            "independent chains.",
     "nuts": "Divergences, if there are any, mark places of the posterior that the sampler could not enter.",
+    "nutpie": "Divergences, if there are any, mark places of the posterior that the sampler could not enter.",
     "metropolis": "A random walk: R-hat and ESS say whether it was long enough.",
     "least_squares": "The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether "
                      "that Gaussian is the posterior is what Pareto k says: below 0.7 it is close.",

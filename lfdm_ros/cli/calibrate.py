@@ -38,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, exact gradients; metropolis: "
-                        "random walk; least_squares: optimum and Gaussian intervals, in seconds (default: the recipe's)")
+    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, exact gradients; nutpie: the "
+                        "same by the package nutpie; metropolis: random walk; least_squares: optimum and Gaussian intervals, in seconds "
+                        "(default: the recipe's)")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=500, metavar="N", help="replications (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed gives the same study (default %(default)s)")
     parser.add_argument("--draws", type=int, default=200, metavar="N", help="draws of each posterior (default %(default)s)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, metropolis or least_squares (default: the recipe's)")
+    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, nutpie, metropolis or least_squares (default: the recipe's)")
     parser.add_argument("--likelihood", default="gaussian", choices=("gaussian", "published"), help="published: that of the code published "
                         "with paper 000, to see that the check catches it")
     parser.add_argument("--steps", type=int, metavar="N", help="smc: moves at each temperature (default: those of a calibration)")

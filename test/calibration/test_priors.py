@@ -21,16 +21,23 @@ def test_every_kind_is_tested():
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_density_in_pymc_is_that_of_scipy(kind):
+@pytest.mark.parametrize("unknown", [False, True])
+def test_density_in_pymc_is_that_of_scipy(kind, unknown):
     prior = parse_prior(SPECS[kind], "N", "here")
+    prior = prior.as_unknown() if unknown else prior
     with pm.Model() as model:
         variable = prior.variable("x")
     x = np.array([6e3, 21e3, 34e3, 79e3])
     logp = pm.logp(variable, x).eval()
     np.testing.assert_allclose(logp, prior.frozen().logpdf(x), rtol=1e-9)
-    # Bounded priors stay in their own coordinates, see Prior.variable.
+    # Bounded priors stay in their own coordinates, see Prior.variable; unknowns too, see Prior.as_unknown.
     transform = model.rvs_to_transforms[variable]
-    assert (transform is None) == (kind in ("uniform", "normal", "truncated_normal"))
+    assert (transform is None) == (unknown or kind in ("uniform", "normal", "truncated_normal"))
+
+
+def test_an_unknown_over_orders_of_magnitude_stays_in_logarithms():
+    wide = parse_prior({"prior": "log_normal", "median": 30, "log_sd": 2.0, "unit": "kN"}, "N", "here")
+    assert wide.as_unknown().logarithmic
 
 
 def test_numbers_are_converted_but_ratios_are_not():
