@@ -80,8 +80,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:
-    stage = mapping(entry, where, ("name", "parameters"),
-                    ("segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
+    stage = mapping(entry, where, ("name",),
+                    ("parameters", "segments", *_SEGMENT_KEYS, "nuisance", "errors", "correlation", "least_squares"))
     name = _name(stage["name"], f"{where}.name")
     where = f"{where} ({name})"
     errors = _choice(stage.get("errors", WHITE), ERRORS, f"{where}.errors")
@@ -107,10 +107,11 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
         segments = (_segment({}, where, shared, correlation, states, declared),)
     nuisance = tuple(_nuisance(key, spec, f"{where}.nuisance", states, segments) for key, spec in
                      mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
+    # A stage may be there for the measurement alone.
+    parameters = _nonempty(stage.get("parameters"), f"{where}.parameters") if "parameters" in stage or not nuisance else {}
     return Stage(
         name=name, segments=segments, nuisance=nuisance, errors=errors,
-        parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in
-                         _nonempty(stage["parameters"], f"{where}.parameters").items()),
+        parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in parameters.items()),
         objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
 
 

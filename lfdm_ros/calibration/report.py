@@ -273,7 +273,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
         yield "<h3>Correlations</h3>" + _image(plots.correlations(ordered, labels))
     yield "<h3>Chains</h3>" + _image(plots.traces(ordered, labels))
     yield ("<h3>Effective sample size</h3><p>It should rise steadily with the number of draws.</p>"
-           + _image(plots.ess_evolution(physical, labels)))
+           + _image(plots.ess_evolution(physical or ordered, labels)))
     told = [(key, _number(value, 4) if isinstance(value, float) else str(value)) for key, value in result.run.statistics.items()
             if isinstance(value, (str, int, float))]
     if told:

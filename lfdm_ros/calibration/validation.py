@@ -44,6 +44,7 @@ class _Source:
     split: Split | None = None
     fitted: frozenset[str] = frozenset()
     topic: str = MEASURED  # that was fitted
+    before: Mapping[str, float] | None = None  # the vehicle's own values of the unknowns, where it is still to be found
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
@@ -53,7 +54,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
     else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and
-    its nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out.
+    nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out. Beside it, as
+    `before`, stands the vehicle as it was, under the same conditions.
 
     Args:
         posterior: directory that `lfdm calibrate` wrote; or
@@ -81,7 +83,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": list(found.window),
         "pieces": [[float(data.times[0]), float(data.times[-1])] for data in found.datasets], "step": source.step, "seed": seed,
         "topic": shown, "draws": len(found.predictives[0].sample),
-        "rmse": {name: {"posterior": compared[name].rmse} for name in names},
+        "rmse": {name: {**({"before": found.before[name].rmse} if found.before else {}), "posterior": compared[name].rmse}
+                 for name in names},
         "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
         "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()}
                           for other, one in {shown: found, **others}.items()},
@@ -109,6 +112,7 @@ class _Found:
     datasets: Sequence[Dataset]
     predictives: Sequence[Predictive]
     compared: Mapping[str, Compared]
+    before: Mapping[str, Compared]
     sigma: Mapping[int, float]
 
 
@@ -137,7 +141,15 @@ def _compare(recording: Recording, source: _Source, topic: str, window: tuple[fl
                   for i in (2, 3))
     q = np.stack([source.draws[name] for name in [*source.unknowns, *nuisances]], axis=-1) if likelihood.count else np.zeros((*shape, 0))
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed))
-    return _Found(channels, (start, end), datasets, predictives, compare([(names, data) for data in datasets], predictives),
+    labels = [(names, data) for data in datasets]
+    before: Mapping[str, Compared] = {}
+    if source.before is not None:
+        # The vehicle as it was, measured and driven in the same way.
+        own = np.concatenate([np.broadcast_to([source.before[name] for name in source.unknowns], (*shape, len(source.unknowns))),
+                              q[..., len(source.unknowns):]], axis=-1)[:, :1]
+        before = compare(labels, predict_draws(likelihood, own, [sigma[:, :1]] * len(datasets), [rho[:, :1]] * len(datasets),
+                                               np.random.default_rng(seed)))
+    return _Found(channels, (start, end), datasets, predictives, compare(labels, predictives), before,
                   {i: float(noise[name][2].mean()) for i, name in enumerate(names) if name in noise})
 
 
@@ -174,7 +186,19 @@ def _from_posterior(directory: Path) -> _Source:
                    prescribed=tuple((state, topic, field) for state, topic, field in segment["prescribed"]),
                    split=Split(**segment["split"]) if segment["split"] else None,
                    fitted=frozenset(r["sha256"] for r in summary["recordings"]),
-                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"))
+                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"),
+                   before=_before(summary, unknowns))
+
+
+def _before(summary: Mapping[str, Any], unknowns: Mapping[str, Targets]) -> dict[str, float] | None:
+    try:
+        vehicle = load_vehicle(summary["vehicle"])
+    except InputError:
+        return None
+    values = {**vehicle.parameters, **summary["held"]}
+    if not all(target in values for targets in unknowns.values() for target, _ in targets):
+        return None
+    return {name: float(np.mean([values[target] / factor for target, factor in targets])) for name, targets in unknowns.items()}
 
 
 def _from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str) -> _Source:

@@ -32,7 +32,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{summary['vehicle']} on {summary['recordings'][0]['name']}, [{start:g}, {end:g}) s, against {summary['topic']}")
     for channel, row in summary["rmse"].items():
         covered = summary["coverage_90"][channel]
-        print(f"  {channel:10}  RMSE {row['posterior']:<10.4g}" + (f"  coverage of 90 % {covered:.3f}" if covered is not None else ""))
+        before = f" (the vehicle as it was: {row['before']:.4g})" if "before" in row else ""
+        share = f"  coverage of 90 % {covered:.3f}" if covered is not None else ""
+        print(f"  {channel:10}  RMSE {row['posterior']:<10.4g}{before}{share}")
     for topic, rows in summary["rmse_by_topic"].items():
         if topic != summary["topic"]:
             print(f"against {topic}: " + ", ".join(f"{channel} {rmse:.4g}" for channel, rmse in rows.items()))

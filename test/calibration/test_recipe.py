@@ -1,5 +1,6 @@
 """Recipes: what ships is valid, what is wrong is named with file and key."""
 
+import numpy as np
 import pytest
 
 from lfdm_ros.calibration.recipe import load_recipe
@@ -74,3 +75,69 @@ def test_a_file_that_is_not_yaml(recipe_file):
 def test_unknown_name_lists_what_there_is():
     with pytest.raises(InputError, match="hmmwv_paper"):
         load_recipe("hmmwv_papr")
+
+
+JOINT = """
+model: eight_dof
+vehicle: hmmwv
+stages:
+  - name: joint
+    errors: ar1
+    inputs: {topic: none, steering: {field: road_wheel_angle, per: max_road_wheel_angle}}
+    nuisance:
+      steering.delay: {prior: half_normal, sigma: 50, unit: ms}
+      yaw_rate.offset: {prior: normal, mean: 0, sd: 1, unit: deg/s}
+      heading.misalignment: {prior: normal, mean: 0, sd: 1, unit: deg}
+    channels:
+      yaw_rate: {noise: {prior: log_normal, median: 0.01, log_sd: 1, unit: rad/s}}
+    segments:
+      - {name: turns, recording: "turn_*", window: [1, null], split: {length: {value: 5, unit: s}, take: even}}
+      - {recording: [slow, fast], window: [0, 20], prescribed: {vx: {topic: odom}}, channels: {vy: {noise: {prior: log_normal, median: 0.1,
+         log_sd: 1, unit: m/s}}}}
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+"""
+
+
+def test_a_joint_stage(tmp_path):
+    (tmp_path / "joint.yaml").write_text(JOINT)
+    stage, = load_recipe(tmp_path / "joint.yaml").stages
+    turns, other = stage.segments
+    assert (turns.name, turns.start, turns.end, turns.split.length, turns.split.take) == ("turns", 1.0, np.inf, 5.0, "even")
+    assert turns.wants("turn_3")
+    assert not turns.wants("return_3")
+    assert other.recordings == ("slow", "fast")
+    assert other.prescribed == (("vx", "odom", "vx"),)
+    assert list(stage.channels) == ["yaw_rate", "slow.vy"]  # shared by the segments, and of its own
+    assert {n.name: n.prior.values for n in stage.nuisance}["steering.delay"] == {"sigma": 0.05}
+    assert stage.channels["yaw_rate"].correlation.bounds() == pytest.approx((-0.5, 0.999))
+    assert load_recipe(tmp_path / "joint.yaml", errors="white").stages[0].channels["yaw_rate"].correlation is None
+
+
+def test_a_stage_may_be_for_the_measurement_alone(tmp_path):
+    (tmp_path / "joint.yaml").write_text(JOINT[:JOINT.index("    parameters:")])
+    assert load_recipe(tmp_path / "joint.yaml").stages[0].parameters == ()
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("errors: ar1", "errors: red", "'red' is not one of: white, ar1, inflated"),
+    ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", "steering.gain: {prior: half_normal, sigma: 50, unit: ms}",
+     r"nuisance\.steering\.gain: no such nuisance; choose from INPUT\.offset, INPUT\.scale"),
+    ("sigma: 50, unit: ms}", "sigma: 50, unit: mm}", "does not fit"),
+    ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", 'steering.scale: {prior: normal, mean: 1, sd: 1, unit: "1"}', "positive"),
+    ("yaw_rate.offset", "vy_rate.offset", r"vy_rate\.offset: no such nuisance"),
+    ("take: even", "take: some", "'some' is not one of: all, even, odd"),
+    ("length: {value: 5, unit: s}", "length: {value: 0, unit: s}", r"split\.length: must be greater than 0"),
+    ("prescribed: {vx: {topic: odom}}", "prescribed: {vy: {topic: odom}}", "it is prescribed, so it says nothing"),
+    ("prescribed: {vx: {topic: odom}}", "prescribed: {ax: {topic: odom}}", "only a continuous state"),
+    ("inputs: {topic: none, steering: {field: road_wheel_angle, per: max_road_wheel_angle}}", "inputs: {topic: none}",
+     "the steering needs a source"),
+    ("window: [1, null]", "window: [null, 1]", "expected a finite number"),
+    ("recording: [slow, fast]", "recording: []", "expected a name, a pattern or a list"),
+])
+def test_what_is_wrong_with_a_joint_stage_is_named(tmp_path, old, new, message):
+    assert old in JOINT
+    (tmp_path / "joint.yaml").write_text(JOINT.replace(old, new))
+    with pytest.raises(InputError, match=message) as caught:
+        load_recipe(tmp_path / "joint.yaml")
+    assert "joint.yaml" in str(caught.value)
