@@ -96,6 +96,23 @@ def predictions(times: np.ndarray, observed: np.ndarray, runs: np.ndarray, label
     return figure
 
 
+def overview(times: Sequence[np.ndarray], observed: Sequence[np.ndarray], runs: Sequence[np.ndarray], labels: Sequence[str]) -> Figure:
+    """All pieces of a prediction on one time axis, a panel for each channel; as `predictions` takes them, one for each piece."""
+    figure = Figure(figsize=(10.0, 0.6 + 1.9 * len(labels)), layout="constrained")
+    axes = figure.subplots(len(labels), 1, squeeze=False, sharex=True)[:, 0]
+    for column, (axis, label) in enumerate(zip(axes, labels)):
+        for i, (t, data, responses) in enumerate(zip(times, observed, runs)):
+            _band(axis, t, responses[:, :, column], POSTERIOR, 0.35, "90 % of the responses" if i == 0 else "")
+            with np.errstate(all="ignore"):
+                middle = np.nanmedian(responses[:, :, column], axis=0)
+            axis.plot(t, middle, color=POSTERIOR, lw=1.2, zorder=3, label="median response" if i == 0 else "")
+            axis.plot(t, data[:, column], ".", color=DATA, ms=2.0, alpha=0.5, label="measured" if i == 0 else "")
+        _label(axis, "", label)
+    _label(axes[-1], "time [s]", labels[-1])
+    axes[0].legend(fontsize=7, frameon=False, markerscale=4, ncols=3)
+    return figure
+
+
 def residual_plot(times: np.ndarray, residual: np.ndarray, labels: Sequence[str], sigma: Mapping[int, float]) -> Figure:
     """Measured minus mean response (K, C), with 2 sigma of the inferred noise where there is one."""
     figure, axes = _grid(len(labels), columns=2, height=1.7)

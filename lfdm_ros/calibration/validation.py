@@ -12,7 +12,7 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
-from lfdm_ros.calibration import report
+from lfdm_ros.calibration import plots, report
 from lfdm_ros.calibration.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
 from lfdm_ros.calibration.likelihood import RolloutLikelihood, Targets
 from lfdm_ros.calibration.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
@@ -20,6 +20,7 @@ from lfdm_ros.calibration.predictive import Compared, Predictive, compare, predi
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 MEASURED = "measured/state"
@@ -49,7 +50,8 @@ class _Source:
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
             vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof",
-            window: tuple[float, float] | None = None, topic: str | None = None, seed: int = 1) -> dict[str, Any]:
+            window: tuple[float, float] | None = None, topic: str | None = None, seed: int = 1,
+            figure: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Compares a calibration, or a vehicle, with a recording and writes summary.json and report.html to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
@@ -62,6 +64,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         vehicle: a vehicle, its name or file, with `model`.
         window: start and end [s]; by default all that was measured.
         topic: to compare with, instead of the one named above; `rmse_by_topic` has vehicle/state beside it in any case.
+        figure: image file for the responses of the channels that were fitted, or all, over the whole window.
 
     Returns:
         What summary.json says.
@@ -98,9 +101,19 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         write_json(directory / "summary.json", summary)
         page = report.prediction_report(summary, found.datasets, found.predictives, scale)
         (directory / "report.html").write_text(page, encoding="utf-8")
+        if figure is not None:
+            _overview(found, source.model).savefig(figure, dpi=110)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
     return summary
+
+
+def _overview(found: _Found, model: str) -> Any:
+    columns = sorted(found.sigma) or list(range(len(found.channels)))
+    units = {field.name: field.unit for field in get_model(model).states}
+    labels = [f"{name} [{units[name]}]" for i, name in enumerate(found.channels) if i in columns]
+    return plots.overview([data.times for data in found.datasets], [data.observed[:, columns] for data in found.datasets],
+                          [predictive.sample[:, :, columns] for predictive in found.predictives], labels)
 
 
 @dataclass(frozen=True)
