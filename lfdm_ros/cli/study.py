@@ -1,12 +1,16 @@
 """Studies: many calibrations that together answer one question.
 
-sbc: are posteriors as wide as they say? Truths drawn from the priors, data simulated with them, inferred; ranks must be uniform."""
+sbc: are posteriors as wide as they say? Truths drawn from the priors, data simulated with them, inferred; ranks must be uniform.
+priors: do the data decide, or the priors? Calibrated again with the prior of each unknown twice and half as wide, one at a time.
+bags: do the recordings agree? Each bag calibrated alone, the posteriors compared."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +19,22 @@ from lfdm_ros.errors import InputError
 if TYPE_CHECKING:
     from lfdm_ros.calibration.plan import Recipe
     from lfdm_ros.calibration.sbc import StudyProgress
+    from lfdm_ros.calibration.scheduling import Scheduler
 
 EPILOG = """example:
   lfdm study sbc --out checked                                     (recipe hmmwv_demo on scenarios that it drives itself)
   lfdm study sbc hmmwv --bag acc --bag rr_1 --bag simp_ramp --stage lateral --out checked
   lfdm study sbc --likelihood published --seeds 100 --out wrong    (the likelihood of the paper's published code: fails)
   lfdm study sbc --scheduler local:2 --out checked                 (two worker processes; or tcp://HOST:PORT of a Dask scheduler)
+  lfdm study priors genesis --bag fast_lap --out sensitivity       (do the data decide, or the priors?)
+  lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (do the recordings agree?)
 
-The directory then holds results.json and a plot for each stage. Ctrl-C keeps what is done; the same command goes on from there, and with
-more --seeds adds to it. Exit status 1: a stage fails."""
+The directory then holds results.json and plots. Ctrl-C keeps what is done; the same command goes on from there, sbc with more --seeds adds
+to it. Exit status 1: a stage fails sbc, or bags contradict each other."""
 
-STUDIES = ("sbc",)
+STUDIES = ("sbc", "priors", "bags")
+SBC_DEFAULTS: dict[str, Any] = {"seeds": 500, "seed": 1, "draws": 200, "likelihood": "gaussian", "steps": None, "final_steps": None}
+ONLY_SBC = ("seeds", "likelihood", "steps", "final_steps")
 DEFAULT_RECIPE = "hmmwv_demo"
 RATE = 100.0  # Hz, of the recordings that are made
 
@@ -34,33 +43,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm study`."""
     parser.add_argument("study", metavar="NAME", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", default=DEFAULT_RECIPE, help="recipe file or name (default %(default)s)")
-    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names: windows, inputs and "
-                        "initial states are taken from it; without it, the scenario of that name is driven")
+    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat. sbc takes "
+                        "windows, inputs and initial states from it; without it, the scenario of that name is driven")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
-    parser.add_argument("--seeds", type=int, default=500, metavar="N", help="replications (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed gives the same study (default %(default)s)")
-    parser.add_argument("--draws", type=int, default=200, metavar="N", help="draws of each posterior (default %(default)s)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, nutpie, metropolis or least_squares (default: the recipe's)")
-    parser.add_argument("--likelihood", default="gaussian", choices=("gaussian", "published"), help="published: that of the code published "
-                        "with paper 000, to see that the check catches it")
-    parser.add_argument("--steps", type=int, metavar="N", help="smc: moves at each temperature (default: those of a calibration)")
-    parser.add_argument("--final-steps", type=int, metavar="N", help="smc: moves at the posterior (default: those of a calibration)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500)")
+    parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
+    parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
+    parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")
+    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, nutpie, metropolis or least_squares (default: sbc the recipe's, else "
+                        "least_squares)")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
+    parser.add_argument("--likelihood", choices=("gaussian", "published"), help="sbc: gaussian (default), or published: that of the code "
+                        "published with paper 000, to see that the check catches it")
+    parser.add_argument("--steps", type=int, metavar="N", help="sbc with smc: moves at each temperature (default: as a calibration)")
+    parser.add_argument("--final-steps", type=int, metavar="N", help="sbc with smc: moves at the posterior (default: as a calibration)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="directory for the results")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm study`; returns the exit status."""
-    for name, least in (("seeds", 20), ("draws", 10), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise InputError(f"--{name} {getattr(args, name)}: at least {least} are needed")
+    for name, least in (("seeds", 20), ("draws", 10), ("seed", 0), ("chains", 1)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name} {value}: at least {least} are needed")
+    foreign = ("chains",) if args.study == "sbc" else ONLY_SBC
+    for name in foreign:
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')}: study {args.study} has no such option; leave it out")
+    return _run_sbc(args) if args.study == "sbc" else _run_variants(args)
+
+
+def _run_variants(args: argparse.Namespace) -> int:
+    if not args.bag:
+        raise InputError(f"study {args.study} needs recordings; add --bag BAG")
+    from lfdm_ros.calibration import load_recipe, variants
+    from lfdm_ros.calibration.scheduling import get_scheduler
+
+    recipe = load_recipe(args.recipe, errors=args.errors)
+    given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
+    recipe = replace(recipe, stages=tuple(_chosen(recipe, args.stage)), sampler=args.sampler or "least_squares", **given)
+    study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
+    with get_scheduler(args.scheduler) as scheduler:
+        _tell_workers(scheduler)
+        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(_tell, what="calibrations"))
+    print(f"{outcome['recipe']}, sampler {outcome['sampler']}, {outcome['calibrations']} calibrations of {outcome['chains']} x "
+          f"{outcome['draws']} draws\n")
+    show(outcome)
+    print(f"\nwrote {args.out}: results.json, {args.study}.png")
+    return 1 if any(row.get("apart") for row in outcome["unknowns"].values()) else 0
+
+
+def _run_sbc(args: argparse.Namespace) -> int:
+    for name, value in SBC_DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     from lfdm_ros.calibration import load_recipe, sbc
     from lfdm_ros.calibration.dataset import find_recordings
     from lfdm_ros.calibration.samplers import get_sampler
-    from lfdm_ros.calibration.scheduling import Cluster, get_scheduler
+    from lfdm_ros.calibration.scheduling import get_scheduler
     from lfdm_ros.calibration.stage import load_stage
 
-    recipe = load_recipe(args.recipe)
+    recipe = load_recipe(args.recipe, errors=args.errors)
     stages = _chosen(recipe, args.stage)
     sampler = args.sampler or recipe.sampler
     get_sampler(sampler)
@@ -72,9 +116,7 @@ def run(args: argparse.Namespace) -> int:
     designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=sampler,
                           draws=args.draws, seed=args.seed, likelihood=args.likelihood, **settings) for stage in stages]
     with get_scheduler(args.scheduler) as scheduler:
-        if isinstance(scheduler, Cluster):
-            workers = scheduler.workers().items()
-            print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
+        _tell_workers(scheduler)
         outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=_tell)
     _print_table(outcome, args.out)
     return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
@@ -128,9 +170,17 @@ _STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate",
           "engine_speed")
 
 
-def _tell(state: StudyProgress) -> None:
+def _tell_workers(scheduler: Scheduler) -> None:
+    from lfdm_ros.calibration.scheduling import Cluster
+
+    if isinstance(scheduler, Cluster):
+        workers = scheduler.workers().items()
+        print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
+
+
+def _tell(state: StudyProgress, what: str = "replications") -> None:
     left = f", {state.left:.0f} s left" if math.isfinite(state.left) and state.done < state.asked else ""
-    print(f"{state.stage}: {state.done} of {state.asked} replications{left}", file=sys.stderr, flush=True)
+    print(f"{state.stage}: {state.done} of {state.asked} {what}{left}", file=sys.stderr, flush=True)
 
 
 def _print_table(outcome: dict[str, Any], out: Path) -> None:
@@ -145,3 +195,46 @@ def _print_table(outcome: dict[str, Any], out: Path) -> None:
             print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}"
                   + ("" if row["passes"] else "   FAILS"))
     print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png" for name in outcome["stages"]))
+
+
+def _print_priors(outcome: dict[str, Any]) -> None:
+    width = max(map(len, outcome["unknowns"]))
+    print(f"{'unknown':{width}}  {'mean':>11}  {'sd':>9}  {'unit':10}  {'prior x':>7}  {'shift/sd':>8}  {'sd x':>5}  largest shift is of")
+    for name, row in outcome["unknowns"].items():
+        first = f"{name:{width}}  {row['mean']:11.5g}  {row['sd']:9.3g}  {row['unit']:10}"
+        for tried in row["tried"]:
+            found = tried["error"] if "error" in tried else (f"{tried['shift']:+8.2f}  {tried['sd_ratio']:5.2f}  {tried['of']}"
+                                                             + ("" if tried["judged"] else "   (leaves the posterior out: not judged)"))
+            print(f"{first}  {tried['factor']:7.2f}  {found}")
+            first = " " * len(first)
+        if not row["tried"]:
+            print(first)
+    print()
+    for name, row in outcome["unknowns"].items():
+        print(f"{name}: {row['text']}")
+    chance = max((tried["chance"] for row in outcome["unknowns"].values() for tried in row["tried"] if "chance" in tried), default=0.0)
+    if chance > 0.2 and outcome["sampler"] != "least_squares":
+        print(f"chance alone can move a mean by {chance:.2f} sd, which is taken off; for smaller shifts take more draws")
+
+
+def _print_bags(outcome: dict[str, Any]) -> None:
+    width = max(map(len, outcome["unknowns"]))
+    bags = list(next(iter(outcome["unknowns"].values()))["bags"])
+    cells = {name: [f"{row['bags'][bag]['mean']:.5g} ± {row['bags'][bag]['sd']:.3g}" for bag in bags]
+             for name, row in outcome["unknowns"].items()}
+    widths = [max(len(bag), *(len(own[i]) for own in cells.values())) for i, bag in enumerate(bags)]
+    units = max(4, *(len(row["unit"]) for row in outcome["unknowns"].values()))
+    print("  ".join([f"{'unknown':{width}}", f"{'unit':{units}}", *(f"{bag:>{w}}" for bag, w in zip(bags, widths)), f"{'chi2':>8}",
+                     f"{'p':>8}"]) + f"   each p must be above {outcome['level_of_each']:.4f}")
+    for name, row in outcome["unknowns"].items():
+        print("  ".join([f"{name:{width}}", f"{row['unit']:{units}}", *(f"{cell:>{w}}" for cell, w in zip(cells[name], widths)),
+                         f"{row['chi2']:8.1f}", f"{row['p']:8.2g}"]))
+    print()
+    for name, row in outcome["unknowns"].items():
+        print(f"{name}: {row['text']}")
+    for bag, why in outcome["left_out"].items():
+        print(f"left out: {bag}: {why}")
+    for bag, warnings in outcome["warnings"].items():
+        for text in warnings:
+            if "intervals" in text and "residuals" in text:
+                print(f"warning: {bag}: {text}")

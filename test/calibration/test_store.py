@@ -129,7 +129,7 @@ while True:
 
 
 def test_kill_9_at_any_moment_loses_nothing(tmp_path: Path) -> None:
-    out = calibration(tmp_path / "out", size=300_000)
+    out = calibration(tmp_path / "out", size=3_000_000)
     chance = random.Random(4)
     stored = applied = left_behind = 0
     for turn in range(20):
@@ -149,8 +149,10 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path: Path) -> None:
         numbers = [version.number for version in store.versions()]
         assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= stored and not damage
         in_force = store.in_force()
-        assert (in_force.number if in_force else 0) in (applied, applied + 1)  # killed between the rename and saying so
+        # Killed between the rename and saying so: then it is the newest.
+        assert (in_force.number if in_force else 0) in {applied, len(numbers)}
         assert not list((tmp_path / "store/versions").glob(".*"))
         stored, applied = len(numbers), in_force.number if in_force else 0
         store.close()
-    assert stored > 5 and left_behind > 0  # it was killed in the middle of its work
+    assert stored > 5
+    assert left_behind > 0  # it was killed in the middle of its work

@@ -59,3 +59,17 @@ def test_a_recording_that_is_no_scenario_must_be_given(tmp_path: Path, capsys: p
     path.write_text(RECIPE.replace("coast_down", "monday"))
     assert main(["study", "sbc", str(path), "--out", str(tmp_path / "out")]) == 2
     assert "recording 'monday': give it with --bag" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["priors"], "study priors needs recordings; add --bag BAG"),
+    (["bags", "--seeds", "30"], "--seeds: study bags has no such option"),
+    (["priors", "--final-steps", "3"], "--final-steps: study priors has no such option"),
+    (["sbc", "--chains", "2"], "--chains: study sbc has no such option"),
+    (["bags", "--chains", "0"], "--chains 0: at least 1 are needed"),
+])
+def test_options_of_another_study_are_refused(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture, arguments: list[str],
+                                              message: str) -> None:
+    assert main(["study", arguments[0], recipe, *arguments[1:], "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

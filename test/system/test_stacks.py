@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,14 @@ def lockstep(scenario: str, bag: Path, **options: Any) -> dict[str, Any]:
         "scenario": scenario, "stepping": "lockstep", "on_finish": "shutdown"}, **options)
 
 
+def once(bag: Path, fields: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Time and values of vehicle/state. A state without an answer for half a second, on a busy machine, is published again, the same."""
+    recorded = read_series(bag, "vehicle/state", fields)
+    time, first, which = np.unique(recorded.time, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(recorded.values, recorded.values[first][which])
+    return time, recorded.values[first]
+
+
 @pytest.mark.parametrize("executor", ["events", "single"])
 def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: Path, executor: str) -> None:
     summary = lockstep(scenario, tmp_path / "a", executor=executor)
@@ -51,7 +60,7 @@ def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: P
     assert summary["messages_dropped"] == 0 and sum(summary["commands_rejected"].values()) == 0
     counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "a", digest=False)["topics"]}
     for topic in ("/vehicle/state", "/odom", "/imu", "/wheels"):
-        assert counts[topic] == 401, topic
+        assert counts[topic] >= 401, topic
     assert counts["/control/command"] == 400
 
     # The same drive without ROS: the last bit agrees.
@@ -63,17 +72,16 @@ def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: P
         expected.append([simulator.outputs[simulator.output_index[n]] for n in ("x", "y", "vx", "yaw_rate")])
         u = drive.profile.sample(1e-9 * (tick * 10_000_000))[0]
         simulator.advance(u, u, 10)
-    recorded = read_series(tmp_path / "a", "vehicle/state", ["x", "y", "vx", "yaw_rate"])
-    np.testing.assert_array_equal(recorded.values, expected)
+    np.testing.assert_array_equal(once(tmp_path / "a", ["x", "y", "vx", "yaw_rate"])[1], expected)
 
 
 def test_lockstep_repeats_to_the_bit(scenario: str, tmp_path: Path) -> None:
     series = []
     for name in ("a", "b"):
         lockstep(scenario, tmp_path / name)
-        series.append(read_series(tmp_path / name, "vehicle/state", FIELDS))
-    assert np.array_equal(series[0].time, series[1].time)
-    assert np.array_equal(series[0].values, series[1].values)
+        series.append(once(tmp_path / name, FIELDS))
+    assert np.array_equal(series[0][0], series[1][0])
+    assert np.array_equal(series[0][1], series[1][1])
 
 
 def test_free_running_stack_ends_after_its_duration(tmp_path: Path) -> None:
