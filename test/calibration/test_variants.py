@@ -183,3 +183,19 @@ def test_a_prior_is_scaled_about_its_place_and_stays_in_range(kind: str, numbers
     wide = variants.scaled(prior, 4.0, 0.0, 4.5).frozen()
     assert wide.cdf(0.0) + wide.sf(4.5) <= 1.01 * variants.OUTSIDE and wide.std() >= prior.frozen().std()
     assert variants.scaled(prior, 0.5, 0.0, 4.5) == variants.scaled(prior, 0.5)
+
+
+@pytest.mark.parametrize(("prior_sd", "prior_mean", "verdict", "text"), [
+    (10.0, 0.5, "data", "the data decide"), (2.5, 0.0, "both", "the prior has a say: half as wide a prior makes its posterior 0.84 times"),
+    (0.1, 0.0, "prior", "the prior decides: half as wide a prior makes its posterior 0.50 times as wide"),
+    (3.0, 9.0, "prior", "the prior decides: half as wide a prior moves it by 2 sd")])
+def test_the_verdict_on_posteriors_that_are_known_exactly(prior_sd: float, prior_mean: float, verdict: str, text: str) -> None:
+    def posterior(sd: float) -> dict[str, dict[str, float]]:  # the data say 0 with standard deviation 1
+        variance = 1.0 / (1.0 + sd**-2.0)
+        return {"a": {"mean": variance * prior_mean / sd**2, "sd": math.sqrt(variance), "sd_over_prior_sd": math.sqrt(variance) / sd,
+                      "mcse": 0.0}}
+
+    prior = Prior("normal", (("mean", prior_mean), ("sd", prior_sd)), "m")
+    row = variants._sensitivity("a", prior, posterior(prior_sd), {f: {"unknowns": posterior(f * prior_sd)} for f in variants.FACTORS},
+                                {f: variants.scaled(prior, f) for f in variants.FACTORS})
+    assert row["verdict"] == verdict and row["text"].startswith(text), row["text"]
