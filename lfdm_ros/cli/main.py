@@ -20,7 +20,7 @@ COMMANDS = {
     "bag": "record, inspect and import rosbag2 recordings",
     "calibrate": "infer vehicle parameters from recordings",
     "predict": "compare a posterior or a vehicle with a recording",
-    "study": "ask many calibrations one question: are posteriors as wide as they say?",
+    "study": "ask many calibrations one question: are posteriors right, do priors decide, do bags agree?",
     "up": "run a stack of nodes in one process",
     "bench": "measure what the README claims",
 }
