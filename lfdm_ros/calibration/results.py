@@ -150,5 +150,5 @@ def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THI
         "parameter_names": list(rows), "units": [row["unit"] for row in rows.values()],
         "means": column("mean"), "standard_deviations": column("sd"), "hdi_lower": column("hdi_3%"), "hdi_upper": column("hdi_97%"),
         "r_hat": column("r_hat"), "ess_bulk": column("ess_bulk"), "ess_tail": column("ess_tail"), "draws": len(flat),
-        "thinned_draws": flat[np.unique(np.linspace(0, len(flat) - 1, thinned).astype(int))],
+        "thinned_draws": flat[np.unique(np.linspace(0, len(flat) - 1, thinned).astype(int))] if len(flat) else flat,
         "recordings": [r["name"] for r in summary["recordings"]], "recording_sha256": [r["sha256"] for r in summary["recordings"]]}

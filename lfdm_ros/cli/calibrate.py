@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -67,6 +68,9 @@ def run(args: argparse.Namespace) -> int:
         from lfdm_ros.errors import InputError
 
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
+    if args.progress_json:
+        # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     show = ProgressJson() if args.progress_json else HumanLine()
     settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler, "continued": args.continued}
     try:

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 
 import arviz as az
 import numpy as np
@@ -143,6 +146,26 @@ def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
     assert vehicle["cornering_stiffness_front"] == recipe.start_vehicle.parameters["cornering_stiffness_front"]
     assert "cornering_stiffness_front" in az.from_netcdf(str(out / "posterior.nc")).posterior
     assert load_posterior_summary(out)["parameter_names"] == ["longitudinal_stiffness"]
+
+
+def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2,
+                  progress=stop_in("longitudinal", 0.001))
+    assert load_posterior_summary(tmp_path / "out")["parameter_names"] == []
+    assert 0.0 < json.loads((tmp_path / "out" / "summary.json").read_text())["stages"][0]["temperature"] < 1.0
+
+
+def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags, tmp_path):
+    """A shell has its background ignore SIGINT, and children inherit that."""
+    command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "20000",
+               "--progress-json", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert child.stdout is not None
+    next(line for line in child.stdout if json.loads(line)["temperature"] > 0.0)
+    child.send_signal(signal.SIGINT)
+    child.stdout.read()
+    assert child.wait() == 130
 
 
 def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path):
