@@ -137,6 +137,7 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     import numpy as np
 
     from lfdm_ros.bags import BagWriter
+    from lfdm_ros.calibration.plan import DEFAULT_STATE
     from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     try:
@@ -148,6 +149,8 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     times, outputs = rollout(simulator, drive.profile, drive.duration, 1.0 / RATE)
     inputs = drive.profile.sample(times)
     index = simulator.output_index
+    # What is measured is drawn anew in each replication; its topics only have to be there.
+    topics = dict.fromkeys([DEFAULT_STATE, *(channel.topic for stage in recipe.stages for channel in stage.channels.values())])
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     with BagWriter(partial, recording=scenario, origin_ns=0) as bag:
@@ -157,9 +160,10 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
             state = {name: float(row[index[name]]) for name in _STATE if name in index}
             wheels = np.array([row[index[f"omega_{wheel}"]] for wheel in ("fl", "fr", "rl", "rr")])
             unknown = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
-            bag.write("vehicle/state", "lfdm_ros/msg/VehicleState", stamp, {
-                "header": header, "child_frame_id": "base_link", **dict.fromkeys(_STATE, float("nan")), **state, "wheel_speeds": wheels,
-                **unknown, "gear": 1})
+            for topic in topics:
+                bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
+                    "header": header, "child_frame_id": "base_link", **dict.fromkeys(_STATE, float("nan")), **state,
+                    "wheel_speeds": wheels, **unknown, "gear": 1})
             bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
                       {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
     partial.rename(path)

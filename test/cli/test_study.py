@@ -16,7 +16,7 @@ stages:
     recording: coast_down
     window: [0.5, 2.0]
     parameters: {rolling_resistance: {prior: uniform, lower: 0.005, upper: 0.03, unit: m}}
-    channels: {vx: {noise: {prior: log_normal, median: 0.02, log_sd: 0.5, unit: m/s}}}
+    channels: {vx: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 0.5, unit: m/s}}}
 """
 
 
