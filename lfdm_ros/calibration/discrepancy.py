@@ -84,7 +84,7 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
     lacks, or has taken into account; text.
     """
     out = {}
-    weights = _weights(result)
+    weights = result.likelihood.weights
     for label in result.stage.channels:
         residual, noisy, observed = [], [], []
         for (segment, data), predictive in zip(result.data.fitted, result.posterior_predictive):
@@ -110,10 +110,6 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
                "widening": widening[assumed], "white": left.white}
         out[label] = {**row, "text": _words(label, row, left)}
     return out
-
-
-def _weights(result: StageResult) -> dict[str, float]:
-    return {group.label: group.weight for group in result.likelihood.groups}
 
 
 def _needed(plain: Whiteness, residual: Sequence[np.ndarray]) -> str:
@@ -164,7 +160,7 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
     out = {}
     for result in whole:
         own = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
-        back = [_value(p, final) for p in result.stage.parameters]
+        back = [p.value_in(final.parameters) for p in result.stage.parameters]
         back += [result.run.point[name] for name in result.unknowns[len(back):]]
         for label, value in _rmse(result, recipe, final, back).items():
             out[f"{result.stage.name}/{label}"] = {"own": own[label], "together": value}
@@ -172,14 +168,10 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
 
 
 def _rmse(result: StageResult, recipe: Recipe, vehicle: Vehicle, q: Sequence[float]) -> dict[str, float]:
-    likelihood = stage_model(result.stage, result.data, recipe, vehicle, _weights(result)).likelihood
+    likelihood = stage_model(result.stage, result.data, recipe, vehicle, result.likelihood.weights).likelihood
     with np.errstate(all="ignore"):
         errors = likelihood.errors(np.array(q)[None])
     return {group.label: float(np.sqrt((own[0] ** 2).mean())) for group, own in zip(likelihood.groups, errors)}
-
-
-def _value(parameter: Parameter, vehicle: Vehicle) -> float:
-    return float(np.mean([vehicle.parameters[name] / factor for name, factor in parameter.targets]))
 
 
 def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
@@ -210,7 +202,7 @@ def alone(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str,
     out: dict[str, dict[str, dict[str, float]]] = {}
     for result, sha256, name in pairs:
         stage = replace(result.stage, parameters=tuple(parameters))
-        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, _weights(result))
+        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.likelihood.weights)
         physical = {parameter.name for parameter in parameters}
         start = np.array([value if key in physical else result.run.point.get(key, value)
                           for key, value in zip(asked.unknowns, asked.start)])

@@ -230,6 +230,11 @@ class RolloutLikelihood:
                                   sum(self.pieces[i].columns[c].runs for i, c in members))
                             for name, members in zip(names, self._members))
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Powers of the likelihood by group of errors."""
+        return {group.label: group.weight for group in self.groups}
+
     def weighted(self, weights: Mapping[str, float]) -> RolloutLikelihood:
         """The same with these powers of the likelihood by group; those that are not named keep theirs."""
         changed = copy.copy(self)
@@ -258,12 +263,11 @@ class RolloutLikelihood:
 
     def only(self, keep: Sequence[bool]) -> RolloutLikelihood:
         """The same unknowns, seen by some of the data sets."""
-        weights = {group.label: group.weight for group in self.groups}
         part = copy.copy(self)
         part.datasets = tuple(data for data, kept in zip(self.datasets, keep) if kept)
         part.pieces = [piece for piece, kept in zip(self.pieces, keep) if kept]
         part._gather([labels for labels, kept in zip(self._labels, keep) if kept])
-        return part.weighted(weights)
+        return part.weighted(self.weights)
 
     def moments(self, q: np.ndarray) -> np.ndarray:
         """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""

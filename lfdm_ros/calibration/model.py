@@ -159,13 +159,18 @@ class BatchedDensity:
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where a run diverged, and beyond the priors, where none is made."""
-        prior = np.sum(self._prior(particles), axis=0)
+        prior = self.log_prior(particles)
         inside = np.flatnonzero(prior > -np.inf)
         likelihood = np.full(len(particles), -np.inf)
         if len(inside):
             likelihood[inside] = sum(self._likelihood(particles[inside]), start=np.zeros(len(inside)))
             self.evaluations += len(inside)
         return prior, np.where(np.isnan(likelihood), -np.inf, likelihood)
+
+    def log_prior(self, particles: np.ndarray) -> np.ndarray:
+        """particles (N, D) -> log prior (N,), without a simulation."""
+        total: np.ndarray = np.sum(self._prior(particles), axis=0)
+        return total
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
         """particles (N, D) -> log likelihood (N,)."""
@@ -216,7 +221,7 @@ class UpdatedDensity:
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
         """particles (N, D) -> log likelihood of all data (N,)."""
         base, change = self(particles)
-        return base - self._new(particles)[0] + change
+        return base - self._new.log_prior(particles) + change
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """`count` particles (N, D) from the prior."""

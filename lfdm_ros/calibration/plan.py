@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -35,6 +36,11 @@ class Parameter:
     name: str
     prior: Prior
     targets: tuple[tuple[str, float], ...]
+
+    def value_in(self, parameters: Mapping[str, float]) -> float:
+        """What a vehicle has: the mean over the parameters that the unknown sets, NaN where it has none of them."""
+        values = [parameters[name] / factor for name, factor in self.targets if name in parameters]
+        return sum(values) / len(values) if values else math.nan
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel],
 
     def evaluate(particles: np.ndarray, chains: Sequence[int]) -> smc.Evaluation:
         # Beyond the priors the density asks no likelihood.
-        inside = np.sum(density._prior(particles), axis=0) > -np.inf
+        inside = density.log_prior(particles) > -np.inf
         bench.likelihood.present = [likelihoods[chain] for chain in chains]
         bench.likelihood.shares = inside.reshape(len(chains), -1).sum(axis=1).tolist()
         prior, likelihood = density(particles)

@@ -11,7 +11,7 @@ from lfdm_ros.calibration import least_squares
 from lfdm_ros.calibration.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
 from lfdm_ros.calibration.likelihood import RolloutLikelihood
 from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
-from lfdm_ros.calibration.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Parameter, Recipe, Segment, Stage
+from lfdm_ros.calibration.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SampleRun
@@ -109,11 +109,6 @@ class StageModel:
     errors: Mapping[str, ErrorPriors]
     start: np.ndarray = field(repr=False)
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """Powers of the likelihood by group of errors."""
-        return {group.label: group.weight for group in self.likelihood.groups}
-
 
 def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None) -> StageModel:
     """Builds the likelihood of a stage and gathers its priors.
@@ -127,7 +122,7 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
     where = f"{recipe.path}: stages ({stage.name})"
     likelihood = _likelihood(stage, data.fitted, recipe, vehicle, estimates=True)
     unknowns = {p.name: p.prior for p in stage.parameters} | {n.name: n.prior for n in stage.nuisance}
-    start = [_present(p, vehicle) for p in stage.parameters] + [float(n.prior.frozen().median()) for n in stage.nuisance]
+    start = [p.value_in(vehicle.parameters) for p in stage.parameters] + [float(n.prior.frozen().median()) for n in stage.nuisance]
     for segment, dataset in data.fitted:
         prefix = INITIAL + (f"{dataset.name}." if dataset.name else "")
         for state, prior in initial_priors(segment, dataset, recipe.model, where).items():
@@ -215,9 +210,3 @@ def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Se
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
     return predict_draws(likelihood, np.stack([draws[name] for name in unknowns], axis=-1), sigma, rho, rng)
-
-
-def _present(parameter: Parameter, vehicle: Vehicle) -> float:
-    # What the vehicle has now: the mean over the parameters that the unknown sets, NaN where it has none of them.
-    values: Sequence[float] = [vehicle.parameters[name] / factor for name, factor in parameter.targets if name in vehicle.parameters]
-    return float(np.mean(values)) if values else float("nan")

@@ -106,7 +106,7 @@ def _stage(result: StageResult, sampler: str, score: Mapping[str, Any]) -> dict[
         "rmse": {label: {"prior": prior[label].rmse, "posterior": posterior[label].rmse} for label in posterior},
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
         "errors": discrepancy.errors_of(result),
-        "weights": {group.label: group.weight for group in result.likelihood.groups},
+        "weights": result.likelihood.weights,
         "identifiability": {**score, **_extra(lambda: _known(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "held_out": {"rmse": {label: {"posterior": compared.rmse} for label, compared in held_out.items()},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import pytest
 
 from lfdm_ros.calibration.likelihood import Group, _Column
 from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
 from lfdm_ros.calibration.plan import Objective
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem
+from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress
 
 
 class Linear:
@@ -75,3 +78,24 @@ class Walled:
             mean = float(weights @ values)
             self.exact[name] = mean, float(np.sqrt(weights @ (values - mean) ** 2))
         self.near_wall = float(p[:21].sum() - 0.5 * p[20].sum())  # a < 0.02
+
+    def check(self, draws: Mapping[str, np.ndarray]) -> None:
+        """Asserts that draws (C, N) by variable are of the posterior, and that the wall matters."""
+        for name, (mean, sd) in self.exact.items():
+            assert draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
+            assert draws[name].std() == pytest.approx(sd, rel=0.12), name
+        assert (draws["a"] < 0.02).mean() == pytest.approx(self.near_wall, abs=0.05)
+        assert self.near_wall > 0.2
+        assert draws["a"].min() >= 0.0
+        assert draws["b"].max() <= 0.9
+
+
+def stop_at(limit: float, field: str = "progress", seen: list[SamplerProgress] | None = None) -> Report:
+    """A report that interrupts the run once `field` of its progress is above `limit`, and keeps what it was told in `seen`."""
+    def stop(state: SamplerProgress) -> None:
+        if seen is not None:
+            seen.append(state)
+        if getattr(state, field) > limit:
+            raise KeyboardInterrupt
+
+    return stop

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import Walled
+from problems import Walled, stop_at
 
 from lfdm_ros.calibration import metropolis
 
@@ -20,11 +20,7 @@ def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     monkeypatch.setattr(metropolis, "TUNE", 500)
     monkeypatch.setattr(metropolis, "THIN", 5)
     run = sample(walled.problem, 250, 16)
-    for name, (mean, sd) in walled.exact.items():
-        assert run.draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
-        assert run.draws[name].std() == pytest.approx(sd, rel=0.12), name
-    assert (run.draws["a"] < 0.02).mean() == pytest.approx(walled.near_wall, abs=0.05)
-    assert run.draws["a"].min() >= 0.0
+    walled.check(run.draws)
     assert run.statistics["acceptance"] == pytest.approx(metropolis.ACCEPTANCE, abs=0.08)
     assert "5 for each draw" in run.account
     assert not run.stopped
@@ -42,13 +38,6 @@ def test_same_seed_same_draws(walled, monkeypatch):
 def test_a_run_that_is_stopped(walled, monkeypatch):
     monkeypatch.setattr(metropolis, "TUNE", 250)
     monkeypatch.setattr(metropolis, "THIN", 2)
-
-    def stop_at(progress):
-        def stop(state):
-            if state.progress > progress:
-                raise KeyboardInterrupt
-
-        return stop
 
     with pytest.raises(KeyboardInterrupt):  # still tuning
         sample(walled.problem, 100, 2, report=stop_at(0.1))

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from problems import Walled
+from problems import Walled, stop_at
 
 from lfdm_ros.calibration.samplers import get_sampler
 from lfdm_ros.errors import InputError
@@ -27,13 +27,7 @@ def sample(asked, draws, chains, seed=1, report=None):
 def test_a_posterior_cut_off_by_bounds(walled):
     seen = []
     run = sample(walled.problem, 500, 3, report=seen.append)
-    for name, (mean, sd) in walled.exact.items():
-        assert run.draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
-        assert run.draws[name].std() == pytest.approx(sd, rel=0.12), name
-    assert (run.draws["a"] < 0.02).mean() == pytest.approx(walled.near_wall, abs=0.05)
-    assert walled.near_wall > 0.2
-    assert run.draws["a"].min() >= 0.0
-    assert run.draws["b"].max() <= 0.9
+    walled.check(run.draws)
     assert run.stored["tree_size"][1].shape == (3, 500) == run.log_likelihood.shape
     # The trace of nutpie and the draws that were handed over belong together: so many simulations as steps.
     assert run.evaluations > run.stored["tree_size"][1].sum()
@@ -70,13 +64,6 @@ def test_same_seed_same_draws_from_starts_apart(walled, monkeypatch):
 def test_a_run_that_is_stopped(walled, monkeypatch):
     monkeypatch.setattr(nutpie, "TUNE", 40)
     monkeypatch.setattr(nutpie, "POLL", 0.005)
-
-    def stop_at(progress):
-        def stop(state):
-            if state.progress > progress:
-                raise KeyboardInterrupt
-
-        return stop
 
     with pytest.raises(KeyboardInterrupt):  # still tuning
         sample(walled.problem, 20000, 2, report=stop_at(0.0))

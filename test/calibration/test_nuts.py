@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import Linear, Walled, prior, problem
+from problems import Linear, Walled, prior, problem, stop_at
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
 from lfdm_ros.calibration import nuts
@@ -109,13 +109,7 @@ def test_pymc_has_the_same_density_and_gradient_by_itself(everything):
 def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     few(monkeypatch)
     run = sample(walled.problem, 500, 3)
-    for name, (mean, sd) in walled.exact.items():
-        assert run.draws[name].mean() == pytest.approx(mean, abs=0.12 * sd), name
-        assert run.draws[name].std() == pytest.approx(sd, rel=0.12), name
-    assert (run.draws["a"] < 0.02).mean() == pytest.approx(walled.near_wall, abs=0.05)
-    assert walled.near_wall > 0.2
-    assert run.draws["a"].min() >= 0.0
-    assert run.draws["b"].max() <= 0.9
+    walled.check(run.draws)
     assert run.statistics["divergences"] == 0
     assert not run.stopped
     a, b, sigma = (run.draws[name][1, 7] for name in ("a", "b", "sigma.y"))
@@ -171,19 +165,10 @@ def test_a_run_that_is_stopped(walled, monkeypatch, workers):
     few(monkeypatch, workers)
     monkeypatch.setattr(nuts, "TUNE", 40)
     seen = []
-
-    def stop_at(progress):
-        def stop(state):
-            seen.append(state)
-            if state.progress > progress:
-                raise KeyboardInterrupt
-
-        return stop
-
     with pytest.raises(KeyboardInterrupt):  # still tuning
-        sample(walled.problem, 200, 2, report=stop_at(0.1))
+        sample(walled.problem, 200, 2, report=stop_at(0.1, seen=seen))
     seen.clear()
-    stopped = sample(walled.problem, 200, 2, report=stop_at(0.5))
+    stopped = sample(walled.problem, 200, 2, report=stop_at(0.5, seen=seen))
     chains, count = stopped.draws["a"].shape
     assert chains == 2
     assert 10 <= count < 200

@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from problems import Linear, prior
+from problems import Linear, prior, stop_at
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -113,16 +113,9 @@ def test_progress_rises_to_the_end_and_can_stop_the_run(gaussian):
     assert seen[-1].temperature == 1.0
     assert seen[0].temperature < 0.1
 
-    def stop_at(temperature):
-        def stop(state):
-            if state.temperature > temperature:
-                raise KeyboardInterrupt
-
-        return stop
-
     with pytest.raises(KeyboardInterrupt):  # the data do not count yet
-        smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(-1.0))
-    stopped = smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(0.1))
+        smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(-1.0, "temperature"))
+    stopped = smc.sample(gaussian[0], draws=100, chains=2, seed=np.random.SeedSequence(1), report=stop_at(0.1, "temperature"))
     assert 0.0 < stopped.temperature < 1.0
     assert stopped.draws["a"].std() > 0.0
 
