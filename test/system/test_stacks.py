@@ -150,7 +150,7 @@ def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: 
 def test_up_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals, status: int) -> None:
     bag = tmp_path / "bag"
     process = lfdm("up", "simulator", "--record", str(bag))
-    wait_for(lambda: written(bag) > 20_000, process)
+    wait_for(lambda: written(bag) > 200_000, process)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == status, errors
