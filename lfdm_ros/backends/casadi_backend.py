@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import SimpleNamespace
+from typing import Any
 
 import casadi as ca
 
@@ -21,9 +22,11 @@ class CasadiModel:
     """A model as SX functions; x (nx,), u (nu,), p (np,) in the order the model declares, h a scalar [s].
 
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; tyre_forces(x, u, p, h) -> (12,); outputs(x, u, p, h) -> (ny,);
+    wheel_loads(x, u, p) -> (4,) [N], negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
+    name: str
     step: ca.Function
     rhs: ca.Function
     tyre_forces: ca.Function
@@ -31,6 +34,13 @@ class CasadiModel:
     input_time: float
 
     # Made when asked for: no run needs them, and they take longer than all the rest.
+    @cached_property
+    def wheel_loads(self) -> ca.Function:
+        equations, x, u, p, q = _symbols(get_model(self.name))
+        loads = ca.vertcat(*equations.wheel_loads(tuple(x), tuple(u), q))
+        return ca.Function(f"{self.name.replace('/', '_')}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
+                           ["x", "u", "p"], ["loads"])
+
     @cached_property
     def step_jacobian(self) -> ca.Function:
         return _jacobian(self.step)
@@ -48,12 +58,8 @@ def casadi_model(name: str) -> CasadiModel:
         InputError: no such model.
     """
     model = get_model(name)
-    equations = model.build(OPERATIONS)
-    x = [ca.SX.sym(f.name) for f in model.states]
-    u = [ca.SX.sym(f.name) for f in model.inputs]
-    p = [ca.SX.sym(f.name) for f in model.parameters]
+    equations, x, u, p, q = _symbols(model)
     h = ca.SX.sym("h")
-    q = equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
     xs, us, ps = ca.vertcat(*x), ca.vertcat(*u), ca.vertcat(*p)
 
     step = ca.vertcat(*equations.step(tuple(x), tuple(u), q, h))
@@ -64,12 +70,20 @@ def casadi_model(name: str) -> CasadiModel:
     stem = name.replace("/", "_")
     arguments = ["x", "u", "p", "h"]
     return CasadiModel(
+        name=name,
         step=ca.Function(f"{stem}_step", [xs, us, ps, h], [ca.densify(step)], arguments, ["x_next"]),
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
         outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces))], arguments, ["y"]),
         input_time=equations.input_time,
     )
+
+
+def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:
+    """The equations of a model, symbols for its x, u and p, and what it prepares from p."""
+    equations = model.build(OPERATIONS)
+    x, u, p = ([ca.SX.sym(f.name) for f in fields] for fields in (model.states, model.inputs, model.parameters))
+    return equations, x, u, p, equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
 
 
 def _jacobian(function: ca.Function) -> ca.Function:

@@ -39,7 +39,7 @@ class CompiledFunction:
 
     def __init__(self, name: str, key: str, shapes_in: Sequence[tuple[int, int]], shapes_out: Sequence[tuple[int, int]],
                  text: Callable[[], str]):
-        self.name = name
+        self.name, self.columns = name, shapes_out[-1][1]
         self._shapes_in, self._shapes_out = list(shapes_in), list(shapes_out)
         self._call = machine_code(key, text).function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
 
@@ -48,8 +48,11 @@ class CompiledFunction:
         bound.evaluate()
         return bound.results
 
-    def bind(self, *arguments: ArrayLike) -> BoundCall:
+    def bind(self, *arguments: ArrayLike, results: Sequence[np.ndarray] | None = None) -> BoundCall:
         """Ties the function to arrays. C-ordered float64 arrays are used as they are, others are copied.
+
+        Args:
+            results: C-ordered float64 arrays of zeros to write to; default new ones.
 
         Raises:
             ValueError: an argument has not the size that the function declares.
@@ -61,7 +64,7 @@ class CompiledFunction:
             if a.shape != (rows, columns) and (columns > 1 or a.size != rows):
                 raise ValueError(f"{self.name}: argument {i} has shape {a.shape}, expected {(rows, columns) if columns > 1 else (rows,)}")
         # Structural zeros are never written, so they must be there before.
-        results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out)
+        results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out) if results is None else tuple(results)
         addresses = [a.ctypes.data for a in (*given, *results)]
         call = self._call
         return BoundCall(lambda: call(*addresses), given, results)
@@ -109,9 +112,6 @@ def compiled_model_function(spec: str, function: str) -> CompiledFunction:
 def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
     """Value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
 
-    The columns are those of `by` side by side, padded with zeros to a multiple of 8. They are computed 8 at a time beside the
-    value, which costs less than CasADi's own Jacobian as code and compiles sooner.
-
     Args:
         function: rhs or step.
         by: arguments (x, u, p), each all of its elements, or names of parameters.
@@ -131,6 +131,26 @@ def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("
             places.append((arguments.index("p"), parameters.index(name)))
         else:
             raise InputError(f"model '{spec}' has no parameter '{name}'; `lfdm models` lists them")
+    return _with_tangents(source, places, f"jacobian {spec} {function} {by}", f"{spec} {function} by {', '.join(by)}")
+
+
+def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:
+    """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)).
+
+    Args:
+        by: places of the arguments to differentiate by, each all of its elements.
+    """
+    places = [(i, element) for i in by for element in range(function.nnz_in(i))]
+    key = hashlib.sha256(function.serialize().encode()).hexdigest()
+    return _with_tangents(function, places, f"with jacobian {key} {by}", function.name())
+
+
+def _with_tangents(source: ca.Function, places: Sequence[tuple[int, int]], key: str, name: str) -> CompiledFunction:
+    """The function's value and its derivatives by `places`, side by side, padded with zeros to a multiple of 8.
+
+    They are computed 8 at a time beside the value, which costs less than CasADi's own Jacobian as code and compiles sooner.
+    """
+    arguments = [source.name_in(i) for i in range(source.n_in())]
     blocks = -(-len(places) // DIRECTIONS)
 
     def text() -> str:
@@ -157,5 +177,4 @@ def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("
         return code.text("evaluate", TRIPLE)
 
     n = source.nnz_out(0)
-    return CompiledFunction(f"{spec} {function} by {', '.join(by)}", f"jacobian {spec} {function} {by}",
-                            [source.size_in(i) for i in range(source.n_in())], [(n, 1), (n, blocks * DIRECTIONS)], text)
+    return CompiledFunction(name, key, [source.size_in(i) for i in range(source.n_in())], [(n, 1), (n, blocks * DIRECTIONS)], text)

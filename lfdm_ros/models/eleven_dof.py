@@ -42,12 +42,15 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
             mobility=(1.0 / mass, 1.0 / mass + a * a / p.yaw_inertia, 1.0 / mass + b * b / p.yaw_inertia),
             tyre=tyre.prepare(p), train=train.prepare(p), steer=steer.prepare(p))
 
+    def loads(ax, q):
+        pitch = q.pitch * ax
+        return q.static[0] - pitch, q.static[1] + pitch
+
     def dynamics(x, u, q, h):
         _, _, _, vx, vy, yaw_rate, *omegas, ax, _ = x[:n_chassis]
         deflections = [x[n_chassis + i * tyre_states:n_chassis + (i + 1) * tyre_states] for i in range(2)]
         steering, throttle, brake = u
-        pitch = q.pitch * ax
-        fz = [fmax(q.static[0] - pitch, 0.0), fmax(q.static[1] + pitch, 0.0)]
+        fz = [fmax(load, 0.0) for load in loads(ax, q)]
         if lfdm:
             omegas = [where(f > 0.0, w, 0.0) for w, f in zip(omegas, fz)]
             deflections = [[where(f > 0.0, e, 0.0) for e in es] for es, f in zip(deflections, fz)]
@@ -106,7 +109,12 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
     def tyre_forces(x, u, q, h):
         return dynamics(x, u, q, h).forces
 
+    def wheel_loads(x, u, q):
+        front, rear = loads(x[n_chassis - 2], q)
+        return front, front, rear, rear
+
     def drive(x, u, q):
         return (*train.report(x[6:8], x[n_chassis + n_tyres:], q.train), steer.angle(u[0], q.steer))
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.0 if lfdm else 0.5)
+    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive,
+                       input_time=0.0 if lfdm else 0.5)

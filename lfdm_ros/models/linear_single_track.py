@@ -116,10 +116,13 @@ def build(m: Any) -> Any:
         front, rear = axle_forces(x[3], x[4], x[5], steer.angle(u[0], q[0]), q)
         return by_wheel(front, rear, q[3])
 
+    def wheel_loads(x, u, q):
+        return by_wheel(0.0, 0.0, q[3])[8:]
+
     def drive(x, u, q):
         return 0.0, 0.0, steer.angle(u[0], q[0])
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.5)
+    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
 
 
 MODEL = Model(

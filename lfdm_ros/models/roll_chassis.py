@@ -11,6 +11,7 @@ Differences from the paper, and why
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from lfdm_ros.models.chassis import (
@@ -48,47 +49,58 @@ PARAMETERS = (
 )
 
 
+def load_terms(p: Any, lfdm: bool) -> Any:
+    """How the wheel loads (000 eqs 10-13) and the roll angle follow the motion; p has PARAMETERS.
+
+    static: load of a front and of a rear wheel [N]; pitch: load from each front to each rear wheel for a unit of ax [kg]; lateral and
+    springs: load from the left to the right wheel of each axle for a unit of ay [kg] and of roll [N/rad]; drop: of the roll axis below the
+    sprung mass's centre [m]; lever: moment of roll for a unit of ay [kg m]; roll_stiffness: less the weight's moment [N m/rad].
+    """
+    a, b = p.cg_to_front_axle, p.cg_to_rear_axle
+    base = a + b
+    static, (unsprung_f, unsprung_r), pitch = load_transfer(p, lfdm)
+    drop = (p.roll_centre_drop_front * b + p.roll_centre_drop_rear * a) / base
+    lever = drop * p.sprung_mass
+    return SimpleNamespace(
+        static=static, pitch=pitch, drop=drop, lever=lever,
+        lateral=((unsprung_f + p.sprung_mass * b * (p.cg_height - p.roll_centre_drop_front) / base) / p.track_front,
+                 (unsprung_r + p.sprung_mass * a * (p.cg_height - p.roll_centre_drop_rear) / base) / p.track_rear),
+        springs=(p.roll_stiffness_front / p.track_front, p.roll_stiffness_rear / p.track_rear),
+        roll_stiffness=p.roll_stiffness_front + p.roll_stiffness_rear - lever * (LFDM_GRAVITY if lfdm else GRAVITY))
+
+
 def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: int) -> Any:
     """The equations on the operations of `m` with these parts; see `lfdm_ros.models.declaration.Model`.
 
     tyre_states: states of the tyre a wheel; after the chassis' states stand those of each wheel, then the powertrain's.
     """
     where, fmax, sin, cos = m.where, m.fmax, m.sin, m.cos
-    gravity = LFDM_GRAVITY if lfdm else GRAVITY
     n_chassis, n_tyres = len(STATES), 4 * tyre_states
 
     def prepare(p):
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        base = a + b
-        static, (unsprung_f, unsprung_r), pitch = load_transfer(p, lfdm)
-        drop = (p.roll_centre_drop_front * b + p.roll_centre_drop_rear * a) / base
-        lever = drop * p.sprung_mass
+        terms = load_terms(p, lfdm)
         return m.namespace(
-            a=a, b=b, half_front=0.5 * p.track_front, half_rear=0.5 * p.track_rear, static=static, pitch=pitch,
-            lateral=((unsprung_f + p.sprung_mass * b * (p.cg_height - p.roll_centre_drop_front) / base) / p.track_front,
-                     (unsprung_r + p.sprung_mass * a * (p.cg_height - p.roll_centre_drop_rear) / base) / p.track_rear),
-            springs=(p.roll_stiffness_front / p.track_front, p.roll_stiffness_rear / p.track_rear),
+            a=a, b=b, half_front=0.5 * p.track_front, half_rear=0.5 * p.track_rear, loads=terms,
             dampers=(p.roll_damping_front / p.track_front, p.roll_damping_rear / p.track_rear),
             radius=p.wheel_radius,
             compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear), inertia=p.wheel_inertia,
-            brakes=(p.brake_torque_front, p.brake_torque_rear), lever=lever,
+            brakes=(p.brake_torque_front, p.brake_torque_rear), lever=terms.lever,
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
             # The C++ library has half of the unsprung mass in this moment.
             first=(0.5 if lfdm else 1.0) * (p.unsprung_mass_rear * b - p.unsprung_mass_front * a),
             cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
-            roll_inertia=p.roll_inertia + lever * drop,
-            roll_stiffness=p.roll_stiffness_front + p.roll_stiffness_rear - lever * gravity,
+            roll_inertia=p.roll_inertia + terms.lever * terms.drop, roll_stiffness=terms.roll_stiffness,
             roll_damping=p.roll_damping_front + p.roll_damping_rear,
             tyre=tyre.prepare(p), train=train.prepare(p), steer=steer.prepare(p))
 
     # -- Wheel loads (eqs 10-13) ----------------------------------------------------------------------------------
     def loads(roll, roll_rate, ax, ay, q):
         shift_f, shift_r = (lateral * ay + (spring * roll + damper * roll_rate)
-                            for lateral, spring, damper in zip(q.lateral, q.springs, q.dampers))
-        pitch = q.pitch * ax
-        static_f, static_r = q.static
-        return [fmax(fz, 0.0) for fz in (static_f - shift_f - pitch, static_f + shift_f - pitch,
-                                         static_r - shift_r + pitch, static_r + shift_r + pitch)]
+                            for lateral, spring, damper in zip(q.loads.lateral, q.loads.springs, q.dampers))
+        pitch = q.loads.pitch * ax
+        static_f, static_r = q.loads.static
+        return static_f - shift_f - pitch, static_f + shift_f - pitch, static_r - shift_r + pitch, static_r + shift_r + pitch
 
     def corners(q):
         """Place of each wheel: x, y from the centre, front or not."""
@@ -99,7 +111,7 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
         _, _, _, roll, vx, vy, roll_rate, yaw_rate, *omegas, ax, ay = x[:n_chassis]
         deflections = [x[n_chassis + i * tyre_states:n_chassis + (i + 1) * tyre_states] for i in range(4)]
         steering, throttle, brake = u
-        fz = loads(roll, roll_rate, ax, ay, q)
+        fz = [fmax(load, 0.0) for load in loads(roll, roll_rate, ax, ay, q)]
         if lfdm:
             # The C++ library stops a wheel that has lost the ground, and straightens its tyre.
             omegas = [where(f > 0.0, w, 0.0) for w, f in zip(omegas, fz)]
@@ -188,7 +200,11 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
     def tyre_forces(x, u, q, h):
         return dynamics(x, u, q, h).forces
 
+    def wheel_loads(x, u, q):
+        return loads(x[3], x[6], x[12], x[13], q)
+
     def drive(x, u, q):
         return (*train.report(x[8:12], x[n_chassis + n_tyres:], q.train), steer.angle(u[0], q.steer))
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.0 if lfdm else 0.5)
+    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive,
+                       input_time=0.0 if lfdm else 0.5)

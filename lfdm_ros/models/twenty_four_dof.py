@@ -209,7 +209,12 @@ def build(m: Any, tyre: Any, train: Any, steer: Any, lfdm: bool, tyre_states: in
     def tyre_forces(x, u, q, h):
         return dynamics(x, u, q, h).forces
 
+    def wheel_loads(x, u, q):
+        # As the tyre's spring would pull, had it not left the ground.
+        return [q.loads[i // 2] + q.tyre_stiffness[i // 2] * compression for i, compression in enumerate(x[28:32])]
+
     def drive(x, u, q):
         return (*train.report(x[11:15], x[n_chassis + n_tyres:], q.train), steer.angle(u[0], q.steer))
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, drive=drive, input_time=0.0 if lfdm else 0.5)
+    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive,
+                       input_time=0.0 if lfdm else 0.5)

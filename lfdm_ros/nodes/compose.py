@@ -12,6 +12,7 @@ from rclpy.logging import LoggingSeverity
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
+from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.runtime import Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack, load_stack, node_class
@@ -69,8 +70,9 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
     Returns:
         reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
         stack has them: simulated_seconds, ticks, speed_factor, overruns, commands_accepted, commands_rejected
-        {reason: count}, scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to its
-        command, in lockstep.
+        {reason: count}, collisions and the rest of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s]
+        from a state to the command with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts,
+        inputs_refused {kind: count} and cycle_times [s].
 
     Raises:
         InputError: a file, key, node or parameter is wrong, a node does not start, or the bag could not be written.
@@ -113,6 +115,8 @@ def _summary(nodes: list[Component], wall: float) -> dict[str, Any]:
         if isinstance(node, VehicleSimulator):
             summary.update(node.summary())
             summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
+        elif isinstance(node, MpcController):
+            summary.update(node.summary())
         elif isinstance(node, InputPlayer):
             summary["scenario_finished"] = node.finished
         elif isinstance(node, Recorder):

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
@@ -33,13 +34,16 @@ class InputPlayer(Component):
 
     def configure(self) -> None:
         self._scenario = load_scenario(self.value("scenario"))
+        profile = self._scenario.profile
+        if profile is None:
+            raise InputError(f"scenario '{self._scenario.name}' has no inputs to play, but a task for a controller; choose one with inputs")
         self._duration_ns = round(self._scenario.duration * 1e9)
-        steering, throttle, brake = (float(v) for v in self._scenario.profile.sample(self._scenario.duration)[0])
+        steering, throttle, brake = (float(v) for v in profile.sample(self._scenario.duration)[0])
         self._last = (steering, throttle, brake) if self.value("at_end") == "hold" else (steering, 0.0, self.value("end_brake"))
         self._falls_silent = self.value("on_finish") == "shutdown"
         # Copies for np.interp, which wants contiguous columns.
-        self._time = self._scenario.profile.time
-        self._columns = [np.ascontiguousarray(column) for column in self._scenario.profile.values.T]
+        self._time = profile.time
+        self._columns = [np.ascontiguousarray(column) for column in profile.values.T]
         self._command = DriverCommand()
         self._publisher = self.create_lifecycle_publisher(DriverCommand, "control/command", qos.COMMAND)
         self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)

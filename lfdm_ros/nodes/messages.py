@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Imu, JointState
+from sensor_msgs.msg import Imu, JointState, LaserScan
 
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
+from lfdm_ros.sensors import Scan
 
 ODOM_FRAME = "odom"
 BODY_FRAME = "base_link"
@@ -48,6 +51,17 @@ def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[flo
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     along, up = cp * ax - sp * GRAVITY, sp * ax + cp * GRAVITY
     return along, cr * ay + sr * up, cr * up - sr * ay
+
+
+def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserScan:
+    """The message of a scan; period: between two scans [s]."""
+    message = LaserScan(
+        angle_min=float(scan.angle_min), angle_max=float(scan.angle_min + scan.angle_increment * (len(scan.ranges) - 1)),
+        angle_increment=float(scan.angle_increment), scan_time=period, range_min=float(scan.range_min), range_max=float(scan.range_max),
+        ranges=array("f", scan.ranges.astype(np.float32).tobytes()))
+    message.header.frame_id = frame
+    set_stamp(message.header.stamp, stamp_ns)
+    return message
 
 
 class VehicleMessages:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, cast
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.parameter import Parameter as RosParameter
@@ -74,6 +74,19 @@ class Parameter:
     def ros(self, value: Value) -> RosParameter:
         """The parameter with its type stated, so that an empty list is not taken for an array of bytes."""
         return RosParameter(self.name, _ROS_TYPES[type(self.default)], value)
+
+
+def of_dataclass(kind: Any, only: Iterable[str] = (), without: Iterable[str] = ()) -> tuple[Parameter, ...]:
+    """The fields of a dataclass whose metadata has unit, description, lower, upper, live and choices, as parameters.
+
+    Args:
+        only: names to take; empty: all but those in `without`.
+    """
+    wanted, unwanted = tuple(only), tuple(without)
+    return tuple(
+        Parameter(f.name, cast(Value, f.default), f.metadata["description"] + (f" [{f.metadata['unit']}]" if f.metadata["unit"] else ""),
+                  f.metadata["lower"], f.metadata["upper"], f.metadata["choices"], f.metadata["live"])
+        for f in fields(kind) if (f.name in wanted if wanted else f.name not in unwanted))
 
 
 # rclpy declares this one itself, in every node.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lfdm_ros.calibration.store import Version
@@ -54,12 +54,13 @@ def version_message(version: Version | None) -> Posterior:
     return posterior_message(version.posterior, version.summary, version.number) if version else Posterior()
 
 
-def calibrated(vehicle: Vehicle, model: str, message: Posterior) -> Vehicle:
+def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[str] = ()) -> Vehicle:
     """The vehicle with a posterior's values; with those of its file where nothing learned is in force.
 
     Args:
         vehicle: as in its file.
         model: full name of the model that it drives by.
+        also: full names of other models whose posteriors serve it as well.
 
     Raises:
         InputError: the posterior is of another vehicle or model, or its values cannot be used.
@@ -69,8 +70,8 @@ def calibrated(vehicle: Vehicle, model: str, message: Posterior) -> Vehicle:
     where = f"posterior {message.posterior_version}"
     if message.vehicle != vehicle.name:
         raise InputError(f"{where} is of vehicle '{message.vehicle}', this is '{vehicle.name}'")
-    if _full_name(vehicle, message.model) != model:
-        raise InputError(f"{where} is of model '{message.model}', this is '{model}'")
+    if _full_name(vehicle, message.model) not in (model, *also):
+        raise InputError(f"{where} is of model '{message.model}', this is '{' or '.join((model, *also))}'")
     if len(message.target_names) != len(message.target_values) or not message.target_names:
         raise InputError(f"{where} has {len(message.target_names)} target_names for {len(message.target_values)} target_values")
     try:

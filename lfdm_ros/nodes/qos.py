@@ -1,4 +1,4 @@
-"""The quality-of-service profiles of the graph, by purpose. Everything is reliable: a lost command or state is an error, not noise."""
+"""The quality-of-service profiles of the graph, by purpose. All but SENSOR is reliable: a lost command or state is an error, not noise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATI
 # pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
 STATE = _reliable(10_000)
 COMMAND = _reliable(10_000)
+# A goal or a path: the newest counts.
+TASK = _reliable(1)
+# To hear drivers of real sensors, which do not send reliably; hears those that do as well.
+SENSOR = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Time: the newest counts.
 CLOCK = _reliable(1)
 # Status and diagnostics, once or twice a second.

@@ -27,7 +27,7 @@ from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
 from lfdm_ros.resources import find_config
 
-EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator")
+EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller")
 _STACK_KEYS = ("description", "parameters", "nodes")
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")
 

@@ -14,6 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.command_gate import CommandGate, Inputs
 from lfdm_ros.nodes.pacing import Pacer, SpeedMeter
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
+from lfdm_ros.simulation.actuator import Actuator
 
 FREE_RUNNING = "free_running"
 LOCKSTEP = "lockstep"
@@ -21,6 +22,9 @@ LOCKSTEP = "lockstep"
 # In lockstep an unanswered state is published again after this wall time [s], for a driver that joined late.
 REPUBLISH_AFTER = 0.5
 _FOREVER = 3600.0
+# With an actuator its output is held for so long [s], or a physics step where that is longer.
+_ACTUATOR_HOLD = 0.002
+_REMEMBERED = 256  # states whose answers are timed
 
 # (simulated time [ns], outputs in the order of Simulator.output_names)
 Publish = Callable[[int, Sequence[float]], None]
@@ -49,7 +53,8 @@ class Stepper:
     """
 
     def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
-                 speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None) -> None:
+                 speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
+                 actuator: Actuator | None = None) -> None:
         """
         Args:
             simulator: compiled and reset to the initial state.
@@ -59,6 +64,7 @@ class Stepper:
             publish: called in the loop's thread with each new state, the initial one included.
             speed_factor: simulated seconds per wall second, 0: as fast as possible.
             stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
+            actuator: between the gate and the vehicle; None: commands act at once.
         """
         self._simulator = simulator
         self._steps = steps_per_tick
@@ -68,6 +74,7 @@ class Stepper:
         self._publish = publish
         self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
         self._ended = ended
+        self._actuator = actuator
 
         now = time.monotonic()
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
@@ -84,7 +91,9 @@ class Stepper:
         self._diverged = ""
         self._published_at = now
         self._inputs = np.zeros(3)  # of the last tick
-        # Wall seconds from publishing a state to its answer, in lockstep.
+        # Stamps of the last states, and the wall time at which they were published.
+        self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        # Wall seconds from publishing a state to the first command with its stamp.
         self.response_times: deque[float] = deque(maxlen=100_000)
         gate.restart(0.0)
 
@@ -110,13 +119,23 @@ class Stepper:
         """Offers a driver's command; False when it was refused, the gate says why."""
         with self._wake:
             if not self._lockstep:
-                return self._gate.offer(inputs, stamp_ns, self._time_ns)
+                if not self._gate.offer(inputs, stamp_ns, self._time_ns):
+                    return False
+                self._note_response(stamp_ns)
+                return True
             if not self._gate.offer_answer(inputs, stamp_ns, self._time_ns, self._answered):
                 return False
             self.response_times.append(time.monotonic() - self._published_at)
             self._answered = True
             self._wake.notify_all()
             return True
+
+    def _note_response(self, stamp_ns: int) -> None:
+        """A command may answer an older state than the last, but none twice."""
+        while self._published and self._published[0][0] <= stamp_ns:
+            stamp, published_at = self._published.popleft()
+            if stamp == stamp_ns:
+                self.response_times.append(time.monotonic() - published_at)
 
     def pause(self, paused: bool) -> None:
         """Stops simulated time, or lets it go on."""
@@ -151,12 +170,19 @@ class Stepper:
                 raise InputError(self._diverged)
             return f"{ticks} ticks done"
 
-    def reset(self, pose: Pose) -> None:
-        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward."""
+    def reset(self, pose: Pose, forget: Callable[[], None] = lambda: None) -> None:
+        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward.
+
+        Args:
+            forget: called before the first state of the new run is published.
+        """
         with self._wake:
+            forget()
             self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
             self._inputs = np.zeros(3)
             self._time_ns += self._period_ns
+            if self._actuator is not None:
+                self._actuator.reset(self.time)
             self._ticks = 0
             self._diverged = ""
             self._gate.restart(self.time)
@@ -228,6 +254,7 @@ class Stepper:
                 self._fresh = False
                 stamp, outputs = self._time_ns, self._simulator.outputs.tolist()
                 self._published_at = time.monotonic()
+                self._published.append((stamp, self._published_at))
             self._publish(stamp, outputs)
             # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
             # commands, would get its turn only every switch interval (5 ms): a hundred ticks of old news at 20 x real time.
@@ -249,9 +276,8 @@ class Stepper:
         inputs = np.array(self._gate.inputs(self.time))
         if not self._budget:
             self._pacer.tick(time.monotonic())
-        self._inputs = inputs
         try:
-            self._simulator.advance(inputs, inputs, self._steps)
+            self._drive(inputs)
         except SimulationDiverged as error:
             # Time stands still until a reset; the node says so in its diagnostics.
             self._diverged = f"the simulation diverged at {self.time:.3f} s, reset it: {error}"
@@ -266,3 +292,18 @@ class Stepper:
             if not self._budget:
                 self._wake.notify_all()
         return True
+
+    def _drive(self, inputs: np.ndarray) -> None:
+        """The vehicle's part of a tick, with the driver's inputs (3,)."""
+        if self._actuator is None:
+            self._inputs = inputs
+            self._simulator.advance(inputs, inputs, self._steps)
+            return
+        self._actuator.send(self.time, inputs)
+        dt = self._simulator.dt
+        hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
+        while done < self._steps:
+            steps = min(hold, self._steps - done)
+            self._inputs = self._actuator.advance(self.time + done * dt)
+            self._simulator.advance(self._inputs, self._inputs, steps)
+            done += steps

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Imu, JointState
+from sensor_msgs.msg import Imu, JointState, LaserScan
 from std_srvs.srv import SetBool
+from visualization_msgs.msg import MarkerArray
 
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.command_gate import CommandGate
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, set_stamp
-from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.judge import Judge, Verdict
+from lfdm_ros.nodes.markers import Picture
+from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
+from lfdm_ros.nodes.parameters import Parameter, of_dataclass
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.simulated_lidar import SimulatedLidar
 from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
-from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator, load_scenario
+from lfdm_ros.sensors import Lidar, LidarSettings
+from lfdm_ros.simulation import Footprint, Pose, SimulationDiverged, Simulator, World, load_scenario
+from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+_LIDAR_FRAME = "lidar"
+_OUTLINE = ("vehicle_front", "vehicle_rear", "vehicle_width")
+_LIDAR = LidarSettings()
 
 
 class VehicleSimulator(Component):
@@ -46,12 +59,29 @@ class VehicleSimulator(Component):
         Parameter("initial_y", 0.0, "initial position [m]", -1e7, 1e7),
         Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", -100.0, 100.0),
         Parameter("initial_speed", 0.0, "initial forward speed [m/s]", 0.0, 200.0),
-        Parameter("scenario", "", "take the initial pose and speed from this scenario instead; empty: no"),
+        Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
         Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "
                                           "a command stamped longer ago is stale", 0.001, 1e6),
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
         Parameter("timeout_ramp", 1.0, "length of the brake ramp [s]", 0.0, 100.0),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle and model"),
+        Parameter("actuation_delay", 0.0, "from a command to its effect on the vehicle [s]", 0.0, 2.0),
+        Parameter("steering_lag", 0.0, "time constant of the steering actuator [s]; 0: none", 0.0, 2.0),
+        *(Parameter(f"{name}_rate", 0.0, f"largest rate of the {name} actuator [1/s]; 0: not limited", 0.0, 100.0)
+          for name in ("steering", "throttle", "brake")),
+        Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
+        Parameter("lidar_rate", _LIDAR.rate, "scans per simulated second [Hz]; a whole number of ticks apart", 0.1, 1000.0),
+        Parameter("lidar_range", _LIDAR.range_max, "farthest that the LIDAR sees [m]", 1.0, 1000.0),
+        Parameter("lidar_field_of_view", _LIDAR.field_of_view, "angle that the beams cover, its middle forward [rad]", 0.01, 2.0 * math.pi),
+        Parameter("lidar_resolution", _LIDAR.resolution, "angle between two beams [rad]", 0.0005, 0.5),
+        Parameter("lidar_noise", _LIDAR.noise_sd, "standard deviation of a range [m]", 0.0, 10.0),
+        Parameter("lidar_drop_out", _LIDAR.drop_out, "share of the beams that are lost", 0.0, 1.0),
+        Parameter("lidar_latency", _LIDAR.latency, "from a scan's stamp to its publication [s]", 0.0, 2.0),
+        Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
+        Parameter("lidar_x", _LIDAR.mount_x, "place of the LIDAR, forward of the vehicle's position [m]", -20.0, 20.0),
+        Parameter("lidar_y", _LIDAR.mount_y, "place of the LIDAR, to the left of the vehicle's position [m]", -20.0, 20.0),
+        Parameter("lidar_yaw", _LIDAR.mount_yaw, "heading of the LIDAR against the vehicle's [rad]", -math.pi, math.pi),
+        *of_dataclass(Settings, only=_OUTLINE),
         Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
     )
 
@@ -63,20 +93,27 @@ class VehicleSimulator(Component):
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
-        pose = load_scenario(scenario).initial if scenario else Pose(
-            *(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed")))
+        if scenario:
+            manoeuvre = load_scenario(scenario)
+            pose, self._world = manoeuvre.initial, manoeuvre.world
+        else:
+            pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
         steps = _steps_per_tick(simulator.dt, self.value("publish_rate"))
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._posterior_version, self._posterior_refused = 0, ""
         self._messages = VehicleMessages(simulator.output_index)
+        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
+        self._lidar = self._make_lidar(round(simulator.dt * 1e9) * steps)
+        front, rear, width = (self.value(name) for name in _OUTLINE)
+        self._judge = Judge(self._world, Footprint(front, rear, 0.5 * width), simulator.output_index)
         self._gate = CommandGate(
             timeout=max(self.value("command_timeout"), 1.0 / self.value("publish_rate")),
             timeout_ramp=self.value("timeout_ramp"), timeout_brake=self.value("timeout_brake"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
-            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason))
+            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason), actuator=self._make_actuator())
 
         self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
         self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)
@@ -84,6 +121,10 @@ class VehicleSimulator(Component):
         self._imu_publisher = self.create_lifecycle_publisher(Imu, "imu", qos.STATE)
         self._wheels_publisher = self.create_lifecycle_publisher(JointState, "wheels", qos.STATE)
         self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
+        # A topic without publishers tells that there is nothing of the kind.
+        self._scan_publisher = self.create_lifecycle_publisher(LaserScan, "scan", qos.STATE) if self._lidar else None
+        self._world_publisher = self.create_lifecycle_publisher(
+            MarkerArray, "world", qos.LATCHED) if self._world.obstacles else None
         self._command = self.create_subscription(DriverCommand, "control/command", self._on_command, qos.COMMAND)
         self._posterior = self.create_subscription(Posterior, "posterior", self._on_posterior, qos.LATCHED) if self.value(
             "take_posterior") else None
@@ -104,6 +145,22 @@ class VehicleSimulator(Component):
         simulator.reset()
         return simulator
 
+    def _make_lidar(self, tick_ns: int) -> SimulatedLidar | None:
+        if not self._world.obstacles and not self.value("lidar"):
+            return None
+        settings = LidarSettings(
+            range_max=self.value("lidar_range"), field_of_view=self.value("lidar_field_of_view"), resolution=self.value("lidar_resolution"),
+            noise_sd=self.value("lidar_noise"), drop_out=self.value("lidar_drop_out"), rate=self.value("lidar_rate"),
+            latency=self.value("lidar_latency"), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
+            mount_yaw=self.value("lidar_yaw"))
+        return SimulatedLidar(Lidar(self._world, settings, self.value("lidar_seed")), tick_ns)
+
+    def _make_actuator(self) -> Actuator | None:
+        delay, lag = self.value("actuation_delay"), self.value("steering_lag")
+        steering, throttle, brake = (self.value(f"{name}_rate") or math.inf for name in ("steering", "throttle", "brake"))
+        limited = min(steering, throttle, brake) < math.inf
+        return Actuator(delay, lag, steering, throttle, brake) if delay or lag or limited else None
+
     def activate(self) -> None:
         self._stepper.start()
 
@@ -118,8 +175,9 @@ class VehicleSimulator(Component):
         for service in self._offered:
             self.destroy_service(service)
         for publisher in (self._clock_publisher, self._state_publisher, self._odometry_publisher, self._imu_publisher,
-                          self._wheels_publisher, self._status_publisher):
-            self.destroy_lifecycle_publisher(publisher)
+                          self._wheels_publisher, self._status_publisher, self._scan_publisher, self._world_publisher):
+            if publisher is not None:
+                self.destroy_lifecycle_publisher(publisher)
 
     def parameter_changed(self, name: str, value: float) -> None:
         if name == "speed_factor":
@@ -130,7 +188,7 @@ class VehicleSimulator(Component):
         status = self._stepper.status()
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
-                "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness}
+                "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness, **asdict(self._judge.verdict)}
 
     # ---- in and out ----------------------------------------------------------------------------------------------------
 
@@ -143,8 +201,14 @@ class VehicleSimulator(Component):
         self._odometry_publisher.publish(messages.odometry)
         self._imu_publisher.publish(messages.imu)
         self._wheels_publisher.publish(messages.wheels)
+        if self._lidar is not None and self._scan_publisher is not None:
+            x, y, yaw = (outputs[i] for i in self._pose)
+            for stamp_ns, scan in self._lidar.arrivals(time_ns, x, y, yaw):
+                self._scan_publisher.publish(scan_message(scan, stamp_ns, _LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
         # Last, because in lockstep its answer starts the next tick.
         self._state_publisher.publish(messages.state)
+        for news in self._judge.look(1e-9 * time_ns, outputs):
+            self.get_logger().warning(news)
 
     def _on_command(self, command: DriverCommand) -> None:
         if not self._stepper.command((command.steering, command.throttle, command.brake), nanoseconds(command.header.stamp)):
@@ -180,11 +244,18 @@ class VehicleSimulator(Component):
 
     def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
         try:
-            self._stepper.reset(Pose(request.x, request.y, request.yaw, request.speed))
+            pose = Pose(request.x, request.y, request.yaw, request.speed)
+            self._stepper.reset(pose, self._forget)
             response.success, response.message = True, f"reset; simulated time is {self._stepper.time:g} s"
         except InputError as error:
             response.message = str(error)
         return response
+
+    def _forget(self) -> None:
+        """Another place is another run."""
+        self._judge.reset()
+        if self._lidar is not None:
+            self._lidar.reset()
 
     def _publish_status(self) -> None:
         status = self._stepper.status()
@@ -193,22 +264,26 @@ class VehicleSimulator(Component):
             speed_factor_asked=status.speed_factor_asked, speed_factor_reached=status.speed_factor_reached,
             physics_step=self.value("physics_step"), ticks=status.ticks, overruns=status.overruns,
             commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
-            posterior_refused=self._posterior_refused, command_timed_out=status.timed_out)
+            posterior_refused=self._posterior_refused, command_timed_out=status.timed_out, **asdict(self._judge.verdict))
         message.header.frame_id = ODOM_FRAME
         set_stamp(message.header.stamp, status.time_ns)
         self._status_publisher.publish(message)
+        if self._world_publisher is not None:
+            picture = Picture(ODOM_FRAME, status.time_ns)
+            picture.world(self._world, 1e-9 * status.time_ns)
+            self._world_publisher.publish(picture.array)
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
-        level, summary = _health(status, gate.accepted)
+        level, summary = _health(status, gate.accepted, self._judge.verdict)
         values = {
             "time": status.time_ns * 1e-9, "ticks": status.ticks, "overruns": status.overruns,
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
-            "posterior_refused": self._posterior_refused}
+            "posterior_refused": self._posterior_refused, **asdict(self._judge.verdict)}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
         if new and level == OK:
@@ -220,12 +295,14 @@ class VehicleSimulator(Component):
     _reported_rejections = 0
 
 
-def _health(status: Status, accepted: int) -> tuple[bytes, str]:
+def _health(status: Status, accepted: int, verdict: Verdict) -> tuple[bytes, str]:
     """Level and one line, the worst first."""
     if status.diverged:
         return ERROR, status.diverged
     if status.timed_out:
         return WARN, "no commands any more, braking" if accepted else "no command yet, braking"
+    if verdict.collisions:
+        return WARN, f"collision with {verdict.first_collision} at {verdict.first_collision_time:.2f} s"
     if status.paused:
         return OK, "paused"
     if status.waiting:

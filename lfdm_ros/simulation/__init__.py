@@ -1,13 +1,15 @@
 """Runs of a vehicle model: one vehicle step by step, a whole run, or many vehicles at once."""
 
+from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.simulation.batch import BatchRollout
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.integrators import IntegrationFailed, rollout_implicit, rollout_rk4
 from lfdm_ros.simulation.rollout import rollout
-from lfdm_ros.simulation.scenario import Pose, Scenario, load_scenario
+from lfdm_ros.simulation.scenario import Scenario, load_scenario
 from lfdm_ros.simulation.sensitivity import NotDifferentiable, Sensitivities, SensitivityRollout, forward_sensitivity
 from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator, initial_state
+from lfdm_ros.simulation.world import Circle, Footprint, Goal, Polygon, Pose, World
 
-__all__ = ["BatchRollout", "InputProfile", "IntegrationFailed", "NotDifferentiable", "Pose", "Scenario", "Sensitivities",
-           "SensitivityRollout", "SimulationDiverged", "Simulator", "forward_sensitivity", "initial_state", "load_scenario", "rollout",
-           "rollout_implicit", "rollout_rk4"]
+__all__ = ["Actuator", "BatchRollout", "Circle", "Footprint", "Goal", "InputProfile", "IntegrationFailed", "NotDifferentiable", "Polygon",
+           "Pose", "Scenario", "Sensitivities", "SensitivityRollout", "SimulationDiverged", "Simulator", "World", "forward_sensitivity",
+           "initial_state", "load_scenario", "rollout", "rollout_implicit", "rollout_rk4"]

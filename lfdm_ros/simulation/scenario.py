@@ -1,72 +1,192 @@
-"""Scenarios: driver-input manoeuvres with the pose and speed they start from (config/scenarios/*.yaml)."""
+"""Scenarios: what a vehicle does, by the driver's inputs or by a task, and the world it does it in (config/scenarios/*.yaml)."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config
+from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
+from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose, World
 
 
-@dataclass(frozen=True)
-class Pose:
-    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
-
-    x: float = 0.0
-    y: float = 0.0
-    yaw: float = 0.0
-    speed: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("x", "y", "yaw", "speed"):
-            if not np.isfinite(getattr(self, name)):
-                raise InputError(f"{name} is {getattr(self, name)}; give a finite number")
-        if self.speed < 0.0:
-            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scenario:
-    """A manoeuvre: where it starts, the driver's inputs over time from there, and its length [s]."""
+    """A manoeuvre: where it starts, how long it takes at most [s], and what is to be done: the driver's inputs over time, or a task.
+
+    The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or highest speed [m/s], in a world of obstacles. The
+    corridor (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the
+    vehicle's centre.
+    """
 
     name: str
     initial: Pose
-    profile: InputProfile
+    profile: InputProfile | None
     duration: float
+    world: World = field(default_factory=World)
+    goal: Goal | None = None
+    path: np.ndarray | None = None
+    speed: float | None = None
+    corridor: np.ndarray | None = None
 
 
-def load_scenario(name: str | os.PathLike[str]) -> Scenario:
+_KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")
+
+
+def load_scenario(name: str | os.PathLike[str], seed: int | None = None) -> Scenario:
     """Reads a scenario by name or path. A file that is not YAML is a table of inputs; it starts at rest and ends with the last row.
+
+    `seed` replaces that of the scenario's course.
 
     Raises:
         InputError: names file and key.
     """
     path = find_config("scenarios", name)
     if path.suffix not in (".yaml", ".yml"):
+        if seed is not None:
+            raise InputError(f"{path}: a table of inputs has no seed; leave it out")
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
-    data = documents.mapping(documents.read_yaml(path)[0], f"{path}", ("inputs",), ("description", "initial", "duration"))
-    initial = documents.mapping(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
-    rows = data["inputs"]
-    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
-        raise InputError(f"{path}: inputs: give rows [time, steering, throttle, brake]")
-    try:
-        table = np.array(rows, float).reshape(-1, 4)
-    except (TypeError, ValueError):
-        raise InputError(f"{path}: inputs: not all cells are numbers") from None
-    time, steering, throttle, brake = table.T
-    profile = InputProfile(time, steering, throttle, brake, where=f"{path}: inputs")
-    duration = documents.number(data.get("duration", float(profile.time[-1])), f"{path}: duration")
+    data = documents.mapping(documents.read_yaml(path)[0], f"{path}", optional=_KEYS)
+    course = _course(data, str(path), seed)
+    if not {"inputs", "goal", "path", "course"} & data.keys():
+        raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
+    given = _profile(data, str(path))
+    start = _numbers(data.get("initial") or {}, f"{path}: initial", optional=("x", "y", "yaw", "speed"))
+    pose = _record(Pose, {**(asdict(course.initial) if course else {}), **start}, f"{path}: initial")
+    if "duration" in data:
+        duration = documents.number(data["duration"], f"{path}: duration")
+    elif given:
+        duration = float(given.time[-1])
+    elif course:
+        duration = course.duration
+    else:
+        raise InputError(f"{path}: missing key 'duration'")
     if duration <= 0.0:
         raise InputError(f"{path}: duration is {duration:g} s; give more than 0")
-    start = {key: documents.number(value, f"{path}: initial: {key}") for key, value in initial.items()}
+    goal = _goal(data["goal"], f"{path}: goal") if "goal" in data else course.goal if course else None
+    line = _table(data["path"], ("x", "y"), f"{path}: path", 2) if "path" in data else course.path if course else None
+    speed = documents.number(data["speed"], f"{path}: speed") if "speed" in data else course.speed if course else None
+    if speed is not None and speed <= 0.0:
+        raise InputError(f"{path}: speed is {speed:g} m/s; give more than 0")
+    if speed is None and (goal is not None or line is not None):
+        raise InputError(f"{path}: missing key 'speed'")
+    corridor = course.corridor if course else None
+    if "corridor" in data:
+        corridor = _table(data["corridor"], ("s", "left", "right"), f"{path}: corridor", 2)
+        if line is None:
+            raise InputError(f"{path}: corridor: it lies along a path; give one")
+        if (np.diff(corridor[:, 0]) <= 0.0).any() or (corridor[:, 1:] < 0.0).any():
+            raise InputError(f"{path}: corridor: s must rise from row to row, and left and right be 0 or more")
+    obstacles = (*(course.obstacles if course else ()), *_obstacles(data.get("obstacles") or [], f"{path}: obstacles"))
+    return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor)
+
+
+def _course(data: Mapping[str, Any], where: str, seed: int | None) -> Course | None:
+    if "course" not in data:
+        if seed is not None:
+            raise InputError(f"{where}: no course that a seed could change; leave the seed out")
+        return None
+    where = f"{where}: course"
+    entry = data["course"]
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str) or kind not in COURSES:
+        raise InputError(f"{where}: kind is {kind!r}; choose one of: {', '.join(COURSES)}")
+    for key in ("path", "corridor"):
+        if key in data:
+            raise InputError(f"{where}: the course has a path of its own; remove the key '{key}' or the course")
+    expected = inspect.signature(COURSES[kind]).parameters
+    required = [name for name, p in expected.items() if p.default is p.empty]
+    values = documents.mapping(entry, where, ("kind", *required), [name for name in expected if name not in required])
+    del values["kind"]
+    for name, value in values.items():
+        annotation = str(expected[name].annotation)
+        if annotation == "bool":
+            if not isinstance(value, bool):
+                raise InputError(f"{where}: {name}: expected true or false, found {value!r}")
+        elif annotation == "int":
+            values[name] = documents.integer(value, f"{where}: {name}", 0)
+        else:
+            values[name] = documents.number(value, f"{where}: {name}")
+    if seed is not None:
+        if "seed" not in expected:
+            raise InputError(f"{where}: {kind} has no seed; leave it out")
+        values["seed"] = seed
     try:
-        pose = Pose(**start)
+        return COURSES[kind](**values)
     except InputError as error:
-        raise InputError(f"{path}: initial: {error}") from None
-    return Scenario(path.stem, pose, profile, duration)
+        raise InputError(f"{where}: {error}") from None
+
+
+def _profile(data: Mapping[str, Any], where: str) -> InputProfile | None:
+    if "inputs" not in data:
+        return None
+    time, steering, throttle, brake = _rows(data["inputs"], ("time", "steering", "throttle", "brake"), f"{where}: inputs").T
+    return InputProfile(time, steering, throttle, brake, where=f"{where}: inputs")
+
+
+def _goal(node: Any, where: str) -> Goal:
+    values = documents.mapping(node, where, ("x", "y"), ("tolerance", "stop"))
+    stop = values.pop("stop", False)
+    if not isinstance(stop, bool):
+        raise InputError(f"{where}: stop: expected true or false, found {stop!r}")
+    return _record(Goal, {**_numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
+
+
+def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
+    if not isinstance(node, list):
+        raise InputError(f"{where}: give a list of {{circle: {{x, y, radius}}}} or {{polygon: [[x, y], ...]}}")
+    found: list[Circle | Polygon] = []
+    for k, entry in enumerate(node):
+        here = f"{where}[{k}]"
+        values = documents.mapping(entry, here, optional=("circle", "polygon", "velocity", "name"))
+        if ("circle" in values) == ("polygon" in values):
+            raise InputError(f"{here}: give either circle or polygon")
+        velocity = values.get("velocity", [0.0, 0.0])
+        if not isinstance(velocity, list) or len(velocity) != 2:
+            raise InputError(f"{here}: velocity: give [vx, vy], found {velocity!r}")
+        vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
+        rest: dict[str, Any] = {"vx": vx, "vy": vy, "name": documents.text(values["name"], f"{here}: name") if "name" in values else ""}
+        if "circle" in values:
+            here = f"{here}: circle"
+            found.append(_record(Circle, {**_numbers(values["circle"], here, ("x", "y", "radius")), **rest}, here))
+        else:
+            here = f"{here}: polygon"
+            found.append(_record(Polygon, {"vertices": _table(values["polygon"], ("x", "y"), here, 3), **rest}, here))
+    return found
+
+
+def _record(kind: Any, values: dict[str, Any], where: str) -> Any:
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _numbers(node: Any, where: str, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, float]:
+    return {key: documents.number(value, f"{where}: {key}") for key, value in documents.mapping(node, where, required, optional).items()}
+
+
+def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:
+    """A list of rows as an array (rows, columns)."""
+    if not isinstance(node, list) or not all(isinstance(row, list) and len(row) == len(columns) for row in node):
+        raise InputError(f"{where}: give rows [{', '.join(columns)}]")
+    try:
+        return np.array(node, float).reshape(-1, len(columns))
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: not all cells are numbers") from None
+
+
+def _table(node: Any, columns: tuple[str, ...], where: str, least: int) -> np.ndarray:
+    table = _rows(node, columns, where)
+    if len(table) < least or not np.isfinite(table).all():
+        raise InputError(f"{where}: give at least {least} rows of finite numbers, found {len(table)} rows")
+    return table

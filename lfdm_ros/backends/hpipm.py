@@ -1,0 +1,176 @@
+"""HPIPM, the interior-point solver for optimal control, through the library that CasADi's wheel brings.
+
+CasADi's own interface takes sparse matrices of the whole problem and knows no soft rows; the library takes stages as they are, and
+its soft rows cost next to nothing (Frison & Diehl 2020, HPIPM: a high-performance quadratic programming framework, section 2.1).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import casadi
+import numpy as np
+
+from lfdm_ros.backends.stage_qp import StageQp, StageSolution
+
+_SPEED = 1  # of the library's modes; the slower ones found nothing better
+_STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
+_TOLERANCE = 1e-6
+
+
+class SolverMissing(RuntimeError):
+    """The solver's library is not there or does not have what is asked of it."""
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    folder = Path(casadi.__file__).parent
+    try:
+        # blasfeo first: the wheel's search path is not that of this process.
+        ctypes.CDLL(str(folder / "libblasfeo.so"), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(str(folder / "libhpipm.so"))
+        for name in ("dim", "", "sol", "ipm_arg", "ipm_ws"):
+            for size in ("strsize", "memsize"):
+                getattr(library, "_".join(filter(None, ("d_ocp_qp", name, size)))).restype = ctypes.c_size_t
+        _ = library.d_ocp_qp_set_all_rowmaj, library.d_ocp_qp_sol_get_all_rowmaj, library.d_ocp_qp_ipm_solve
+    except (OSError, AttributeError) as error:
+        raise SolverMissing(f"HPIPM cannot be used: {error}; choose the solver piqp, or install a CasADi wheel that has it") from None
+    return library
+
+
+class Hpipm:
+    """Solves a `StageQp` again and again in memory that is set up once."""
+
+    name = "hpipm"
+
+    def __init__(self, program: StageQp, iterations: int = 30, tolerance: float = _TOLERANCE):
+        """Raises SolverMissing."""
+        self._program, self._library = program, _library()
+        d = program.dimensions
+        stages, count = d.stages, d.stages + 1
+        # The first state is known: its stage has none.
+        states = [0] + [d.states] * stages
+        controls = [d.controls] * stages + [0]
+        bounds = [0] + [len(d.bounded)] * stages
+        rows, slacks = [0] + [d.rows] * stages, [0] + [d.kinds] * stages
+        self._kept: list[object] = []  # memory that the library points into
+
+        def ints(values: list[int]) -> ctypes.Array:
+            array = (ctypes.c_int * max(len(values), 1))(*values)
+            self._kept.append(array)
+            return array
+
+        library = self._library
+        self._dim = self._make("dim", ctypes.c_int(stages))
+        library.d_ocp_qp_dim_set_all(ints(states), ints(controls), ints(bounds), ints(controls), ints(rows), ints(slacks), self._dim)
+        self._qp = self._make("", self._dim)
+        self._sol = self._make("sol", self._dim)
+        self._arg = self._make("ipm_arg", self._dim)
+        library.d_ocp_qp_ipm_arg_set_default(_SPEED, self._arg)
+        self._set("iter_max", ctypes.c_int(iterations))
+        for name in ("stat", "eq", "ineq", "comp"):
+            self._set(f"tol_{name}", ctypes.c_double(tolerance))
+        self._starts = {False: ctypes.byref(ctypes.c_int(0)), True: ctypes.byref(ctypes.c_int(2))}  # 2: primal and dual
+        self._ws = self._make("ipm_ws", self._dim, self._arg)
+
+        # Bounds and their masks in arrays of their own: the library multiplies masked bounds by 0, so they must be finite.
+        n, m, g, v = d.states, d.controls, d.rows, len(d.bounded)
+        self._copies = {name: np.zeros_like(getattr(program, name))
+                        for name in ("lower_x", "upper_x", "lower_u", "upper_u", "row_lower", "row_upper")}
+        self._masks = {name: np.ones_like(copy) for name, copy in self._copies.items()}
+        self._shown: dict[str, bytes] = {}
+        zeros = np.zeros((count, max(d.kinds, 1)))
+        no_d = np.zeros((count, g, m))
+        self._kept += [zeros, no_d]
+        bounded, inputs = ints(list(d.bounded)), ints(list(range(m)))
+        # The slack of each bound and row of a stage: -1 for the bounds of controls and states.
+        softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + list(d.slacks) * (k > 0)) for k in range(count)]
+
+        def doubles(array: np.ndarray) -> ctypes.Array:
+            pointers = (ctypes.POINTER(ctypes.c_double) * count)(
+                *[ctypes.cast(array[min(k, len(array) - 1)].ctypes.data, ctypes.POINTER(ctypes.c_double)) for k in range(count)])
+            self._kept += [array, pointers]
+            return pointers
+
+        def indices(arrays: list[ctypes.Array]) -> ctypes.Array:
+            pointers = (ctypes.POINTER(ctypes.c_int) * count)(*[ctypes.cast(a, ctypes.POINTER(ctypes.c_int)) for a in arrays])
+            self._kept.append(pointers)
+            return pointers
+
+        p, c = program, self._copies
+        self._arguments = (
+            doubles(p.A), doubles(p.B), doubles(p.b), doubles(p.Q), doubles(p.S), doubles(p.R), doubles(p.q), doubles(p.r),
+            indices([bounded] * count), doubles(c["lower_x"]), doubles(c["upper_x"]),
+            indices([inputs] * count), doubles(c["lower_u"]), doubles(c["upper_u"]),
+            doubles(p.C), doubles(no_d), doubles(c["row_lower"]), doubles(c["row_upper"]),
+            doubles(p.curvature), doubles(p.curvature), doubles(p.penalty), doubles(p.penalty),
+            None, indices(softened), doubles(zeros), doubles(zeros), self._qp)
+        self._du, self._dx = np.zeros((stages + 1, m)), np.zeros((count, n))
+        scratch = [np.zeros((count, 2 * (m + v + g) + 1)) for _ in range(2)] + [np.zeros((count, n))] + [
+            np.zeros((count, m + v + g + 1)) for _ in range(6)]
+        self._results = (self._sol, doubles(self._du), doubles(self._dx), *[doubles(s) for s in scratch])
+
+    def _make(self, name: str, *arguments: object) -> ctypes.Array:
+        """One of the library's records, with its memory."""
+        stem = "_".join(filter(None, ("d_ocp_qp", name)))
+        record = ctypes.create_string_buffer(getattr(self._library, f"{stem}_strsize")())
+        memory = ctypes.create_string_buffer(getattr(self._library, f"{stem}_memsize")(*arguments) + 64)
+        address = (ctypes.addressof(memory) + 63) // 64 * 64
+        self._kept += [record, memory]
+        getattr(self._library, f"{stem}_create")(*arguments, record, ctypes.c_void_p(address))
+        return record
+
+    def _set(self, field: str, value: object) -> None:
+        self._kept.append(value)
+        self._library.d_ocp_qp_ipm_arg_set(field.encode(), ctypes.byref(value), self._arg)  # type: ignore[arg-type]
+
+    def _mask(self) -> None:
+        """Infinite bounds are switched off; a change of which they are is rare."""
+        for name, copy in self._copies.items():
+            given = getattr(self._program, name)
+            finite = np.isfinite(given)
+            np.copyto(copy, given)
+            copy[~finite] = 0.0
+            pattern = finite.tobytes()
+            if self._shown.get(name) == pattern:
+                continue
+            self._shown[name] = pattern
+            field = {"lower_x": "lbx", "upper_x": "ubx", "lower_u": "lbu", "upper_u": "ubu", "row_lower": "lg", "row_upper": "ug"}[name]
+            self._masks[name][...] = finite
+            first = 0 if name.endswith("_u") else 1
+            for k in range(first, len(given)):
+                self._library.d_ocp_qp_set(f"{field}_mask".encode(), k, ctypes.c_void_p(self._masks[name][k].ctypes.data), self._qp)
+
+    def reset(self) -> None:
+        """The next solution starts from nothing, not from the last one."""
+        self._warm = False
+
+    def solve(self) -> StageSolution:
+        """See `StageSolver.solve`. Starts from the last solution; if that leads nowhere, once more from nothing."""
+        self._mask()
+        self._library.d_ocp_qp_set_all_rowmaj(*self._arguments)
+        status, iterations = self._run()
+        if self._warm and status != 0:
+            self._warm = False
+            status, more = self._run()
+            iterations += more
+        self._library.d_ocp_qp_sol_get_all_rowmaj(*self._results)
+        dx, du = self._dx, self._du[:-1]
+        dx[0] = 0.0
+        solved = status == 0 and bool(np.isfinite(dx).all() and np.isfinite(du).all())
+        self._warm = solved
+        return StageSolution(dx, du, solved, _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}", iterations)
+
+    _warm = False
+
+    def _run(self) -> tuple[int, int]:
+        """Status and iterations."""
+        library = self._library
+        library.d_ocp_qp_ipm_arg_set_warm_start(self._starts[self._warm], self._arg)
+        library.d_ocp_qp_ipm_solve(self._qp, self._sol, self._arg, self._ws)
+        status, iterations = ctypes.c_int(), ctypes.c_int()
+        library.d_ocp_qp_ipm_get(b"status", self._ws, ctypes.byref(status))
+        library.d_ocp_qp_ipm_get(b"iter", self._ws, ctypes.byref(iterations))
+        return status.value, iterations.value

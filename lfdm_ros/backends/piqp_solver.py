@@ -1,0 +1,115 @@
+"""PIQP (Schwan, Jiang, Kuhn & Jones 2023, proximal interior point) on the whole sparse program: the second solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import piqp
+from scipy import sparse
+
+from lfdm_ros.backends.stage_qp import StageQp, StageSolution
+
+
+class _Entries:
+    """A sparse matrix whose entries are written in the order they were declared in."""
+
+    def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]):
+        numbered = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
+        self._order = numbered.data.astype(int) - 1
+        self.matrix = sparse.csc_matrix((np.ones(len(rows)), numbered.indices, numbered.indptr), shape=shape)
+
+    def fill(self, values: np.ndarray) -> sparse.csc_matrix:
+        self.matrix.data[:] = values[self._order]
+        return self.matrix
+
+
+class Piqp:
+    """Solves a `StageQp` again and again; the structure is analysed once, and anew when other bounds are infinite."""
+
+    name = "piqp"
+
+    def __init__(self, program: StageQp, iterations: int = 100, tolerance: float = 1e-6):
+        self._program, self._iterations, self._tolerance = program, iterations, tolerance
+        d = program.dimensions
+        n, m, stages, g, kinds = d.states, d.controls, d.stages, d.rows, d.kinds
+        self._du_at = np.arange(stages)[:, None] * (n + m) + np.arange(m)
+        self._dx_at = m + np.arange(stages)[:, None] * (n + m) + np.arange(n)  # of the states 1 to N
+        slack = stages * (n + m) + 2 * np.arange(stages * kinds).reshape(stages, kinds)
+        self._below_at, self._above_at = slack, slack + 1
+        self._size = stages * (n + m) + 2 * stages * kinds
+        self._pattern = b""
+        self._solver: piqp.SparseSolver | None = None
+
+        def pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
+            return full[0].ravel(), full[1].ravel()
+
+        # Cost: R_0; then for each k >= 1 Q, S, S', R; Q_N; the slacks. The upper triangle is what counts, both are given.
+        u, x = self._du_at, self._dx_at
+        blocks = [pairs(u, u), pairs(x, x), pairs(u[1:], x[:-1]), pairs(x[:-1], u[1:])]
+        soft = np.concatenate([self._below_at.ravel(), self._above_at.ravel()])
+        blocks.append((soft, soft))
+        self._cost = _Entries(*(np.concatenate(part) for part in zip(*blocks)), (self._size, self._size))
+        # Dynamics: dx+ - B du - A dx = b.
+        rows = np.arange(stages * n).reshape(stages, n)
+        blocks = [(rows.ravel(), x.ravel()), pairs(rows, u), pairs(rows[1:], x[:-1])]
+        self._dynamics = _Entries(*(np.concatenate(part) for part in zip(*blocks)), (stages * n, self._size))
+        self._kinds, self._rows = np.array(d.slacks), g
+
+    def _setup(self, finite_lower: np.ndarray, finite_upper: np.ndarray) -> None:
+        """Rows with a bound, those below first; each with its slack."""
+        self._low, self._high = np.nonzero(finite_lower), np.nonzero(finite_upper)
+        count = len(self._low[0]) + len(self._high[0])
+        stage = np.concatenate([self._low[0], self._high[0]])
+        row = np.concatenate([self._low[1], self._high[1]])
+        n = self._program.dimensions.states
+        states = self._dx_at[stage]
+        slack = np.concatenate([self._below_at[self._low[0], self._kinds[self._low[1]]],
+                                self._above_at[self._high[0], self._kinds[self._high[1]]]])
+        index = np.arange(count)
+        self._soft = _Entries(np.concatenate([np.repeat(index, n), index]), np.concatenate([states.ravel(), slack]), (count, self._size))
+        self._sign = np.concatenate([np.ones(len(self._low[0])), -np.ones(len(self._high[0]))])
+        self._places = stage, row
+
+    def reset(self) -> None:
+        """The next solution starts from nothing."""
+        self._pattern = b""
+
+    def solve(self) -> StageSolution:
+        """See `StageSolver.solve`."""
+        p, d = self._program, self._program.dimensions
+        lower, upper = p.row_lower[1:], p.row_upper[1:]
+        finite = np.isfinite(lower), np.isfinite(upper)
+        pattern = finite[0].tobytes() + finite[1].tobytes()
+        fresh = pattern != self._pattern
+        if fresh:
+            self._setup(*finite)
+        softness = np.concatenate([p.curvature[1:].ravel()] * 2) + 1e-9
+        cost = self._cost.fill(np.concatenate([p.R.ravel(), p.Q[1:].ravel(), p.S[1:].ravel(), np.swapaxes(p.S[1:], 1, 2).ravel(), softness]))
+        dynamics = self._dynamics.fill(np.concatenate([np.ones(p.b.size), -p.B.ravel(), -p.A[1:].ravel()]))
+        stage, row = self._places
+        soft = self._soft.fill(np.concatenate([(self._sign[:, None] * p.C[1:][stage, row]).ravel(), np.ones(len(stage)) * 1.0]))
+        bound = np.concatenate([lower[self._low], -upper[self._high]])
+        linear = np.zeros(self._size)
+        linear[self._du_at], linear[self._dx_at] = p.r, p.q[1:]
+        linear[self._below_at] = linear[self._above_at] = p.penalty[1:]
+        least, most = np.full(self._size, -np.inf), np.full(self._size, np.inf)
+        least[self._du_at], most[self._du_at] = p.lower_u, p.upper_u
+        bounded = self._dx_at[:, list(d.bounded)]
+        least[bounded], most[bounded] = p.lower_x[1:], p.upper_x[1:]
+        least[self._below_at] = least[self._above_at] = 0.0
+        top = np.full(len(bound), np.inf)
+        if fresh:
+            solver = piqp.SparseSolver()
+            solver.settings.max_iter = self._iterations
+            solver.settings.eps_abs = solver.settings.eps_rel = self._tolerance
+            solver.setup(cost, linear, dynamics, p.b.ravel(), soft, bound, top, least, most)
+            self._solver, self._pattern = solver, pattern
+        else:
+            solver = self._solver
+            solver.update(P=cost, c=linear, A=dynamics, b=p.b.ravel(), G=soft, h_l=bound, h_u=top, x_l=least, x_u=most)
+        status = solver.solve()
+        found = solver.result.x
+        dx = np.zeros((d.stages + 1, d.states))
+        dx[1:], du = found[self._dx_at], found[self._du_at]
+        solved = status == piqp.PIQP_SOLVED and bool(np.isfinite(found).all())
+        return StageSolution(dx, du, solved, "solved" if solved else str(status), int(solver.result.info.iter))

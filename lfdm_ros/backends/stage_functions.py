@@ -1,0 +1,70 @@
+"""An optimal control problem's stage as a CasADi graph: what it does to the state, what it costs and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import casadi as ca
+
+from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
+from lfdm_ros.backends.compiled_functions import CompiledFunction, compiled_with_jacobian
+from lfdm_ros.models import get_model
+
+
+@dataclass(frozen=True)
+class StageNames:
+    """Names of what a stage function takes: states beside the model's, controls, numbers of the vehicle and of the stage."""
+
+    states: tuple[str, ...]
+    controls: tuple[str, ...]
+    vehicle: tuple[str, ...]
+    stage: tuple[str, ...]
+
+
+def stage_function(spec: str, names: StageNames, build: Callable[[Any], Any], substeps: int) -> ca.Function:
+    """f(z, w, p, k, c) -> [z at the end of the stage; residuals; rows], the latter two at its start.
+
+    Args:
+        spec: the predicting model.
+        names: z = the model's states and `names.states`; w, k, c by name; p the model's parameters.
+        build: on the operations of `m`, gives inputs(steering, pedal), residuals(z, w, k, c) and rows(z, loads, k, c).
+        substeps: steps of the model of c.step seconds each in a stage; the commands move linearly.
+    """
+    functions, model = casadi_model(spec), get_model(spec)
+    problem = build(OPERATIONS)
+
+    def symbols(fields: Sequence[str], prefix: str) -> tuple[ca.SX, SimpleNamespace]:
+        vector = ca.SX.sym(prefix, len(fields))
+        return vector, SimpleNamespace(**{name: vector[i] for i, name in enumerate(fields)})
+
+    n = len(model.states)
+    z, zs = symbols([*(f.name for f in model.states), *names.states], "z")
+    w, ws = symbols(names.controls, "w")
+    k, ks = symbols(names.vehicle, "k")
+    c, cs = symbols(names.stage, "c")
+    p = ca.SX.sym("p", len(model.parameters))
+
+    x, road = z[:n], getattr(zs, "road_steering", None)
+    for i in range(substeps):
+        time = (i + functions.input_time) * cs.step
+        steering, pedal = zs.steering + time * ws.steering_rate, zs.pedal + time * ws.pedal_rate
+        if road is not None:
+            # Towards the command in the middle of the step, exactly; the wheels take the mean of the step.
+            before, road = road, steering + (road - steering) * cs.decay
+            steering = 0.5 * (before + road)
+        x = functions.step(x, ca.vertcat(*problem.inputs(steering, pedal)), p, cs.step)
+    duration = substeps * cs.step
+    end = [x, zs.steering + duration * ws.steering_rate, zs.pedal + duration * ws.pedal_rate, *([] if road is None else [road])]
+
+    now = zs.steering if road is None else zs.road_steering
+    loads = functions.wheel_loads(z[:n], ca.vertcat(*problem.inputs(now, zs.pedal)), p)
+    values = ca.vertcat(*end, *problem.residuals(zs, ws, ks, cs), *problem.rows(zs, [loads[i] for i in range(4)], ks, cs))
+    return ca.Function(f"stage_{spec.replace('/', '_')}", [z, w, p, k, c], [ca.densify(values)], ["z", "w", "p", "k", "c"], ["values"])
+
+
+def compiled_stage(function: ca.Function) -> CompiledFunction:
+    """f(z, w, p, k, c) -> (values, exact Jacobian by z and w, padded to a multiple of 8 columns) as machine code."""
+    return compiled_with_jacobian(function, (0, 1))

@@ -1,0 +1,89 @@
+"""Quadratic programs with the structure of optimal control, and what a solver of them returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class StageDimensions:
+    """Sizes of a program: stages (intervals), states, controls, and what is bounded."""
+
+    stages: int
+    states: int
+    controls: int
+    bounded: tuple[int, ...]  # places of the states that have bounds
+    slacks: tuple[int, ...]  # of each soft row the number of its slack; rows of one kind share one
+
+    @property
+    def rows(self) -> int:
+        """Soft rows a stage."""
+        return len(self.slacks)
+
+    @property
+    def kinds(self) -> int:
+        """Slacks a stage, on each side."""
+        return max(self.slacks, default=-1) + 1
+
+
+class StageQp:
+    """The program in the steps dx, du from a trajectory; arrays are changed in place, a solver reads them.
+
+        min  sum_k  1/2 [du; dx]' [R S; S' Q] [du; dx] + r' du + q' dx  +  penalty . (below + above) + curvature/2 . (below^2 + above^2)
+        s.t. dx_0 = 0,  dx_{k+1} = A dx_k + B du_k + b,  lower_u <= du <= upper_u,  lower_x <= dx[bounded] <= upper_x   (k >= 1)
+             row_lower - below[slacks] <= C dx_k <= row_upper + above[slacks],  below, above >= 0   (k >= 1)
+
+    Rows of one kind share a slack: what is paid is the worst of them. The penalty is linear, hence exact: where the rows can be met
+    they are, and there is always a solution as long as the bounds on the controls and those on the states do not contradict each
+    other. A bound of -inf or inf is none.
+
+    Shapes with N stages, n states, m controls, g rows, v bounded states: A (N, n, n), B (N, n, m), b (N, n), Q (N+1, n, n),
+    S (N, m, n), R (N, m, m), q (N+1, n), r (N, m), C (N+1, g, n), row_lower, row_upper (N+1, g), penalty, curvature (N+1, kinds),
+    lower_x, upper_x (N+1, v), lower_u, upper_u (N, m). What stands at k = 0 of C, Q, q and the bounds of x has no effect.
+    """
+
+    def __init__(self, dimensions: StageDimensions):
+        self.dimensions = d = dimensions
+        stages, n, m, g, v = d.stages, d.states, d.controls, d.rows, len(d.bounded)
+        self.A, self.B, self.b = np.zeros((stages, n, n)), np.zeros((stages, n, m)), np.zeros((stages, n))
+        self.Q, self.S, self.R = np.zeros((stages + 1, n, n)), np.zeros((stages, m, n)), np.zeros((stages, m, m))
+        self.q, self.r = np.zeros((stages + 1, n)), np.zeros((stages, m))
+        self.C = np.zeros((stages + 1, g, n))
+        self.row_lower, self.row_upper = np.full((stages + 1, g), -np.inf), np.full((stages + 1, g), np.inf)
+        self.penalty, self.curvature = np.ones((stages + 1, d.kinds)), np.zeros((stages + 1, d.kinds))
+        self.lower_x, self.upper_x = np.full((stages + 1, v), -np.inf), np.full((stages + 1, v), np.inf)
+        self.lower_u, self.upper_u = np.full((stages, m), -np.inf), np.full((stages, m), np.inf)
+
+    def residual(self, dx: np.ndarray, du: np.ndarray) -> float:
+        """How far a solution is from meeting the dynamics and the bounds, largest absolute violation; inf if it is not finite."""
+        gaps = dx[1:] - np.matmul(self.A, dx[:-1, :, None])[..., 0] - np.matmul(self.B, du[..., None])[..., 0] - self.b
+        bounded = dx[1:, list(self.dimensions.bounded)]
+        worst = max(np.abs(gaps).max(), (self.lower_u - du).max(), (du - self.upper_u).max(),
+                    (self.lower_x[1:] - bounded).max(initial=-np.inf), (bounded - self.upper_x[1:]).max(initial=-np.inf))
+        return float(worst) if np.isfinite(worst) and np.isfinite(dx[0]).all() else float("inf")
+
+
+@dataclass(frozen=True)
+class StageSolution:
+    """dx (N+1, n), du (N, m); `solved`: the solver says so and its iterate is finite; `status` in the solver's words."""
+
+    dx: np.ndarray
+    du: np.ndarray
+    solved: bool
+    status: str
+    iterations: int
+
+
+class StageSolver(Protocol):
+    """Solves programs of one size, one after the other."""
+
+    name: str
+
+    def solve(self) -> StageSolution:
+        """Solves what stands in the program that the solver was made for. The arrays returned are used again by the next call."""
+
+    def reset(self) -> None:
+        """Forgets the last solution: the next call gives what it would give first."""

@@ -1,0 +1,1 @@
+"""Reference paths, the way round obstacles, and the model predictive controller."""

@@ -1,0 +1,337 @@
+"""The controller: a task, a state that is some time old, obstacles as they are seen; out comes a command each period, whatever happens.
+
+Every cycle ends on one rung of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
+BRAKING, the brake along the curve of that plan, when it has become too old; STOPPED, the same without a state or a task.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.control.guidance import Guide, Route
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.planner import Outcome as PlanOutcome
+from lfdm_ros.control.planner import Plan, Planner
+from lfdm_ros.control.prediction import Measured, Prediction
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Goal
+from lfdm_ros.vehicles import Vehicle
+
+STANDING = 0.3  # [m/s] a slower vehicle stands
+REACTION = 0.5  # [s] until the brake of a stop within sight has built up
+BEYOND = 30.0  # [m] how far a path goes on behind its end, at least
+STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
+BLOCKED = "no way round the obstacles is seen: stopping before them"
+_NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+
+
+class Outcome(Enum):
+    """Rungs of the ladder, the best first."""
+
+    SOLVED = 0
+    SHIFTED = 1
+    BRAKING = 2
+    STOPPED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle:
+    """What one cycle came to.
+
+    command: steering [-1, 1], throttle and brake [0, 1]. reason: one line, why it is not SOLVED, or that the way is blocked. cold_start:
+    there was no plan to start from. done: the goal or the path's end is reached. seconds: wall-clock time. residual: largest violation
+    of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of violated constraints among them. active,
+    violated: names of constraints. age: of the state [s]; delay: what was predicted through [s]. plan: the one in force. route: the way
+    to a goal, or the path.
+    """
+
+    command: tuple[float, float, float]
+    outcome: Outcome
+    reason: str = ""
+    cold_start: bool = False
+    done: bool = False
+    blocked: bool = False
+    solver: str = ""
+    seconds: float = 0.0
+    iterations: int = 0
+    residual: float = 0.0
+    cost: float = 0.0
+    cost_terms: dict[str, float] = field(default_factory=dict)
+    active: tuple[str, ...] = ()
+    violated: tuple[str, ...] = ()
+    age: float = 0.0
+    delay: float = 0.0
+    plan: Plan | None = None
+    route: Path | None = None
+    remaining: float = math.inf  # [m] to the goal or the path's end
+
+
+@dataclass(eq=False)
+class _Task:
+    """What is to be done: a path as it is, or a goal with the route that is in force."""
+
+    speed: float
+    stop: bool
+    goal: Goal | None = None
+    reference: Reference | None = None
+    length: float = 0.0
+    route: Route | None = None
+    routed: float = -math.inf  # when the route was made
+    done: bool = False
+
+
+class Controller:
+    """Drives one vehicle. Keeps no clock of its own: time comes with each call."""
+
+    def __init__(self, vehicle: Vehicle, settings: Settings | None = None, limits: LimitTable | None = None):
+        """Compiles the problem, or loads it from the cache.
+
+        Args:
+            limits: steering limits of the largest model; None: only the predicting model's wheel loads count.
+
+        Raises:
+            InputError: no such model, or the vehicle lacks parameters.
+        """
+        self.settings = settings or Settings()
+        self._planner = Planner(vehicle, self.settings, limits)
+        self._guide = Guide()
+        s = self.settings
+        self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
+        self._task: _Task | None = None
+        self._obstacles = _NOTHING
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
+        self._measured: Measured | None = None
+        self._good: Plan | None = None
+        self._cold = True
+        self._plan_time = self._good_time = -math.inf
+        self._command = (0.0, 0.0)  # steering, pedal
+        self._obstacles = _NOTHING
+        self._prediction.clear()
+        self._planner.forget()
+        if self._task is not None:
+            self._task.done, self._task.route, self._task.routed = False, None, -math.inf
+
+    # -- Tasks and what the world says --------------------------------------------------------------------------------
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """Follows a path.
+
+        Args:
+            speed: highest [m/s], or one a point of `path.s`.
+            corridor: (k, 3) rows s along the path, room to the left and to the right [m], of the lane.
+            stop: stand at its end; else the path counts as done there, and the vehicle stops behind it.
+
+        Raises:
+            InputError: a speed that is negative or not finite.
+        """
+        s = self.settings
+        end = 0.0 if stop else math.inf
+        profile = speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
+        longer, speeds = self._longer(path, profile)
+        highest = float(np.max(speed))
+        self._begin(_Task(highest, stop, None, Reference(longer, speeds, highest, corridor), path.length))
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """Drives to a goal in the least time, around obstacles, at most at `speed` [m/s].
+
+        Raises:
+            InputError: the speed is not positive.
+        """
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
+        self._begin(_Task(speed, goal.stop, goal))
+
+    def idle(self) -> None:
+        """No task: the vehicle comes to a stop and stands."""
+        self._task = None
+
+    def _begin(self, task: _Task) -> None:
+        self._task = task
+        self._planner.forget()
+        # A plan for another task may lead elsewhere: begin anew.
+        self._cold = True
+
+    def see(self, obstacles: Obstacles) -> None:
+        """What is seen now; it counts from the next cycle on. Raises InputError for a number that is not finite."""
+        if not (np.isfinite(obstacles.centres).all() and np.isfinite(obstacles.radii).all() and np.isfinite(obstacles.velocities).all()):
+            raise InputError("obstacles: a place, radius or velocity is not finite")
+        self._obstacles = obstacles
+
+    def take(self, vehicle: Vehicle) -> None:
+        """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
+        vehicle.vector(vehicle.model(self.settings.model))
+        self._planner.take(vehicle)
+        self._prediction.take(vehicle)
+
+    def tune(self, **changes: Any) -> None:
+        """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
+        for name in changes:
+            known = {f.name: f.metadata["live"] for f in dataclasses.fields(Settings)}
+            if not known.get(name, False):
+                raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
+        self.settings = dataclasses.replace(self.settings, **changes)
+        self._planner.tune(self.settings)
+
+    # -- A cycle ------------------------------------------------------------------------------------------------------
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        """The command for the period that begins at `now` [s]; None if nothing was measured since the last cycle."""
+        began = time.perf_counter()
+        if measured is not None and (self._measured is None or measured.time >= self._measured.time):
+            self._measured = measured
+        elif measured is not None:
+            self.reset()  # the clock went back
+            self._measured = measured
+        if self._measured is None:
+            return self._stand(now, began, "no state yet", math.inf)
+        age = now - self._measured.time
+        s, task = self.settings, self._task
+        ahead = now + s.actuation_delay if s.compensate else max(self._measured.time, now)
+        x, road = self._prediction.at(self._measured, ahead if s.compensate else self._measured.time)
+        if age > s.state_timeout:
+            return self._stand(now, began, f"state is stale: {age:.2f} s old", age, x)
+        if task is None:
+            return self._stand(now, began, "no task", age, x)
+
+        z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
+        reference = self._reference(task, now, x)
+        cold = self._cold or ahead - self._plan_time > s.plan_timeout
+        if cold:
+            self._planner.start(z0, reference)
+        else:
+            self._planner.shift(ahead - self._plan_time)
+            self._unwrap(z0)
+        outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
+        self._plan_time = ahead
+        late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
+        previous, previous_time = self._good, self._good_time
+        if outcome.solved:
+            self._cold = False
+            self._good, self._good_time = self._planner.snapshot(ahead), ahead
+        rung, reason, command = self._rung(outcome, late, ahead, previous, previous_time, x)
+        self._finish(task, x)
+        task_reason = BLOCKED if task.route is not None and task.route.blocked else ""
+        return self._send(now, command, Cycle(
+            (0.0, 0.0, 0.0), rung, reason or task_reason, cold, task.done, bool(task_reason), self._planner.solver,
+            time.perf_counter() - began, outcome.iterations, outcome.residual, outcome.cost, outcome.cost_terms, outcome.active,
+            outcome.violated, age, ahead - self._measured.time if s.compensate else 0.0, self._good, reference.path,
+            self._remaining(task, x)))
+
+    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, previous: Plan | None, previous_time: float,
+              x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:
+        """Where on the ladder this cycle stands, why, and the steering and pedal there."""
+        s = self.settings
+        middle = ahead + 0.5 * s.period  # the command is held for a period
+        if outcome.solved and not late:
+            return Outcome.SOLVED, "", self._planned(self._good, middle)
+        reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
+        if previous is not None and ahead - previous_time <= s.plan_timeout:
+            return Outcome.SHIFTED, reason, self._planned(previous, middle)
+        self._cold = not outcome.solved
+        return Outcome.BRAKING, f"{reason}; " + ("no plan to fall back on" if previous is None else "the last good plan is too old"), \
+            self._braking(x)
+
+    def _planned(self, plan: Plan | None, at: float) -> tuple[float, float]:
+        assert plan is not None
+        return (float(np.interp(at, plan.times, plan.inputs[:, 0])),
+                float(np.interp(at, plan.times, plan.inputs[:, 1] - plan.inputs[:, 2])))
+
+    def _braking(self, x: np.ndarray | None) -> tuple[float, float]:
+        """The steering of the last good plan where the vehicle is on its curve, and the brake."""
+        s, (steering, pedal) = self.settings, self._command
+        wanted = 0.0
+        if self._good is not None and x is not None:
+            place = self._planner.place
+            curve = self._good.states[:, [place["x"], place["y"]]]
+            nearest = int(np.argmin(((curve - x[[place["x"], place["y"]]]) ** 2).sum(axis=1)))
+            wanted = float(self._good.inputs[nearest, 0])
+        turn, press = s.steering_rate * s.period, s.brake_rate * s.period
+        return (min(max(wanted, steering - turn), steering + turn), max(pedal - press, -s.stop_brake))
+
+    def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
+        self._cold = True
+        return self._send(now, self._braking(x), Cycle(
+            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, solver=self._planner.solver, age=age, plan=self._good,
+            seconds=time.perf_counter() - began))
+
+    def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
+        s = self.settings
+        steering, pedal = (min(max(value, lower), upper) for value, lower, upper in zip(
+            command, (-1.0, -s.largest_brake), (1.0, s.largest_throttle)))
+        self._command = (steering, pedal)
+        self._prediction.sent(now, steering, pedal)
+        return dataclasses.replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)))
+
+    def _unwrap(self, z0: np.ndarray) -> None:
+        """The heading as the plan counts it: a measured one may have jumped by a turn."""
+        yaw = self._planner.place["yaw"]
+        z0[yaw] += 2.0 * math.pi * round((float(self._planner.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))
+
+    # -- The way ------------------------------------------------------------------------------------------------------
+
+    def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
+        """A path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
+        longer = path.extended(BEYOND)
+        return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
+
+    def _reference(self, task: _Task, now: float, x: np.ndarray) -> Reference:
+        if task.goal is None or (task.reference is not None and now - task.routed < self.settings.route_period - 1e-9):
+            assert task.reference is not None
+            return task.reference
+        s, place, goal = self.settings, self._planner.place, task.goal
+        px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
+        seen = self._obstacles
+        moved = dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
+        if not task.done:
+            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, moved, 0.5 * s.vehicle_width, s.obstacle_margin,
+                                           task.route)
+            task.routed = now
+            self._planner.forget()
+        assert task.route is not None
+        path = task.route.path
+        profile = speed_profile(path, min(task.speed, self._sight_speed()), s.path_lateral_acceleration, s.path_acceleration,
+                                s.path_braking, 0.0 if task.stop or task.done else math.inf)
+        if task.route.blocked:
+            left = 2.0 * s.path_braking * (task.route.free_length - s.vehicle_front - STOP_SHORT - path.s)
+            profile = np.minimum(profile, np.sqrt(np.maximum(left, 0.0)))
+        longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
+        hurry = 0.0 if task.done or task.route.blocked else s.weight_time
+        task.reference = Reference(longer, speeds, max(float(speeds.max()), 1.0), None, s.goal_lateral, hurry)
+        return task.reference
+
+    def _sight_speed(self) -> float:
+        """The speed from which the vehicle stops within what the sensor sees [m/s]."""
+        s = self.settings
+        free = max(s.sight - s.vehicle_front - STOP_SHORT, 0.0)
+        return math.sqrt((s.path_braking * REACTION) ** 2 + 2.0 * s.path_braking * free) - s.path_braking * REACTION
+
+    def _remaining(self, task: _Task, x: np.ndarray) -> float:
+        if task.goal is None:
+            return max(task.length - self._planner.station, 0.0)
+        place = self._planner.place
+        return math.hypot(float(x[place["x"]]) - task.goal.x, float(x[place["y"]]) - task.goal.y)
+
+    def _finish(self, task: _Task, x: np.ndarray) -> None:
+        """Marks a task that is done: from then on the vehicle stops where the way goes on."""
+        if task.done:
+            return
+        standing = not task.stop or abs(float(x[self._planner.place["vx"]])) < STANDING
+        near = task.goal.tolerance if task.goal is not None else 1.0
+        if self._remaining(task, x) <= near and standing:
+            task.done = True
+            if task.goal is None and task.reference is not None:
+                task.reference = dataclasses.replace(task.reference, speeds=np.zeros_like(task.reference.speeds))

@@ -1,0 +1,320 @@
+"""What one LIDAR scan shows, as circles: returns are grouped, and each group is covered by one circle or by a chain of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.sensors.lidar import Scan
+
+# A gap of this many beams or more that were lost (nan) parts two groups, whatever the distance.
+_LOST_BEAMS = 4
+# Returns of beams side by side that are this near to each other [m] may be of one surface.
+_SUPPORT = 6.0
+# Beyond this share of the sensor's range the limit of the range cuts surfaces off.
+_NEAR_LIMIT = 0.95
+# Points nearer to each other than this [m] do not count towards the length of a surface: that would be the length of the noise.
+_LENGTH_STEP = 0.3
+# How far the centre of a circle lies behind a flat surface, as a share of half the covered length: the circle then stands out in front
+# by 0.5 of that instead of 1.0, and what lies behind a surface is hidden anyway.
+_BEHIND = 0.75
+# An arc is believed from this angle at its centre [rad]; an unobstructed view of a circle shows more, even by four returns.
+_LEAST_ARC = np.deg2rad(70.0)
+_ARC_POINTS = 4
+
+
+@dataclass(frozen=True)
+class GroupingSettings:
+    """How returns become circles.
+
+    noise_sd: standard deviation of a range [m]; sigmas: how many of them the circles are larger than what they cover; gap_base [m] and
+    gap_factor: neighbours belong together when nearer than gap_base + gap_factor times the spacing of beams at their range;
+    gap_line: the same for neighbours that are on one straight line with a third, so that a wall seen at a grazing angle is one [m],
+    keep it narrower than what the vehicle can pass; chain_radius: of the circles that cover a long surface [m]; body_radius: a surface
+    that fits into this one can be of something that moves [m]; arc_radius_min, arc_radius_max: circles that are recognised as such [m].
+    """
+
+    noise_sd: float = 0.03
+    sigmas: float = 2.0
+    gap_base: float = 0.3
+    gap_factor: float = 2.0
+    gap_line: float = 3.0
+    chain_radius: float = 0.75
+    body_radius: float = 4.0
+    arc_radius_min: float = 0.1
+    arc_radius_max: float = 4.0
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
+                raise InputError(f"obstacle tracker: {entry.name} is {value!r}; give a finite number")
+        for name, good, words in (
+                ("noise_sd", self.noise_sd > 0.0, "more than 0"),
+                ("sigmas", self.sigmas >= 0.0, "0 or more"),
+                ("gap_base", self.gap_base > 0.0, "more than 0"),
+                ("gap_factor", self.gap_factor >= 1.0, "1 or more"),
+                ("gap_line", self.gap_line >= 0.0, "0 or more"),
+                ("chain_radius", self.chain_radius >= 0.1, "0.1 m or more"),
+                ("body_radius", self.body_radius > 0.0, "more than 0"),
+                ("arc_radius_min", self.arc_radius_min > 0.0, "more than 0"),
+                ("arc_radius_max", self.arc_radius_max > self.arc_radius_min, "more than arc_radius_min")):
+            if not good:
+                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give {words}")
+
+
+@dataclass(frozen=True, eq=False)
+class Circles:
+    """The circles (n,) of one scan in the world's axes [m].
+
+    body: which circle stands for the thing in the tracking, itself if it is the only one of its group, none (-1) of a long surface;
+    frame: stands for the thing only, and is no circle to keep clear of; arc: fitted to an arc, so that it covers the hidden side too;
+    partial: an end of the group is hidden by something nearer, lost, or at the edge or limit of the view, so that its middle is not
+    the middle of a thing; weak: one or two returns; lone: a return without any other near it; extent: how far the middle of a thing
+    may be from the circle's [m].
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    radius: np.ndarray
+    body: np.ndarray
+    frame: np.ndarray
+    arc: np.ndarray
+    partial: np.ndarray
+    weak: np.ndarray
+    lone: np.ndarray
+    extent: np.ndarray
+
+
+_NUMBERS, _FLAGS = np.empty(0), np.empty(0, bool)
+_NOTHING = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, _FLAGS, _FLAGS, _FLAGS, _FLAGS, _NUMBERS)
+
+
+def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSettings) -> Circles:
+    """Covers what a valid scan returned from a sensor's pose [m, rad].
+
+    Every return lies in a circle, and so does the surface between neighbours of one group and half a beam beyond its ends, which is how
+    far a thing reaches beyond its last return on average.
+    """
+    ranges, increment = scan.ranges, abs(scan.angle_increment)
+    seen = np.flatnonzero((ranges >= scan.range_min) & (ranges <= scan.range_max))  # false for nan and inf
+    if not len(seen):
+        return _NOTHING
+    full = is_full_circle(scan)
+    seen, joined, supported = _connect(ranges, seen, increment, full, settings)
+    r, beams = ranges[seen], len(ranges)
+    first = np.empty(len(seen), bool)
+    first[0], first[1:] = True, ~joined[:-1]
+    starts = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    count = np.diff(starts, append=len(seen))
+    ends = starts + count - 1
+    lone = (count == 1) & ~supported[starts]
+
+    # An end is clear where the beam beside it saw something farther, or nothing. One or two returns with another near them may be of a
+    # surface at a grazing angle, on which they slide along as the vehicle moves.
+    left, right = seen[starts] - 1, seen[ends] + 1
+    inside = (left >= 0) & (right < beams) | full
+    behind = np.where(count > 2, 0.0, _SUPPORT)
+    reach = _NEAR_LIMIT * scan.range_max
+    partial = ~((ranges[left] > r[starts] + behind) & (ranges[right % beams] > r[ends] + behind) & inside
+                & (np.maximum(r[starts], r[ends]) < reach))
+
+    angle = yaw + scan.angle_min + scan.angle_increment * seen
+    px, py = r * np.cos(angle), r * np.sin(angle)  # from the sensor, in the world's axes
+    arc, ax, ay, a_radius = _arcs(px, py, starts, ends, count, group, settings)
+
+    # The rest: polylines through the returns, longer by half a beam at both ends.
+    whole, rest = np.flatnonzero(arc), np.flatnonzero(~arc)
+    of, cx, cy, radius, body = whole, ax[whole], ay[whole], a_radius[whole], np.arange(len(whole))
+    frames = 0
+    if len(rest):
+        link_x, link_y, link_radius, links = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment, settings)
+        first_link = np.cumsum(links) - links
+        span = np.stack([link_x, link_y])
+        low, high = np.minimum.reduceat(span, first_link, axis=1), np.maximum.reduceat(span, first_link, axis=1)
+        middle, half = 0.5 * (low + high), 0.5 * np.hypot(*(high - low)) + settings.chain_radius
+        framed = np.flatnonzero((links > 1) & (half <= settings.body_radius))
+        frames = len(framed)
+        stands_for = np.where(links == 1, len(whole) + first_link, -1)
+        stands_for[framed] = len(whole) + len(link_x) + np.arange(frames)
+        of = np.concatenate([whole, np.repeat(rest, links), rest[framed]])
+        cx, cy = np.concatenate([cx, link_x, middle[0, framed]]), np.concatenate([cy, link_y, middle[1, framed]])
+        radius = np.concatenate([radius, link_radius, half[framed]])
+        body = np.concatenate([body, np.repeat(stands_for, links), stands_for[framed]])
+    is_arc = arc[of]
+    is_frame = np.zeros(len(of), bool)
+    is_frame[len(of) - frames:] = True
+    return Circles(x + cx, y + cy, radius + settings.sigmas * settings.noise_sd, body, is_frame, is_arc, partial[of], count[of] < 3,
+                   lone[of], np.where(is_arc, 2.0 * settings.noise_sd, radius))
+
+
+def is_full_circle(scan: Scan) -> bool:
+    """Whether the last beam is beside the first."""
+    increment = abs(scan.angle_increment)
+    return len(scan.ranges) * increment > 2.0 * np.pi - 0.5 * increment
+
+
+def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
+             settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which returns belong to the group of the next one (n,), and which have one near at the beam beside (n,).
+
+    The beams with returns, `seen`, come back turned so that no group reaches from the last to the first.
+    """
+    n = len(seen)
+    following = np.empty_like(seen)
+    following[:-1], following[-1] = seen[1:], seen[0]
+    step = following - seen
+    step[-1] += len(ranges)
+    r, r_next = ranges[seen], ranges[following]
+    spread = increment * step
+    near = np.minimum(r, r_next)
+    distance = np.sqrt((r - r_next) ** 2 + 4.0 * r * r_next * np.sin(0.5 * spread) ** 2)
+    adjacent = step == 1
+    if not full:
+        adjacent[-1] = False
+    joined = distance < settings.gap_base + settings.gap_factor * near * spread
+    if not adjacent.all():
+        # Lost beams between two returns say nothing; one that saw nothing says that there is a gap.
+        open_before = np.cumsum(np.isposinf(ranges))
+        opened = open_before[following] - open_before[seen]
+        opened[-1] += open_before[-1]
+        joined &= (opened == 0) & (step <= _LOST_BEAMS)
+        if not full:
+            joined[-1] = False
+    support = adjacent & (distance < _SUPPORT)
+    supported = support.copy()
+    supported[1:] |= support[:-1]
+    supported[0] |= support[-1]
+
+    # On a straight line u = 1 / r is a sine of the bearing: u(-1) - 2 cos(increment) u(0) + u(1) = 0.
+    u = 1.0 / r
+    before, after = np.empty(n), np.empty(n)
+    before[1:], before[0] = u[:-1], u[-1]
+    after[:-1], after[-1] = u[1:], u[0]
+    bend = np.abs(before - 2.0 * np.cos(increment) * u + after)
+    straight = bend < 3.0 * settings.noise_sd * np.sqrt(before ** 4 + 4.0 * u ** 4 + after ** 4)
+    straight &= adjacent
+    straight[1:] &= adjacent[:-1]
+    straight[0] &= adjacent[-1]
+    in_line = straight.copy()
+    in_line[:-1] |= straight[1:]
+    in_line[-1] |= straight[0]
+    joined |= in_line & adjacent & (distance < settings.gap_line)
+
+    if joined[-1]:
+        gaps = np.flatnonzero(~joined)
+        turn = gaps[0] + 1 if len(gaps) else 0
+        seen, joined, supported = np.roll(seen, -turn), np.roll(joined, -turn), np.roll(supported, -turn)
+    return seen, joined, supported
+
+
+def _arcs(px: np.ndarray, py: np.ndarray, starts: np.ndarray, ends: np.ndarray, count: np.ndarray, group: np.ndarray,
+          settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Which groups (g,) are arcs of a circle that bulges towards the sensor, its centre and a radius that covers all points.
+
+    Taubin's fit by Newton's method, all groups at once (G. Taubin, PAMI 13 (1991) 1115; N. Chernov, "Circular and Linear Regression",
+    CRC Press 2010, section 5.9). Its symbols.
+    """
+    sigma = settings.noise_sd
+    points = np.stack([px, py])
+    mean = np.add.reduceat(points, starts, axis=1) / count
+    dx, dy = points - mean[:, group]
+    xx, yy = dx * dx, dy * dy
+    z = xx + yy
+    moments = np.add.reduceat(np.stack([xx, yy, dx * dy, dx * z, dy * z, z * z]), starts, axis=1) / count
+    m_xx, m_yy, m_xy, m_xz, m_yz, m_zz = moments
+    m_z = m_xx + m_yy
+    fit = (count >= _ARC_POINTS) & (m_z > sigma * sigma)  # what has no extent has no radius
+    covariance = m_xx * m_yy - m_xy * m_xy
+    variance = m_zz - m_z * m_z
+    a3, a2 = 4.0 * m_z, -3.0 * m_z * m_z - m_zz
+    a1 = variance * m_z + 4.0 * covariance * m_z - m_xz * m_xz - m_yz * m_yz
+    a0 = m_xz * (m_xz * m_yy - m_yz * m_xy) + m_yz * (m_yz * m_xx - m_xz * m_xy) - variance * covariance
+    root = np.zeros(len(count))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(4):
+            value = a0 + root * (a1 + root * (a2 + root * a3))
+            root = root - value / (a1 + root * (2.0 * a2 + 3.0 * root * a3))
+        determinant = 2.0 * (root * root - root * m_z + covariance)
+        a = (m_xz * (m_yy - root) - m_yz * m_xy) / determinant
+        b = (m_yz * (m_xx - root) - m_xz * m_xy) / determinant
+        radius = np.sqrt(a * a + b * b + m_z)
+        # nan compares as false.
+        fit &= (radius >= settings.arc_radius_min) & (radius <= settings.arc_radius_max)
+    if not fit.any():
+        return fit, mean[0], mean[1], radius
+    radius, a, b = np.where(fit, radius, 1.0), np.where(fit, a, 0.0), np.where(fit, b, 0.0)
+    ex, ey = dx - a[group], dy - b[group]
+    from_centre = np.sqrt(ex * ex + ey * ey)
+    error = from_centre - radius[group]
+    square = np.add.reduceat(error * error, starts) / count
+    farthest = np.maximum.reduceat(from_centre, starts)
+    spread = np.abs(np.arctan2(ex[starts] * ey[ends] - ey[starts] * ex[ends], ex[starts] * ex[ends] + ey[starts] * ey[ends]))
+    fit &= (square < (3.0 * sigma) ** 2) & (spread > _LEAST_ARC)
+    fit &= radius * (1.0 - np.cos(0.5 * spread)) > 4.0 * sigma  # the noise of a flat surface has a radius, too
+    fit &= a * mean[0] + b * mean[1] > 0.0  # its centre lies beyond its points, as seen from the sensor
+    return fit, mean[0] + a, mean[1] + b, np.maximum(radius, farthest)
+
+
+def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, starts: np.ndarray, count: np.ndarray, chosen: np.ndarray,
+            half_beam: float, settings: GroupingSettings) -> tuple[np.ndarray, ...]:
+    """Circles along the polylines of the chosen groups: centre x, y and radius (k,), and how many each group has."""
+    # Points in the order of the scan with the two ends added, at the range of the first and last return.
+    size = count[chosen] + 2
+    begin = np.cumsum(size) - size
+    owner = np.repeat(np.arange(len(chosen)), size)
+    total = len(owner)
+    place = np.arange(total)
+    last = begin + size - 1
+    source = np.clip(place - begin[owner] - 1, 0, count[chosen][owner] - 1) + starts[chosen][owner]
+    x, y = px[source], py[source]
+    for end, turn in ((begin, -half_beam), (last, half_beam)):
+        x[end], y[end] = r[source[end]] * np.cos(angle[source[end]] + turn), r[source[end]] * np.sin(angle[source[end]] + turn)
+
+    # Length along the polyline, over points that are farther apart than noise.
+    raw = np.zeros(total)
+    raw[1:] = np.cumsum(np.hypot(np.diff(x), np.diff(y)))
+    cell = ((raw - raw[begin][owner]) / _LENGTH_STEP).astype(np.int64)
+    keep = np.zeros(total, bool)
+    keep[1:] = cell[1:] != cell[:-1]
+    keep[begin] = keep[last] = True
+    kept = np.flatnonzero(keep)
+    kept_x, kept_y = x[kept], y[kept]
+    gap = np.hypot(np.diff(kept_x), np.diff(kept_y))
+    gap[owner[kept][1:] != owner[kept][:-1]] = 1.0  # any length: groups follow one another on one axis
+    kept_s = np.zeros(len(kept))
+    kept_s[1:] = np.cumsum(gap)
+    s = np.interp(place, kept, kept_s)
+
+    # A flat piece of length 2 h is covered by a circle of radius h sqrt(1 + _BEHIND^2).
+    start, length = s[begin], s[last] - s[begin]
+    links = np.maximum(np.ceil(length / (2.0 * settings.chain_radius / np.sqrt(1.0 + _BEHIND ** 2))), 1.0).astype(np.int64)
+    first_link = np.cumsum(links) - links
+    of = np.repeat(np.arange(len(chosen)), links)
+    number = np.arange(len(of)) - first_link[of]
+    piece = length[of] / links[of]
+    s_a = start[of] + number * piece
+    s_b = s_a + piece
+    x_a, y_a = np.interp(s_a, kept_s, kept_x), np.interp(s_a, kept_s, kept_y)
+    x_b, y_b = np.interp(s_b, kept_s, kept_x), np.interp(s_b, kept_s, kept_y)
+    mx, my = 0.5 * (x_a + x_b), 0.5 * (y_a + y_b)
+    half = 0.5 * np.hypot(x_b - x_a, y_b - y_a)
+    scale = np.where(half > 1e-6, 0.5 / np.maximum(half, 1e-6), 0.0)
+    nx, ny = (y_a - y_b) * scale, (x_b - x_a) * scale  # the side away from the sensor
+    away = np.where(nx * mx + ny * my >= 0.0, 1.0, -1.0)
+    nx, ny = nx * away, ny * away
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.nan_to_num((s - start[owner]) / length[owner])
+    link = first_link[owner] + np.minimum((part * links[owner]).astype(np.int64), links[owner] - 1)
+    # Where points bulge towards the sensor by `bulge` the centre must not go behind so far that the radius has to follow.
+    bulge = np.full(len(of), settings.noise_sd)
+    np.maximum.at(bulge, link, (mx[link] - x) * nx[link] + (my[link] - y) * ny[link])
+    behind = np.clip((half * half - bulge * bulge) / (2.0 * bulge), 0.0, _BEHIND * half)
+    cx, cy = mx + behind * nx, my + behind * ny
+    square = half * half + behind * behind
+    np.maximum.at(square, link, (x - cx[link]) ** 2 + (y - cy[link]) ** 2)
+    return cx, cy, np.sqrt(square), links

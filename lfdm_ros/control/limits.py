@@ -1,0 +1,298 @@
+"""Largest steering at a speed so that no single wheel lifts, computed beforehand with a vehicle's largest model (paper 001 section 2.1).
+
+At each speed the vehicle makes a family of manoeuvres from straight coasting, all at the actuator's steering rate: a step of amplitude d,
+and reversals, from +d to -d after a dwell, as in a lane change or NHTSA's fishhook; each with several brake levels. The limit is the
+largest d up to which, in all of them, no wheel's load falls to the margin and the rear axle does not slide away. The speed is that at
+the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import lfdm_ros.simulation
+from lfdm_ros.backends import cache_directory
+from lfdm_ros.backends.code_cache import fingerprint
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
+from lfdm_ros.models.registry import SLOTS
+from lfdm_ros.simulation import BatchRollout, initial_state
+from lfdm_ros.vehicles import Vehicle
+
+# Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
+CHASSIS = ("twenty_four_dof", "eighteen_dof", "eight_dof")
+# Why the steering is limited. none: full steering is safe; slower: by what a lower speed allows.
+NONE, WHEEL_LOAD, SIDESLIP, SLOWER = CAUSES = ("none", "wheel_load", "sideslip", "slower")
+
+SPEEDS = tuple(float(v) for v in np.linspace(2.0, 36.0, 16))
+STEP, SAMPLE = 1e-3, 0.01  # physics, and what is looked at [s]
+BRAKE_RISE = 0.2  # [s]
+COARSE, FINE = 64, 16  # parts of the range of amplitudes, and then of the part in which the limit lies
+STANDING = 1.0  # [m/s] below this speed slip angles are those at it
+
+# The equations on arrays, for the wheel loads of many samples at once.
+_ARRAYS = SimpleNamespace(namespace=SimpleNamespace, where=np.where, sqrt=np.sqrt, fabs=np.abs, fmin=np.minimum, fmax=np.maximum,
+                          sin=np.sin, cos=np.cos, tanh=np.tanh)
+
+
+@dataclass(frozen=True)
+class Manoeuvres:
+    """What the vehicle is put through, and what it must keep.
+
+    Args:
+        speeds: at the start [m/s], rising.
+        load_margin: share of its static load that every wheel must keep; 0 is lift-off.
+        steering_rate: of the actuator, share of full steering a second, 0.04 to 100 [1/s].
+        sideslip: largest slip angle of the rear axle [rad]. Beyond, the vehicle is lost, though a sliding vehicle lifts no wheel.
+        brakes: brake levels, 0 to 1.
+        dwells: how long the reversals hold the first side [s]; with none there are only steps.
+        settling: how long the last angle is held [s]. At high speed many vehicles are unstable, more so when braking unloads the rear
+            axle: the longer nobody steers against it, the lower is the limit. A second is for a driver who watches.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    speeds: tuple[float, ...] = SPEEDS
+    load_margin: float = 0.1
+    steering_rate: float = 1.0
+    sideslip: float = 0.3
+    brakes: tuple[float, ...] = (0.0, 0.3)
+    dwells: tuple[float, ...] = (0.0, 0.4)
+    settling: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("speeds", "brakes", "dwells"):
+            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
+        v = np.array(self.speeds)
+        for good, what in (
+            (len(v) > 1 and np.isfinite(v).all() and v[0] > 0.0 and (np.diff(v) > 0.0).all(), "give 2 or more rising speeds above 0 m/s"),
+            (0.0 <= self.load_margin < 1.0, f"load_margin {self.load_margin} must be in [0, 1)"),
+            (0.04 <= self.steering_rate <= 100.0, f"steering_rate {self.steering_rate} 1/s must be in [0.04, 100]"),
+            (0.0 < self.sideslip < np.pi / 2, f"sideslip {self.sideslip} rad must be in (0, pi/2)"),
+            (len(self.brakes) > 0 and all(0.0 <= b <= 1.0 for b in self.brakes), "brakes must be one or more levels in [0, 1]"),
+            (all(0.0 <= d <= 5.0 for d in self.dwells), "dwells must be in [0, 5] s"),
+            (0.0 < self.settling <= 10.0, f"settling {self.settling} s must be in (0, 10]"),
+        ):
+            if not good:
+                raise InputError(f"lift limits: {what}")
+
+    def runs(self, amplitudes: np.ndarray, sides: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sample times (K,) [s], the driver's inputs (A, M, K, 3) in the M manoeuvres of each of A amplitudes, their ends (A, M) [s]."""
+        rate, d = self.steering_rate, amplitudes[:, None]
+        turned = max((3.0 * amplitudes[-1] / rate + dwell for dwell in self.dwells), default=amplitudes[-1] / rate)
+        times = SAMPLE * np.arange(int(np.ceil((turned + self.settling) / SAMPLE)) + 1)
+        first = np.minimum(rate * times, d)
+        # Steering of each form, and when its last angle is reached.
+        forms = [(first, d / rate)]
+        forms += [(first - np.clip(rate * (times - d / rate - dwell), 0.0, 2.0 * d), 3.0 * d / rate + dwell) for dwell in self.dwells]
+        runs = [(side * steering, end + self.settling, level) for side in sides for steering, end in forms for level in self.brakes]
+        table = np.zeros((len(amplitudes), len(runs), len(times), 3))
+        ends = np.empty((len(amplitudes), len(runs)))
+        for m, (steering, end, level) in enumerate(runs):
+            table[:, m, :, 0], table[:, m, :, 2] = steering, level * np.minimum(times / BRAKE_RISE, 1.0)
+            ends[:, m] = end[:, 0]
+        return times, table, ends
+
+
+@dataclass(frozen=True, eq=False)
+class LimitTable:
+    """Largest steering by speed; see `lift_limits`."""
+
+    speeds: np.ndarray  # (n,) [m/s], rising
+    steering: np.ndarray  # (n,) share of the full steering input, to either side, never rising
+    road_wheel_angle: np.ndarray  # (n,) [rad] of the front wheels at that steering
+    lateral_acceleration: np.ndarray  # (n,) [m/s^2] the largest of the manoeuvres at that steering; with cause none all there is
+    cause: tuple[str, ...]  # n of CAUSES
+    vehicle: str
+    model: str  # full specification
+    tyre: str
+    load_margin: float
+    steering_rate: float  # [1/s]
+    key: str  # hash of parameters, model, manoeuvres and sources
+
+    @cached_property
+    def _knots(self) -> tuple[np.ndarray, np.ndarray]:
+        # A vehicle at a given lateral acceleration needs steering linear in 1/v^2. Above the last speed the limit falls as 1/v^2.
+        # Where full steering ends within an interval, it ends at once, nobody knows where: there the limit is what the upper end allows.
+        steering = self.steering.copy()
+        free = np.flatnonzero(np.array(self.cause) == NONE)
+        if len(free) and free[-1] + 1 < len(steering):
+            i = free[-1]
+            steering[i] = min(steering[i], steering[i + 1] * (self.speeds[i + 1] / self.speeds[i]) ** 2)
+        return np.concatenate([[0.0], self.speeds[::-1] ** -2]), np.concatenate([[0.0], steering[::-1]])
+
+    def at(self, speed: ArrayLike) -> np.ndarray:
+        """The largest steering (share of the full input, either side) at speeds [m/s], of the speeds' shape.
+
+        Where the first limit begins, it is on the safe side of the table: at the last speed of full steering already less than full.
+        """
+        return np.interp(np.maximum(speed, self.speeds[0]) ** -2.0, *self._knots)
+
+    def acceleration_at(self, speed: ArrayLike) -> np.ndarray:
+        """The lateral acceleration [m/s^2] that the largest steering reaches at speeds [m/s]; that of the ends beyond them."""
+        return np.interp(np.asarray(speed, float), self.speeds, self.lateral_acceleration)
+
+
+def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None, *, manoeuvres: Manoeuvres | None = None) -> LimitTable:
+    """The limits of a vehicle, from the cache directory or computed (seconds) and kept there.
+
+    Args:
+        model: a chassis, or a full specification; where the vehicle lacks its parameters, the largest chassis below it that it has. The
+            table says which.
+        tyre: name of a tyre model; default the vehicle's.
+
+    Raises:
+        InputError: the model has no wheel loads, the vehicle fits none that has, or the margin is lost by braking or at no steering.
+    """
+    asked = manoeuvres or Manoeuvres()
+    chosen = _largest(vehicle, model, tyre)
+    key = _key(vehicle, chosen, asked)
+    path = cache_directory() / fingerprint() / f"limits-{key}.json"
+    columns = _stored(path)
+    if columns is None:
+        columns = _Study(vehicle, chosen, asked).columns()
+        _store(path, columns)
+    return LimitTable(
+        speeds=np.array(asked.speeds), steering=np.array(columns["steering"]), road_wheel_angle=np.array(columns["road_wheel_angle"]),
+        lateral_acceleration=np.array(columns["lateral_acceleration"]), cause=tuple(columns["cause"]), vehicle=vehicle.name,
+        model=chosen.name,
+        tyre=next((part for part in chosen.name.split("/") if part in SLOTS["tyre"]), next(iter(SLOTS["tyre"]))),
+        load_margin=asked.load_margin, steering_rate=asked.steering_rate, key=key)
+
+
+def _largest(vehicle: Vehicle, model: str, tyre: str | None) -> Model:
+    base, *parts = model.split("/")
+    if base not in CHASSIS:
+        raise InputError(f"lift limits: model '{base}' has no load of each wheel; choose one of {', '.join(CHASSIS)}")
+    missing: InputError | None = None
+    for chassis in CHASSIS[CHASSIS.index(base):]:
+        try:
+            return vehicle.model("/".join([chassis, *parts]), tyre)
+        except InputError as error:
+            missing = missing or error
+    assert missing is not None
+    raise missing
+
+
+# -- The study ----------------------------------------------------------------------------------------------------------------
+
+
+class _Study:
+    """All manoeuvres of one vehicle on one model."""
+
+    def __init__(self, vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres):
+        self._vehicle, self._model, self._manoeuvres = vehicle, model, manoeuvres
+        self._channels = [f.name for f in model.states]
+        self._equations = model.build(_ARRAYS)
+        with np.errstate(all="ignore"):
+            self._q = self._equations.prepare(SimpleNamespace(**{f.name: vehicle.parameters[f.name] for f in model.parameters}))
+        shares = np.linspace(0.0, 1.0, COARSE + 1)
+        left, right = self._angle(shares), self._angle(-shares)
+        self._sides = (1.0,) if np.allclose(left, -right, rtol=1e-12, atol=1e-12) else (1.0, -1.0)
+
+    def columns(self) -> dict[str, list]:
+        limits, accelerations, causes = [], [], []
+        limit, cause = 1.0, NONE
+        for speed in self._manoeuvres.speeds:
+            # Upwards in speed, each range ending at the last limit: the limit cannot rise.
+            amplitudes = np.linspace(0.0, limit, COARSE + 1)
+            kept, why, acceleration = self._judge(speed, amplitudes)
+            i = _first_false(kept)
+            if i < len(amplitudes):
+                cause = why[i]
+                amplitudes = np.linspace(amplitudes[i - 1], amplitudes[i], FINE + 1)
+                kept, why, acceleration = self._judge(speed, amplitudes)
+                i = _first_false(kept)
+            elif cause != NONE:
+                cause = SLOWER
+            limit = float(amplitudes[i - 1])
+            limits.append(limit)
+            accelerations.append(float(acceleration[i - 1]))
+            causes.append(cause)
+        angles = np.minimum(np.abs(self._angle(np.array(limits))), np.abs(self._angle(-np.array(limits))))
+        return dict(steering=limits, road_wheel_angle=angles.tolist(), lateral_acceleration=accelerations, cause=causes)
+
+    def _judge(self, speed: float, amplitudes: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
+        """Of each amplitude: whether all manoeuvres keep the criteria, which one is broken, largest lateral acceleration [m/s^2].
+
+        Raises:
+            InputError: they are broken without steering.
+        """
+        asked, vehicle, model = self._manoeuvres, self._vehicle, self._model
+        times, table, ends = asked.runs(amplitudes, self._sides)
+        shape = table.shape[:2]
+        inputs = table.reshape(-1, *table.shape[2:])
+        batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=inputs, parameters=(),
+                             channels=self._channels)
+        runs = batch.trajectories(np.zeros((len(inputs), 0)), initial_state(model, vehicle, vx=speed))
+        with np.errstate(all="ignore"):  # both branches of a choice are computed, and a run may diverge
+            states = dict(zip(self._channels, runs.transpose(2, 1, 0)))  # each (K, N)
+            wheels = self._equations.wheel_loads(tuple(states.values()), tuple(inputs.transpose(2, 1, 0)), self._q)
+            loads = np.minimum.reduce([load / load[0] for load in wheels])
+            across = np.abs(states["vy"] - vehicle.parameters["cg_to_rear_axle"] * states["yaw_rate"])
+            slips = np.arctan2(across, np.maximum(states["vx"], STANDING))
+        over = times[:, None] > ends.ravel() + 1e-9
+        load = np.where(over, np.inf, loads).min(axis=0)
+        slip, acceleration = (np.where(over, 0.0, series).max(axis=0) for series in (slips, np.abs(states["ay"])))
+        # What is not a number keeps nothing.
+        loaded, held = ((good.reshape(shape).all(axis=1)) for good in (load > asked.load_margin, slip < asked.sideslip))
+        if amplitudes[0] == 0.0 and not (loaded[0] and held[0]):
+            raise InputError(f"lift limits: at {speed:g} m/s braking with {max(asked.brakes):g} in a straight line leaves a wheel less "
+                             f"than {asked.load_margin:g} of its load, or the vehicle unstable; lower load_margin or brakes")
+        return loaded & held, [SIDESLIP if ok else WHEEL_LOAD for ok in loaded], acceleration.reshape(shape).max(axis=1)
+
+    def _angle(self, steering: np.ndarray) -> np.ndarray:
+        state = tuple(initial_state(self._model, self._vehicle, vx=self._manoeuvres.speeds[0]))
+        with np.errstate(all="ignore"):
+            return self._equations.drive(state, (steering, 0.0, 0.0), self._q)[2]
+
+
+def _first_false(kept: np.ndarray) -> int:
+    return len(kept) if kept.all() else int(np.argmin(kept))
+
+
+# -- The cache ----------------------------------------------------------------------------------------------------------------
+
+_SOURCES = (Path(__file__), *(Path(lfdm_ros.simulation.__file__).with_name(name) for name in ("batch.py", "simulator.py")))
+
+
+def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:
+    digest = hashlib.sha256("|".join([model.name, json.dumps(asdict(manoeuvres)), fingerprint()]).encode())
+    digest.update(vehicle.vector(model).tobytes())
+    for path in _SOURCES:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
+    """The columns of a file; None if there is none, or not as it was written."""
+    try:
+        check, text = path.read_text(encoding="utf-8").split("\n", 1)
+    except (OSError, ValueError):
+        return None
+    if hashlib.sha256(text.encode()).hexdigest() != check:
+        return None
+    return json.loads(text)
+
+
+def _store(path: Path, columns: dict[str, Any]) -> None:
+    text = json.dumps(columns)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that two processes starting together never read half a file.
+    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+    os.replace(scratch, path)

@@ -1,0 +1,245 @@
+"""Reference paths: a smooth curve through points, where a position lies along it, and how fast it may be driven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
+from scipy.spatial import cKDTree
+
+from lfdm_ros.errors import InputError
+
+STEP = 0.5  # [m] longest distance between a path's points
+SHORTEST, LONGEST = 0.5, 50_000.0  # [m]
+MERGED = 0.01  # [m] points closer than this to the one before are the same point
+WINDOW = 10.0  # [m] how far from a guess a position is looked for
+GAUSS = np.polynomial.legendre.leggauss(3)
+
+
+class Path:
+    """A curve in the plane at evenly spaced points; straight on beyond both ends.
+
+    Between two points the position is the chord's plus the sag of an arc, yaw and curvature are linear; `at` and `project` agree on that.
+
+    Attributes:
+        s: (n,) distance along the path [m], from 0 to `length`.
+        x, y: (n,) [m].
+        yaw: (n,) [rad], unwrapped.
+        curvature: (n,) [1/m], positive to the left.
+        step: distance between two points [m].
+        length: [m].
+    """
+
+    def __init__(self, points: np.ndarray, smooth: bool = True, start_yaw: float | None = None, where: str = "path") -> None:
+        """A cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
+
+        Args:
+            start_yaw: direction of the spline at its start [rad]; free (no curvature there) if None.
+            where: what an error names.
+
+        Raises:
+            InputError: points of another shape, not finite, fewer than two distinct, or a path shorter than 0.5 m or longer than 50 km.
+        """
+        knots = _distinct(points, where)
+        chords = np.hypot(*np.diff(knots, axis=0).T)
+        u = np.concatenate([[0.0], np.cumsum(chords)])
+        if smooth:
+            if start_yaw is not None and not np.isfinite(start_yaw):
+                raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
+            natural = (2, np.zeros(2))
+            ends: Any = (natural if start_yaw is None else (1, np.array([np.cos(start_yaw), np.sin(start_yaw)])), natural)
+            curve = CubicSpline(u, knots, bc_type=ends)
+            # The arc length at fine parameters by Gauss' rule on the speed, and its inverse.
+            parts = np.maximum(np.ceil(chords / STEP).astype(int), 2)
+            fine = np.append(np.repeat(u[:-1], parts) + _ramp(parts) * np.repeat(chords / parts, parts), u[-1])
+            half = 0.5 * np.diff(fine)
+            nodes = (fine[:-1] + half)[:, None] + half[:, None] * GAUSS[0]
+            distance = np.concatenate([[0.0], np.cumsum(half * (np.linalg.norm(curve(nodes, 1), axis=-1) @ GAUSS[1]))])
+            s = _even(distance[-1], where)
+            pace = np.maximum(np.linalg.norm(curve(fine, 1), axis=-1), 1e-3)
+            at = np.clip(CubicHermiteSpline(distance, fine, 1.0 / pace)(s), 0.0, u[-1])
+            (x, y), (dx, dy), (ddx, ddy) = curve(at).T, curve(at, 1).T, curve(at, 2).T
+            yaw = np.unwrap(np.arctan2(dy, dx))
+            curvature = (dx * ddy - dy * ddx) / np.maximum(np.hypot(dx, dy), 1e-3) ** 3
+        else:
+            s = _even(u[-1], where)
+            x, y = np.interp(s, u, knots[:, 0]), np.interp(s, u, knots[:, 1])
+            # A point's direction is the mean of its two pieces': a corner is rounded over one step.
+            pieces = np.unwrap(np.arctan2(np.diff(y), np.diff(x)))
+            yaw = np.concatenate([pieces[:1], 0.5 * (pieces[:-1] + pieces[1:]), pieces[-1:]])
+            curvature = np.concatenate([[0.0], np.diff(pieces) / s[1], [0.0]])
+        self._take(s, x, y, yaw, curvature)
+
+    @classmethod
+    def of_samples(cls, s: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> Path:
+        """A path of what is known at even distances `s` (n,) from 0, at most 0.5 m apart; nothing is fitted or checked."""
+        path = cls.__new__(cls)
+        path._take(s, x, y, yaw, curvature)
+        return path
+
+    def _take(self, s: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> None:
+        self.s, self.x, self.y, self.yaw, self.curvature = s, x, y, yaw, curvature
+        self.step, self.length = float(s[1] - s[0]), float(s[-1])
+        # Straight on beyond both ends by a window, so that no index leaves the tables.
+        self._pad = pad = int(np.ceil(WINDOW / self.step)) + 1
+        beyond = self.step * np.arange(1, pad + 1)
+        cosine, sine = np.cos(yaw), np.sin(yaw)
+        xs = np.concatenate([x[0] - beyond[::-1] * cosine[0], x, x[-1] + beyond * cosine[-1]])
+        ys = np.concatenate([y[0] - beyond[::-1] * sine[0], y, y[-1] + beyond * sine[-1]])
+        yaws, ends = np.concatenate([np.full(pad, yaw[0]), yaw, np.full(pad, yaw[-1])]), np.zeros(pad)
+        curvatures = np.concatenate([ends, curvature, ends])
+        cosines, sines = np.cos(yaws), np.sin(yaws)
+        wide = 2 * pad - 1
+        self._x_windows = np.lib.stride_tricks.sliding_window_view(xs, wide)
+        self._y_windows = np.lib.stride_tricks.sliding_window_view(ys, wide)
+        self._last = len(xs) - 2  # last piece
+        # A piece's start and end: what projection reads, along axis 0.
+        offset = xs * cosines + ys * sines  # along-track coordinate of the point itself: g = x cos + y sin - offset
+        chord = np.hypot(np.diff(xs), np.diff(ys))
+        sag = 0.5 * self.step * np.diff(yaws)
+        self._directions = np.array([cosines, sines, offset])
+        low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the outermost pieces go on further than themselves
+        low[0], high[-1] = -np.inf, np.inf
+        self._pieces = np.array([cosines[:-1], sines[:-1], offset[:-1], cosines[1:], sines[1:], offset[1:], xs[:-1], ys[:-1],
+                                 np.diff(xs) / chord, np.diff(ys) / chord, sag, chord, low, high])
+        self._curves = np.array([xs[:-1], np.diff(xs), ys[:-1], np.diff(ys), yaws[:-1], np.diff(yaws), curvatures[:-1], np.diff(curvatures),
+                                 sag * np.diff(ys) / chord, -sag * np.diff(xs) / chord])
+        self._tree: cKDTree | None = None
+
+    def project(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Distance along the path and offset to its left (m,), (m,) [m] of the points nearest to `x`, `y` (m,).
+
+        Args:
+            near: (m,) guesses of the distances [m]: the nearest point within 10 m of them; None: the nearest of all. A path that crosses
+                itself or returns needs the guess.
+        """
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        if near is None:
+            if self._tree is None:
+                self._tree = cKDTree(np.column_stack([self.x, self.y]))
+            index = self._tree.query(np.column_stack([x, y]))[1] + self._pad
+        else:
+            first = np.rint(np.asarray(near, float) * (1.0 / self.step)).astype(np.intp)
+            first += 1  # the padding before the path less the half window
+            np.maximum(first, 0, out=first)
+            np.minimum(first, len(self._x_windows) - 1, out=first)
+            dx = self._x_windows[first]
+            dx -= x[:, None]
+            dx *= dx
+            dy = self._y_windows[first]
+            dy -= y[:, None]
+            dy *= dy
+            dx += dy
+            index = dx.argmin(axis=1)
+            index += first
+        cosine, sine, offset = self._directions.take(index, axis=1)
+        index -= x * cosine + y * sine < offset  # behind the nearest point: on the piece before it
+        np.maximum(index, 0, out=index)
+        np.minimum(index, self._last, out=index)
+        c0, s0, o0, c1, s1, o1, px, py, tx, ty, sag, chord, low, high = self._pieces.take(index, axis=1)
+        # Where the line to the point is square to the direction, which turns from one end of the piece to the other.
+        behind, ahead = x * c0 + y * s0 - o0, o1 - x * c1 - y * s1
+        width = behind + ahead
+        share = behind / np.where(width > 1e-9, width, 1e-9)
+        np.maximum(share, low, out=share)
+        np.minimum(share, high, out=share)
+        s = (index - self._pad + share) * self.step
+        dx, dy = x - px - share * chord * tx, y - py - share * chord * ty
+        along, left = dx * tx + dy * ty, dy * tx - dx * ty
+        e = np.hypot(along, left)
+        return s, np.copysign(e, left) + sag * share * (1.0 - share)
+
+    def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """x, y [m], yaw [rad], curvature [1/m], each (m,), at distances `s` (m,) [m]; straight on beyond the ends."""
+        place = np.asarray(s, float) * (1.0 / self.step)
+        place = place + self._pad
+        index = np.minimum(np.maximum(place, 0.0), self._last).astype(np.intp)
+        share = place - index
+        x, dx, y, dy, yaw, dyaw, curvature, dcurvature, ex, ey = self._curves.take(index, axis=1)
+        bulge = share * (1.0 - share)
+        return x + dx * share + ex * bulge, y + dy * share + ey * bulge, yaw + dyaw * share, curvature + dcurvature * share
+
+    def extended(self, distance: float) -> Path:
+        """This path made longer by at least `distance` [m], straight on beyond its end."""
+        s = self.step * np.arange(len(self.s) + max(int(np.ceil(distance / self.step)), 0))
+        x, y, yaw, curvature = self.at(s)
+        return Path.of_samples(s, x, y, yaw, curvature)
+
+
+def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration: float, acceleration: float, braking: float,
+                  end_speed: float = np.inf, ellipse: bool = False) -> np.ndarray:
+    """The highest speed at each of the path's points (n,) [m/s] that the limits allow, by a backward and a forward pass.
+
+    Args:
+        highest: [m/s], one, or one a point of `path.s`.
+        lateral_acceleration, acceleration, braking: most of each [m/s^2], positive.
+        end_speed: most at the path's end [m/s].
+        ellipse: what the curve takes of the lateral limit is missing from the longitudinal ones: sqrt(1 - (lateral share)^2) is left.
+
+    Raises:
+        InputError: a limit that is not positive, a negative or not finite speed, or `highest` of another length.
+    """
+    for name, value in (("lateral_acceleration", lateral_acceleration), ("acceleration", acceleration), ("braking", braking)):
+        if not (np.isfinite(value) and value > 0.0):
+            raise InputError(f"speed profile: {name} is {value}; give more than 0 m/s^2")
+    highest = np.asarray(highest, float)
+    if highest.shape not in ((), path.s.shape):
+        raise InputError(f"speed profile: highest has shape {highest.shape}; give one speed or {len(path.s)}, one a point of the path")
+    if not (np.isfinite(highest).all() and (highest >= 0.0).all()):
+        raise InputError("speed profile: highest has a speed that is negative or not finite; give 0 m/s or more")
+    if np.isnan(end_speed) or end_speed < 0.0:
+        raise InputError(f"speed profile: end_speed is {end_speed}; give 0 m/s or more")
+    bend = np.maximum(np.abs(path.curvature), 1e-9)
+    square = np.minimum(highest**2, lateral_acceleration / bend)
+    square[-1] = min(square[-1], end_speed**2)
+    if not ellipse:
+        # v^2 grows by 2 a ds a step at most: the lower envelope of lines of that slope, which is a running minimum.
+        slope = 2.0 * braking * path.s
+        square = np.minimum.accumulate((square + slope)[::-1])[::-1] - slope
+        slope = 2.0 * acceleration * path.s
+        return np.sqrt(np.maximum(np.minimum.accumulate(square - slope) + slope, 0.0))
+    caps, shares = square.tolist(), (bend / lateral_acceleration).tolist()
+    for order, back, limit in ((range(len(caps) - 2, -1, -1), 1, braking), (range(1, len(caps)), -1, acceleration)):
+        for k in order:
+            before = caps[k + back]
+            left = 1.0 - (before * shares[k + back]) ** 2
+            reach = before + 2.0 * limit * path.step * (left**0.5 if left > 0.0 else 0.0)
+            if reach < caps[k]:
+                caps[k] = reach
+    return np.sqrt(np.array(caps))
+
+
+def _distinct(points: np.ndarray, where: str) -> np.ndarray:
+    """The points (n, 2) without those that repeat the one before."""
+    try:
+        points = np.asarray(points, float)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: not all points are pairs of numbers; give rows [x, y] in m") from None
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise InputError(f"{where}: points have shape {points.shape}; give rows [x, y] in m")
+    wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if len(wrong):
+        raise InputError(f"{where}: point {wrong[0]} is {points[wrong[0]].tolist()}; give finite numbers")
+    if len(points) > 1 and np.hypot(*np.diff(points, axis=0).T).min() < MERGED:
+        kept = [0]
+        for i, (x, y) in enumerate(points.tolist()):
+            before = points[kept[-1]]
+            if np.hypot(x - before[0], y - before[1]) >= MERGED:
+                kept.append(i)
+        points = points[kept]
+    if len(points) < 2:
+        raise InputError(f"{where}: {len(points)} distinct point; give at least two")
+    return points
+
+
+def _ramp(counts: np.ndarray) -> np.ndarray:
+    """0, 1, ... count - 1 of each count, in one row."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _even(length: float, where: str) -> np.ndarray:
+    """Even distances from 0 to `length`, at most STEP apart."""
+    if not SHORTEST <= length <= LONGEST:
+        raise InputError(f"{where}: it is {length:g} m long; give {SHORTEST:g} to {LONGEST:g} m")
+    return np.linspace(0.0, length, max(int(np.ceil(length / STEP)), 2) + 1)

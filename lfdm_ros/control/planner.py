@@ -1,0 +1,352 @@
+"""Sequential quadratic programming for one plan after the other: linearise by compiled code, solve, shift (real-time iteration).
+
+Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimization in optimal feedback control".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+from lfdm_ros.backends import Hpipm, Piqp, StageDimensions, StageNames, StageQp, StageSolver, compiled_stage, stage_function
+from lfdm_ros.control import problem
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.models.chassis import GRAVITY, static_loads
+from lfdm_ros.vehicles import Vehicle
+
+# A solution that misses the dynamics or a bound by more than this is none, whatever the solver says.
+RESIDUAL = 1e-3
+FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
+ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """states (N+1, nz) by `names` at `times` (N+1,) [s], and the driver's inputs there (N+1, 3): steering, throttle, brake."""
+
+    names: tuple[str, ...]
+    times: np.ndarray
+    states: np.ndarray
+    inputs: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step` the last step's size."""
+
+    solved: bool
+    status: str
+    iterations: int
+    residual: float
+    cost: float
+    cost_terms: dict[str, float]
+    active: tuple[str, ...]
+    violated: tuple[str, ...]
+    gap: float
+    step: float
+
+
+class Planner:
+    """Keeps a plan and improves it. Everything is allocated once; numbers change in place."""
+
+    def __init__(self, vehicle: Vehicle, settings: Settings, limits: LimitTable | None = None):
+        """Compiles the stage, or loads it from the cache.
+
+        Raises:
+            InputError: no such model, or the vehicle lacks parameters of it.
+            SolverMissing: the solver's library is not there.
+        """
+        self.settings, self.limits = settings, limits
+        self.model = vehicle.model(settings.model)
+        names = tuple(f.name for f in self.model.states)
+        self.layout = layout = Layout(names, settings.steering_lag > 0.0, settings.obstacles)
+        self.names = layout.states
+        self.place = {name: i for i, name in enumerate(self.names)}
+        self.function = stage_function(
+            self.model.name, StageNames(self.names[len(names):], CONTROLS, VEHICLE_NUMBERS, layout.stage_numbers),
+            lambda m: problem.build(m, layout), settings.substeps)
+        compiled = compiled_stage(self.function)
+
+        stages, n, m = settings.stages, len(self.names), len(CONTROLS)
+        self.durations = np.array([settings.near_step] * settings.near_stages + [settings.far_step] * settings.far_stages)
+        self.grid = np.concatenate([[0.0], np.cumsum(self.durations)])
+        self.z, self.w = np.zeros((stages + 1, n)), np.zeros((stages + 1, m))  # the last control is no control
+        self._c = np.zeros((stages + 1, len(layout.stage_numbers)))
+        self._number = {name: self._c[:, i] for i, name in enumerate(layout.stage_numbers)}
+        self._number["step"][:-1] = self.durations / settings.substeps
+        self._number["step"][-1] = self._number["step"][-2]
+        self._number["decay"][:] = np.exp(-self._number["step"] / settings.steering_lag) if layout.lag else 0.0
+        first = layout.stage_numbers.index("obstacle_x_0") if settings.obstacles else len(layout.stage_numbers)
+        self._obstacle_numbers = self._c[:, first:].reshape(stages + 1, settings.obstacles, 3)
+        self._p, self._k = np.zeros(len(self.model.parameters)), np.zeros(len(VEHICLE_NUMBERS))
+        self.take(vehicle)
+
+        rows = len(layout.rows)
+        self._value = np.zeros((stages + 1, n + len(RESIDUALS) + rows))
+        self._jacobian = np.zeros((stages + 1, n + len(RESIDUALS) + rows, compiled.columns))
+        self._calls = [compiled.bind(self.z[i], self.w[i], self._p, self._k, self._c[i], results=(self._value[i], self._jacobian[i]))
+                       .evaluate for i in range(stages + 1)]
+        self._parts = slice(0, n), slice(n, n + len(RESIDUALS)), slice(n + len(RESIDUALS), None)
+
+        bounded = (self.place["steering"], self.place["pedal"])
+        self.qp = StageQp(StageDimensions(stages, n, m, bounded, layout.kinds))
+        self._solver: StageSolver = Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp)
+        self._kinds = np.array(layout.kinds)
+        self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
+        self._lower *= -1.0
+        self._at = {name: i for i, name in enumerate(layout.rows)}
+        self.tune(settings)
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver."""
+        return self._solver.name
+
+    # -- What may change while the vehicle drives ---------------------------------------------------------------------
+
+    def take(self, vehicle: Vehicle) -> None:
+        """Another vehicle's parameters, from the next plan on. Raises InputError if it lacks some."""
+        p = vehicle.vector(vehicle.model(self.settings.model))
+        values = SimpleNamespace(**vehicle.parameters)
+        s = self.settings
+        front, rear = static_loads(values)
+        self._p[:] = p
+        self._k[:] = s.vehicle_front, s.vehicle_rear, 0.5 * s.vehicle_width, front, rear, values.cg_to_rear_axle
+        self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
+        self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
+        self.full_lock, self.wheel_radius = values.max_road_wheel_angle, values.wheel_radius
+        self.vehicle = vehicle
+
+    def tune(self, settings: Settings) -> None:
+        """Other weights, penalties and limits; what is not live (model, stages, ...) stays as it was."""
+        self.settings = s = settings
+        spans = np.append(self.durations, s.weight_terminal)[:, None]
+        self._weights = spans * [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
+                                 s.weight_steering_rate, s.weight_pedal_rate]
+        self._weights[-1, -2:] = 0.0
+        self.qp.penalty[1:] = self.durations[:, None] * [s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering,
+                                                         s.penalty_corridor, s.penalty_speed]
+        # A little curvature keeps the slacks' multipliers apart where a penalty is at work; it is a tenth of it at one unit.
+        self.qp.curvature[:] = 0.1 * self.qp.penalty
+
+    # -- The plan -----------------------------------------------------------------------------------------------------
+
+    def start(self, z0: np.ndarray, reference: Reference) -> None:
+        """A first guess from the state z0 (nz,): along the path, at the speed that the reference and the brakes allow."""
+        place, s = self.place, self.settings
+        now = float(z0[place["vx"]])
+        s0, e0 = (float(v[0]) for v in reference.path.project(z0[[place["x"]]], z0[[place["y"]]]))
+        along, speed, speeds = s0, max(now, 0.0), []
+        stops = [s0]
+        for dt in self.durations.tolist():
+            speeds.append(speed)
+            wanted = min(float(np.interp(along, reference.path.s, reference.speeds)), reference.highest)
+            speed += min(max(wanted - speed, -s.path_braking * dt), s.path_acceleration * dt)
+            along += speed * dt
+            stops.append(along)
+        speeds.append(speed)
+        x, y, yaw, curvature = reference.path.at(np.array(stops))
+        fade = e0 * np.exp(-self.grid / 1.0)
+        v = np.array(speeds)
+        self.z[:] = z0
+        yaw += 2.0 * math.pi * round((float(z0[place["yaw"]]) - float(yaw[0])) / (2.0 * math.pi))
+        guess = {"x": x - fade * np.sin(yaw), "y": y + fade * np.cos(yaw), "yaw": yaw, "vx": v, "yaw_rate": curvature * v,
+                 "steering": np.clip(np.arctan(self.wheelbase * curvature) / self.full_lock, -1.0, 1.0), "pedal": np.zeros(len(v)),
+                 "vy": np.zeros(len(v)), "ax": np.zeros(len(v)), "ay": curvature * v * v}
+        guess |= {name: v / self.wheel_radius for name in self.names if name.startswith("omega_")}
+        if self.layout.lag:
+            guess["road_steering"] = guess["steering"]
+        for name, values in guess.items():
+            if name in place:
+                self.z[1:, place[name]] = values[1:]
+        self._rates()
+
+    def shift(self, time: float) -> None:
+        """Moves the plan on by `time` [s], interpolated; beyond its end it goes on as it did."""
+        if time <= 0.0:
+            return
+        at = self.grid + time
+        index = np.minimum(np.searchsorted(self.grid, at, side="right") - 1, len(self.durations) - 1)
+        share = ((at - self.grid[index]) / self.durations[index])[:, None]
+        self.z[:] = self.z[index] + share * (self.z[index + 1] - self.z[index])
+        self._rates()
+
+    def _rates(self) -> None:
+        """The controls that belong to the plan's steering and pedal, within their bounds."""
+        for j, name in enumerate(("steering", "pedal")):
+            column = self.z[:, self.place[name]]
+            np.clip(column, -1.0, 1.0, out=column)
+            self.w[:-1, j] = np.diff(column) / self.durations
+        s = self.settings
+        np.clip(self.w, [-s.steering_rate, -s.brake_rate], [s.steering_rate, s.throttle_rate], out=self.w)
+
+    def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int) -> Outcome:
+        """Improves the plan by steps of sequential quadratic programming.
+
+        Args:
+            z0: (nz,) where it begins.
+            obstacles: or None.
+            time: of z0 [s], in the time of the obstacles.
+            iterations: linearisations.
+        """
+        self.z[0] = z0
+        done, outcome = 0, None
+        for _ in range(iterations):
+            self._refer(reference)
+            self._see(obstacles, time)
+            self._linearise(reference)
+            done += 1
+            solution = self._solver.solve()
+            residual = self.qp.residual(solution.dx, solution.du)
+            if not solution.solved or residual > RESIDUAL:
+                return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, math.inf)
+            step = float(np.abs(solution.dx).max())
+            outcome = self._outcome(True, "", done, residual, step, solution.dx)
+            self.z += solution.dx
+            self.w[:-1] += solution.du
+            if step < 1e-6:
+                break
+        assert outcome is not None
+        return outcome
+
+    def _refer(self, reference: Reference) -> None:
+        """What the path says at each stage."""
+        number, place, path = self._number, self.place, reference.path
+        x, y, yaw = self.z[:, place["x"]], self.z[:, place["y"]], self.z[:, place["yaw"]]
+        s0 = path.project(x[:1], y[:1])[0] if self._s is None else path.project(x[:1], y[:1], np.array([self._s]))[0]
+        self._s = float(s0[0])
+        moved = np.hypot(np.diff(x), np.diff(y))
+        s, _ = path.project(x, y, self._s + np.concatenate([[0.0], np.cumsum(moved)]))
+        self._stations = s
+        px, py, pyaw, curvature = path.at(s)
+        number["path_x"][:], number["path_y"][:], number["path_curvature"][:] = px, py, curvature
+        number["path_cos"][:], number["path_sin"][:] = np.cos(pyaw), np.sin(pyaw)
+        number["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
+        number["path_speed"][:], number["path_speed_slope"][:] = reference.speed_at(s)
+        number["friction"][:] = self.settings.friction_use * self.friction
+
+        s_, at, v = self.settings, self._at, np.maximum(self.z[:, place["vx"]], 0.0)
+        if self.limits is not None and s_.use_limit_table:
+            limit, slope = self.limits.at(v), (self.limits.at(v + 0.5) - self.limits.at(v - 0.5))
+            number["limit"][:], number["limit_slope"][:] = limit - slope * v, slope
+        else:
+            number["limit"][:], number["limit_slope"][:] = 1.0, 0.0
+        lower, upper = self._lower, self._upper
+        lower[:, :s_.obstacles] = (s_.obstacle_margin + s_.obstacle_growth * self.grid)[:, None]
+        lower[:, at["load_fl"]:at["load_rr"] + 1] = s_.load_margin
+        upper[:, at["friction"]] = 1.0
+        lower[:, at["steering_limit"]], upper[:, at["steering_limit"]] = -1.0, 1.0
+        for name, reach in (("corridor_front", s_.vehicle_front), ("corridor_rear", -s_.vehicle_rear)):
+            left, right = reference.room_at(s + reach)
+            upper[:, at[name]], lower[:, at[name]] = left - 0.5 * s_.vehicle_width, 0.5 * s_.vehicle_width - right
+        lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, reference.highest
+
+    _s: float | None = None  # where on the path the plan begins
+    _stations: np.ndarray
+
+    def forget(self) -> None:
+        """The next plan looks for its place on the whole path, and the solver starts from nothing."""
+        self._s = None
+
+    @property
+    def station(self) -> float:
+        """Where on the path the plan begins [m]."""
+        return self._s or 0.0
+
+    def _see(self, obstacles: Obstacles | None, time: float) -> None:
+        """The obstacles next to each stage, half on its left and half on its right."""
+        slots, numbers, place = self.settings.obstacles, self._obstacle_numbers, self.place
+        if not slots:
+            return
+        x, y, yaw = self.z[:, place["x"]], self.z[:, place["y"]], self.z[:, place["yaw"]]
+        numbers[:, :, 0], numbers[:, :, 1], numbers[:, :, 2] = (x + FAR_AWAY)[:, None], y[:, None], 0.0
+        if obstacles is None or not len(obstacles.radii):
+            return
+        ahead = (time - obstacles.time) + self.grid
+        dx = obstacles.centres[:, 0] + ahead[:, None] * obstacles.velocities[:, 0] - x[:, None]
+        dy = obstacles.centres[:, 1] + ahead[:, None] * obstacles.velocities[:, 1] - y[:, None]
+        distance = np.sqrt(dx * dx + dy * dy) - obstacles.radii
+        left = np.cos(yaw)[:, None] * dy - np.sin(yaw)[:, None] * dx > 0.0
+        half, stages = slots // 2, np.arange(len(x))[:, None]
+        for side, first in ((left, 0), (~left, half)):
+            there = np.where(side, distance, np.inf)
+            count = min(half, there.shape[1])
+            best = np.argpartition(there, count - 1, axis=1)[:, :count] if count < there.shape[1] else np.broadcast_to(
+                np.arange(count), (len(x), count))
+            seen = there[stages, best] < FAR_AWAY
+            slot = slice(first, first + count)
+            numbers[:, slot, 0] = np.where(seen, x[:, None] + dx[stages, best], numbers[:, slot, 0])
+            numbers[:, slot, 1] = np.where(seen, y[:, None] + dy[stages, best], numbers[:, slot, 1])
+            numbers[:, slot, 2] = np.where(seen, obstacles.radii[best], 0.0)
+
+    def _linearise(self, reference: Reference) -> None:
+        """Fills the quadratic program at the present plan."""
+        for call in self._calls:
+            call()
+        qp, n, m = self.qp, len(self.names), len(CONTROLS)
+        ends, residuals, rows = self._parts
+        value, jacobian = self._value, self._jacobian
+        qp.A[:], qp.B[:] = jacobian[:-1, ends, :n], jacobian[:-1, ends, n:n + m]
+        np.subtract(value[:-1, ends], self.z[1:], out=qp.b)
+        slopes, errors = jacobian[:, residuals, :n + m], value[:, residuals]
+        weights = self._weights
+        if reference.lateral != 1.0:
+            weights = weights.copy()
+            weights[:, 0] *= reference.lateral
+        weighted = np.swapaxes(slopes * weights[:, :, None], 1, 2)
+        hessian = weighted @ slopes
+        gradient = (weighted @ errors[:, :, None])[:, :, 0]
+        qp.Q[:], qp.S[:], qp.R[:] = hessian[:, :n, :n], hessian[:-1, n:, :n], hessian[:-1, n:, n:]
+        qp.q[:], qp.r[:] = gradient[:, :n], gradient[:-1, n:]
+        self._errors = weights * errors * errors
+        # Time that is left at the end: the nearer along the path, the less.
+        self._hurry = -reference.hurry / max(reference.highest, 1.0)
+        for name, direction in (("x", "path_cos"), ("y", "path_sin")):
+            qp.q[-1, self.place[name]] += self._hurry * self._number[direction][-1]
+        qp.C[:] = jacobian[:, rows, :n]
+        np.subtract(self._lower, value[:, rows], out=qp.row_lower)
+        np.subtract(self._upper, value[:, rows], out=qp.row_upper)
+
+        s = self.settings
+        steering, pedal = self.z[:, self.place["steering"]], self.z[:, self.place["pedal"]]
+        qp.lower_x[:, 0], qp.upper_x[:, 0] = -1.0 - steering, 1.0 - steering
+        qp.lower_x[:, 1], qp.upper_x[:, 1] = -s.largest_brake - pedal, s.largest_throttle - pedal
+        np.subtract([-s.steering_rate, -s.brake_rate], self.w[:-1], out=qp.lower_u)
+        np.subtract([s.steering_rate, s.throttle_rate], self.w[:-1], out=qp.upper_u)
+
+    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, step: float, dx: np.ndarray | None = None) -> Outcome:
+        """Cost by its terms, and the rows as the solution has them, to first order."""
+        terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
+        active: list[str] = []
+        violated: list[str] = []
+        if dx is not None:
+            moved = np.matmul(self.qp.C[1:], dx[1:, :, None])[..., 0]
+            below, above = self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:]
+            worst = np.maximum(below, above)
+            over = np.maximum(worst, 0.0)
+            penalties = self.qp.penalty[1:][:, self._kinds]
+            largest, nearest = (penalties * over).sum(axis=0), worst.max(axis=0)
+            for kind, name in enumerate(KINDS):
+                of_kind = self._kinds == kind
+                if not of_kind.any():
+                    continue
+                terms[name] = float(largest[of_kind].sum())
+                if nearest[of_kind].max() > ACTIVE:
+                    violated.append(name)
+                elif nearest[of_kind].max() > -ACTIVE:
+                    active.append(name)
+        return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),
+                       float(np.abs(self.qp.b).max()), step)
+
+    def snapshot(self, time: float) -> Plan:
+        """The plan as it is now, beginning at `time` [s]."""
+        pedal = self.z[:, self.place["pedal"]]
+        inputs = np.column_stack([self.z[:, self.place["steering"]], np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)])
+        return Plan(self.names, time + self.grid, self.z.copy(), inputs)

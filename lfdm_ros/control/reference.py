@@ -1,0 +1,40 @@
+"""What a plan is to do: a path with a speed at each point, a corridor, and how much the path counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.control.path import Path
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A task in the form that the planner takes.
+
+    speeds (n,): at the points of path.s [m/s]; highest: speed not to exceed [m/s]; corridor (k, 3): s along the path, room to the left
+    and to the right [m], or None; lateral: share of the weight of the distance from the path; hurry: weight of the time that is left at
+    the end of the horizon, 0 for none.
+    """
+
+    path: Path
+    speeds: np.ndarray
+    highest: float
+    corridor: np.ndarray | None = None
+    lateral: float = 1.0
+    hurry: float = 0.0
+
+    def speed_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""
+        speed = np.interp(s, self.path.s, self.speeds)
+        ahead = np.interp(s + self.path.step, self.path.s, self.speeds)
+        return speed, (ahead - speed) / self.path.step
+
+    def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; inf where there is no corridor."""
+        if self.corridor is None:
+            nothing = np.full(len(s), np.inf)
+            return nothing, nothing
+        along, left, right = self.corridor.T
+        return np.interp(s, along, left), np.interp(s, along, right)

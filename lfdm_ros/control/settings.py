@@ -1,0 +1,115 @@
+"""What can be set on the controller: each setting once, with unit, range and description. Nodes, files and help come from this."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lfdm_ros.errors import InputError
+
+SOLVERS = ("hpipm", "piqp", "ipopt")
+
+
+def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
+            choices: tuple[str, ...] = ()) -> Any:
+    """A field of `Settings`; `live`: it may change while the vehicle drives."""
+    return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
+                                            "choices": choices})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything but the vehicle and the task. See `describe()` for units and ranges.
+
+    Raises:
+        InputError: a value is out of its range; the message names it.
+    """
+
+    # -- Problem ------------------------------------------------------------------------------------------------------
+    model: str = setting("driven_bicycle", "", "vehicle model that predicts, by its name in the registry")
+    solver: str = setting("hpipm", "", "what solves: hpipm, piqp (one step of sequential quadratic programming a cycle), ipopt (to "
+                                       "convergence, slow)", choices=SOLVERS)
+    period: float = setting(0.02, "s", "control period", 0.005, 0.5)
+    near_stages: int = setting(20, "1", "stages of the near phase", 2, 200)
+    near_step: float = setting(0.05, "s", "length of a near stage", 0.005, 0.5)
+    far_stages: int = setting(20, "1", "stages of the far phase", 0, 200)
+    far_step: float = setting(0.15, "s", "length of a far stage", 0.01, 1.0)
+    substeps: int = setting(3, "1", "steps of the model in a stage", 1, 20)
+    iterations: int = setting(1, "1", "linearisations a cycle; 1 is the real-time iteration", 1, 100, live=True)
+    cold_iterations: int = setting(8, "1", "linearisations in a cycle without a plan to start from", 1, 200, live=True)
+    obstacles: int = setting(4, "1", "obstacles that a stage looks at, half of them the nearest on its left, half on its right", 0, 32)
+
+    # -- Cost ---------------------------------------------------------------------------------------------------------
+    weight_lateral: float = setting(0.6, "1/m^2", "distance from the path", 0.0, 1e4, live=True)
+    weight_heading: float = setting(2.0, "1/rad^2", "heading against the path's", 0.0, 1e4, live=True)
+    weight_speed: float = setting(0.08, "s^2/m^2", "speed against the reference", 0.0, 1e4, live=True)
+    weight_sideslip: float = setting(0.1, "s^2/m^2", "lateral velocity of the rear axle", 0.0, 1e4, live=True)
+    weight_steering: float = setting(0.2, "1", "steering", 0.0, 1e4, live=True)
+    weight_pedal: float = setting(0.02, "1", "throttle and brake", 0.0, 1e4, live=True)
+    weight_steering_rate: float = setting(1.0, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
+    weight_pedal_rate: float = setting(0.1, "s^2", "rate of throttle and brake", 1e-6, 1e4, live=True)
+    weight_terminal: float = setting(1.0, "s", "the last state's errors: time that they would last", 0.0, 100.0, live=True)
+    weight_time: float = setting(0.5, "1/s", "time from the end of the horizon to the goal, at the highest speed", 0.0, 1e4, live=True)
+    goal_lateral: float = setting(0.15, "1", "share of weight_lateral on the way to a goal: the route is a hint, not a path", 0.0, 10.0,
+                                  live=True)
+
+    # -- Limits -------------------------------------------------------------------------------------------------------
+    steering_rate: float = setting(0.8, "1/s", "largest rate of the steering, share of full lock", 0.01, 100.0)
+    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released", 0.01, 100.0)
+    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed", 0.01, 100.0)
+    largest_throttle: float = setting(1.0, "1", "largest throttle", 0.0, 1.0, live=True)
+    largest_brake: float = setting(1.0, "1", "largest brake", 0.01, 1.0, live=True)
+    load_margin: float = setting(0.15, "1", "least load of each wheel, share of its static load", 0.0, 0.9, live=True)
+    use_limit_table: bool = setting(True, "", "limit the steering by the table of the largest model's wheel lift")
+    friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
+    obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
+    obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
+    sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
+    path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
+    path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
+    path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
+    vehicle_front: float = setting(2.4, "m", "from the vehicle's centre of mass to its front end", 0.1, 20.0)
+    vehicle_rear: float = setting(2.4, "m", "from the vehicle's centre of mass to its rear end", 0.1, 20.0)
+    vehicle_width: float = setting(2.2, "m", "width over all", 0.1, 10.0)
+
+    penalty_obstacle: float = setting(300.0, "1/m", "of coming nearer to an obstacle than the margin, for a second", 0.0, 1e7, live=True)
+    penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the static load, for a second", 0.0, 1e7, live=True)
+    penalty_friction: float = setting(20.0, "1", "of leaving the friction circle, for a second", 0.0, 1e7, live=True)
+    penalty_steering: float = setting(20.0, "1", "of leaving the steering's limit, as share of it, for a second", 0.0, 1e7, live=True)
+    penalty_corridor: float = setting(100.0, "1/m", "of leaving the corridor, for a second", 0.0, 1e7, live=True)
+    penalty_speed: float = setting(5.0, "s/m", "of driving faster than allowed, for a second", 0.0, 1e7, live=True)
+
+    # -- Time ---------------------------------------------------------------------------------------------------------
+    compensate: bool = setting(True, "", "predict the state through its age and the actuation delay", live=True)
+    actuation_delay: float = setting(0.0, "s", "from the command to its effect", 0.0, 2.0)
+    steering_lag: float = setting(0.0, "s", "time constant of the steering actuator; 0: none", 0.0, 2.0)
+    time_budget: float = setting(0.015, "s", "wall-clock time of a cycle after which its plan is late and the last one is used; 0: no "
+                                             "limit, for simulation that must repeat to the bit", 0.0, 10.0, live=True)
+    state_timeout: float = setting(0.6, "s", "age of the state from which on it is stale", 0.01, 10.0, live=True)
+    plan_timeout: float = setting(0.5, "s", "age of the last good plan from which on the vehicle brakes along it", 0.01, 4.0, live=True)
+    stop_brake: float = setting(0.5, "1", "brake when the plan is too old or the state is stale", 0.01, 1.0, live=True)
+    route_period: float = setting(0.1, "s", "time between two looks for a way round the obstacles", 0.01, 5.0, live=True)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, m = getattr(self, f.name), f.metadata
+            if m["choices"] and value not in m["choices"]:
+                raise InputError(f"setting {f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and not m["lower"] <= value <= m["upper"]:
+                unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
+                raise InputError(f"setting {f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
+        if self.obstacles % 2:
+            raise InputError(f"setting obstacles is {self.obstacles}; give an even number, half for each side")
+        if self.substeps * 0.1 < max(self.near_step, self.far_step if self.far_stages else 0.0):
+            raise InputError(f"setting substeps is {self.substeps}; the model takes at most 0.1 s a step")
+
+    @property
+    def stages(self) -> int:
+        """Stages of the horizon."""
+        return self.near_stages + self.far_stages
+
+
+def describe() -> list[tuple[str, Any, dict[str, Any]]]:
+    """Name, default and metadata (unit, description, lower, upper, live, choices) of each setting."""
+    return [(f.name, f.default, dict(f.metadata)) for f in fields(Settings)]

@@ -1,0 +1,259 @@
+"""The bicycle with drive, brakes and sliding tyres that an MPC predicts with: planar motion in steps of 1 to 75 ms.
+
+Planar motion as in `nonlinear_bicycle` (paper 004, eqs 10 and 11), with the parameters of `eight_dof`, so that its vehicle files and
+posteriors serve. It has no states of wheels, roll or tyres.
+
+Along the vehicle
+- Wheels roll without slip on the radius they have at rest. Motor, brakes and rolling resistance make a force for each axle, less what
+  spins its two wheels up; the wheels' inertia counts against these forces only, not in the drag of steered tyres.
+- The force of an axle is kept within friction, with a rounded corner, as if the wheels never locked or spun.
+- Brakes and rolling resistance are dry friction, solved within the step together with everything else that acts (`chassis.spin` does the
+  same for a wheel): a vehicle stops at exactly 0 and stays there; brakes never push it backwards.
+
+Across: each axle is a Fiala tyre (`fiala`, paper 001) on the load of its axle, which follows the held longitudinal acceleration. Its limit
+is what the longitudinal force leaves of the friction circle. Friction falls with the lateral slip.
+
+Numerics. The tyres act as dampers on the velocities at the end of the step and yaw couples to them half-way, so that a step is of second
+order where the tyres are not stiff. The damper of an axle goes from half the tangent of its force (z = 0) to the whole secant (z large),
+z = h times its fastest rate, with the weight (3 + z) / (6 + z), which makes exp(-z) of the linear tyre its Pade form of `linear_single_track`.
+The tangent alone would chatter where a tyre slides at low speed; the secant alone is of first order. Forces are in the friction circle at
+the beginning of a step; over a long one in which the slip grows fast, the damper can leave it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lfdm_ros.models import chassis, fiala, motor, roll_chassis, steering
+from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Model
+from lfdm_ros.models.linear_single_track import STATES
+
+# Share of the friction that stays across when an axle drives or brakes at its limit, and half the width of the rounded corner there.
+LATERAL_SHARE, CORNER = 0.1, 0.05
+_LONGITUDINAL_SHARE = (1.0 - LATERAL_SHARE * LATERAL_SHARE) ** 0.5
+
+_UNUSED = ("roll_inertia", "roll_yaw_inertia", "roll_damping_front", "roll_damping_rear")
+PARAMETERS = tuple({field.name: field for field in (
+    *roll_chassis.PARAMETERS, *fiala.PARAMETERS, *motor.PARAMETERS, *steering.LINEAR.parameters) if field.name not in _UNUSED}.values())
+
+
+def build_axles(m: Any) -> Any:
+    """What drives and loads the axles, for models with the states of `driven_bicycle`.
+
+    prepare(p) -> q;
+    forces(vx, slips, ax, throttle, brake, q) -> (drive, friction, lateral limit) [N] of the front and of the rear axle at their lateral slips
+        tan(alpha): the longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides;
+    split(x, forces, q) -> Fx, Fy, Fz of the wheels from (fx_front, fy_front, fx_rear, fy_rear), by their loads;
+    wheel_loads(x, q) -> loads of the wheels [N], negative where one would lift off.
+    """
+    where, fmin, fmax, fabs, sqrt = m.where, m.fmin, m.fmax, m.fabs, m.sqrt
+    train = motor.MOTOR.build(m, False)
+
+    def prepare(p):
+        static, transfer = chassis.static_loads(p), roll_chassis.load_terms(p, False)
+        radii = [p.wheel_radius - load / stiffness
+                 for load, stiffness in zip(static, (p.tyre_vertical_stiffness_front, p.tyre_vertical_stiffness_rear))]
+        # Steady turn: the roll angle for a unit of lateral acceleration, and with it the load from side to side.
+        roll = transfer.lever / transfer.roll_stiffness
+        mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
+        inertias = [2.0 * p.wheel_inertia / (radius * radius) for radius in radii]
+        return m.namespace(
+            a=p.cg_to_front_axle, b=p.cg_to_rear_axle, mass=mass, first=p.unsprung_mass_rear * p.cg_to_rear_axle
+            - p.unsprung_mass_front * p.cg_to_front_axle, static=static, pitch=transfer.pitch,
+            lateral=[lateral + spring * roll for lateral, spring in zip(transfer.lateral, transfer.springs)],
+            radii=radii, inertias=inertias, rolling=[p.rolling_resistance / radius for radius in radii],
+            brakes=[2.0 * torque / radius for torque, radius in zip((p.brake_torque_front, p.brake_torque_rear), radii)],
+            stiffness=(2.0 * p.longitudinal_stiffness_front, 2.0 * p.longitudinal_stiffness_rear),
+            heavy=mass + inertias[0] + inertias[1], mu_max=p.friction_scale * p.friction_max,
+            # Friction that grows with the slip has no peak; it is taken as constant.
+            mu_drop=p.friction_scale * fmax(p.friction_max - p.friction_min, 0.0), train=train.prepare(p))
+
+    def grip(t, load, stiffness, q):
+        """An axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up to there.
+
+        With mu = m0 - m1 s, sliding force over load is B - A s - C / s (001 eqs 13, 15, 18 with k = load / 4 Cx); its peak is the limit.
+        """
+        m0, m1, k = q.mu_max - q.mu_drop * fmin(sqrt(t * t + 1e-24), 1.0), q.mu_drop, load / (4.0 * stiffness)
+        big_a, big_b, big_c = m1 * (1.0 + k * m1), m0 * (1.0 + 2.0 * k * m1), k * m0 * m0
+        root = sqrt(1.0 + k * m1) - sqrt(k * m1 + 1e-24)
+        most = _LONGITUDINAL_SHARE * m0 * root * root
+        elastic = 0.5 * m0 / (1.0 + 2.0 * k * m1)
+
+        def slip(force):
+            rest = big_b - fmin(fmax(fabs(force) / load, elastic), most)
+            far = fmin(2.0 * big_c / (rest + sqrt(fmax(rest * rest - 4.0 * big_a * big_c, 1e-12))), 1.0)
+            return where(fabs(force) > elastic * load, where(force < 0.0, -far, far), force / stiffness)
+
+        return most * load, slip
+
+    def saturate(force, limit):
+        width = CORNER * limit
+        over, under = (fmin(fmax(part - (limit - width), 0.0), 2.0 * width) for part in (force, -force))
+        return fmin(fmax(force, -limit - width), limit + width) - (over * over - under * under) / (4.0 * width)
+
+    def drive(vx, slips, throttle, q):
+        torques, _ = train.drive([(vx + s * fmax(fabs(vx), fiala.SLIP_SPEED_FLOOR)) / radius for s, radius in zip(slips, q.radii)],
+                                 vx, throttle, (), q.train)
+        return [torque / radius for torque, radius in zip(torques, q.radii)]
+
+    def forces(vx, slips, ax, throttle, brake, q):
+        pitch = q.pitch * ax
+        loads = fmax(2.0 * (q.static[0] - pitch), 1.0), fmax(2.0 * (q.static[1] + pitch), 1.0)
+        (limit_f, slip_f), (limit_r, slip_r) = (grip(t, load, stiffness, q) for t, load, stiffness in zip(slips, loads, q.stiffness))
+        # Drive force and slip hang on each other through the motor's speed. Two evaluations, and the force taken as linear between.
+        first = drive(vx, (0.0, 0.0), throttle, q)
+        slip_1 = slip_f(first[0]), slip_r(first[1])
+        second = drive(vx, slip_1, throttle, q)
+        mean_1, mean_2 = slip_1[0] + slip_1[1], slip_f(second[0]) + slip_r(second[1])
+        part = mean_1 * mean_1 / fmax(mean_1 * (2.0 * mean_1 - mean_2), 1e-12)
+        drives = [before + part * (after - before) for before, after in zip(first, second)]
+
+        holds = [rolling * load + brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
+        ends = []
+        for side in (-1.0, 1.0):
+            totals = [force + side * hold for force, hold in zip(drives, holds)]
+            rate = (totals[0] + totals[1]) / q.heavy
+            ends.append([saturate(total - inertia * rate, limit) for total, inertia, limit in zip(totals, q.inertias, (limit_f, limit_r))])
+        result = []
+        for low, high, t, load, slip in zip(*ends, slips, loads, (slip_f, slip_r)):
+            worst = fmax(fabs(low), fabs(high))
+            s = slip(worst)
+            friction = (q.mu_max - q.mu_drop * fmin(sqrt(s * s + t * t + 1e-24), 1.0)) * load
+            result.append((0.5 * (low + high), 0.5 * (high - low), sqrt(friction * friction - worst * worst)))
+        return result
+
+    def wheel_loads(x, q):
+        ax, ay = x[6], x[7]
+        pitch, (side_f, side_r) = q.pitch * ax, [lateral * ay for lateral in q.lateral]
+        front, rear = q.static[0] - pitch, q.static[1] + pitch
+        return front - side_f, front + side_f, rear - side_r, rear + side_r
+
+    def split(x, forces, q):
+        fz = [fmax(load, 0.0) for load in wheel_loads(x, q)]
+        shares = [f / fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]
+        return (*(share * forces[i & 2] for i, share in enumerate(shares)), *(share * forces[i | 1] for i, share in enumerate(shares)), *fz)
+
+    def report(vx, q):
+        return train.report([vx / radius for radius in q.radii], (), q.train)
+
+    return m.namespace(prepare=prepare, forces=forces, split=split, wheel_loads=wheel_loads, report=report)
+
+
+def friction_share(m: Any, excess: Any, capacity: Any) -> tuple[Any, Any]:
+    """Share of the dry friction that acts (-1 to 1), and whether it stops the vehicle within the step.
+
+    excess: acceleration that the vehicle would have to lose to stand at the end of the step; capacity: what all of the friction takes
+    away [m/s^2]. Without friction the share is still the side it would be on: that is the derivative by the brake where it is 0.
+    """
+    return m.fmin(m.fmax(excess / m.fmax(capacity, 1e-9), -1.0), 1.0), m.fabs(excess) < capacity
+
+
+def stop_time(m: Any, h: Any) -> Any:
+    """Time in which friction may stop the vehicle [s]: the step, or in continuous time that of a stiff damper."""
+    return m.fmax(h, chassis.FRICTION_TIME * m.where(h > 0.0, 0.0, 1.0))
+
+
+def build(m: Any) -> Any:
+    """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
+    where, fabs, fmin, fmax, sin, cos = m.where, m.fabs, m.fmin, m.fmax, m.sin, m.cos
+    steer = steering.build_linear(m)
+    axles = build_axles(m)
+    floor = fiala.SLIP_SPEED_FLOOR
+
+    def prepare(p):
+        a, b = p.cg_to_front_axle, p.cg_to_rear_axle
+        q = axles.prepare(p)
+        # In a turn the outer wheels are spun up and the inner ones slowed down.
+        wheels = 0.25 * (q.inertias[0] * p.track_front * p.track_front + q.inertias[1] * p.track_rear * p.track_rear)
+        return m.namespace(axles=q, steer=steer.prepare(p), yaw_inertia=p.yaw_inertia + wheels,
+                           stiffness=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear),
+                           # Acceleration of an axle for a unit of lateral force there.
+                           mobility=(1.0 / q.mass + a * a / p.yaw_inertia, 1.0 / q.mass + b * b / p.yaw_inertia))
+
+    def lateral(t, speed, stiffness, limit, mobility, h):
+        """Lateral force of an axle, and the damper that it is over the step [N s^2/m]."""
+        size = fabs(t)
+        share = fmin(stiffness * size / (3.0 * limit), 1.0)
+        grips = share < 1.0
+        secant = where(grips, stiffness * (1.0 - share + share * share / 3.0), limit / where(grips, 1.0, size))
+        tangent = stiffness * (1.0 - share) * (1.0 - share)
+        z = h * mobility * secant / speed
+        return -secant * t, h * (3.0 * tangent + z * secant) / ((6.0 + z) * speed)
+
+    # -- Accelerations, and the forces that make them ---------------------------------------------------------------
+    def dynamics(x, u, q, h):
+        _, _, _, vx, vy, yaw_rate, ax_held, _ = x
+        axle, (a, b) = q.axles, (q.axles.a, q.axles.b)
+        delta = steer.angle(u[0], q.steer)
+        c, s = cos(delta), sin(delta)
+        vf, vr = vy + a * yaw_rate, vy - b * yaw_rate
+        speeds = fmax(fabs(vx * c + vf * s), floor), fmax(fabs(vx), floor)
+        slips = (vf * c - vx * s) / speeds[0], vr / speeds[1]
+        (drive_f, hold_f, limit_f), (drive_r, hold_r, limit_r) = axles.forces(vx, slips, ax_held, u[1], u[2], axle)
+        (fy_f, kf), (fy_r, kr) = (lateral(t, speed, stiffness, limit, mobility, h) for t, speed, stiffness, limit, mobility in
+                                  zip(slips, speeds, q.stiffness, (limit_f, limit_r), q.mobility))
+
+        # Unknowns du/dt, dv/dt, dr/dt. The proper accelerations are those half-way: ax = du/dt - r v, ay = dv/dt + r u.
+        mass, first, half = axle.mass, axle.first, 0.5 * h
+        turn, slide, roll = mass * half * yaw_rate, half * vy, half * vx
+        kuv, kur, kvr = -kf * s * c, -kf * s * c * a, kf * c * c * a - kr * b
+        a11, a12, a13 = mass + kf * s * s, kuv - turn, kur - mass * slide + 2.0 * first * half * yaw_rate
+        a21, a22, a23 = kuv + turn, mass + kf * c * c + kr, kvr + mass * roll - first
+        a31, a32 = kur - first * half * yaw_rate, kvr - first
+        a33 = q.yaw_inertia + kf * c * c * a * a + kr * b * b - first * roll
+        force_x, force_y = drive_f * c - fy_f * s, drive_f * s + fy_f * c
+        e1 = force_x + drive_r - first * yaw_rate * yaw_rate + mass * yaw_rate * vy
+        e2 = force_y + fy_r - mass * yaw_rate * vx
+        e3 = a * force_y - b * fy_r + first * yaw_rate * vx
+        g1, g2, g3 = hold_f * c + hold_r, hold_f * s, a * hold_f * s  # what all of the friction takes away
+
+        c11, c12, c13 = a22 * a33 - a23 * a32, a13 * a32 - a12 * a33, a12 * a23 - a13 * a22
+        c21, c22, c23 = a23 * a31 - a21 * a33, a11 * a33 - a13 * a31, a13 * a21 - a11 * a23
+        c31, c32, c33 = a21 * a32 - a22 * a31, a12 * a31 - a11 * a32, a11 * a22 - a12 * a21
+        scale = 1.0 / (a11 * c11 + a12 * c21 + a13 * c31)
+        time = stop_time(m, h)
+        free, slowed = scale * (c11 * e1 + c12 * e2 + c13 * e3), scale * (c11 * g1 + c12 * g2 + c13 * g3)
+        share, stops = friction_share(m, vx / time + free, slowed)
+        e1, e2, e3 = e1 - share * g1, e2 - share * g2, e3 - share * g3
+        ud = where(stops, -vx / time, free - share * slowed)
+        vd, rd = scale * (c21 * e1 + c22 * e2 + c23 * e3), scale * (c31 * e1 + c32 * e2 + c33 * e3)
+
+        fy_f, fy_r = fy_f - kf * ((vd + a * rd) * c - ud * s), fy_r - kr * (vd - b * rd)
+        ax = ud - yaw_rate * vy - half * (yaw_rate * vd + vy * rd)
+        ay = vd + yaw_rate * vx + half * (yaw_rate * ud + vx * rd)
+        return (ud, vd, rd, ax, ay), stops, (drive_f - share * hold_f, fy_f, drive_r - share * hold_r, fy_r)
+
+    # -- What the back ends compile -------------------------------------------------------------------------------
+    def step(x, u, q, h):
+        px, py, yaw, vx, vy, yaw_rate, _, _ = x
+        (ud, vd, rd, ax, ay), stops, _ = dynamics(x, u, q, h)
+        vx_new, vy_new, yaw_rate_new = where(stops, 0.0, vx + h * ud), vy + h * vd, yaw_rate + h * rd
+        turned = 0.5 * h * (yaw_rate + yaw_rate_new)
+        c, s = cos(yaw + 0.5 * turned), sin(yaw + 0.5 * turned)
+        dx, dy = 0.5 * h * (vx + vx_new), 0.5 * h * (vy + vy_new)
+        return px + dx * c - dy * s, py + dx * s + dy * c, yaw + turned, vx_new, vy_new, yaw_rate_new, ax, ay
+
+    def rhs(x, u, q):
+        _, _, yaw, vx, vy, yaw_rate, ax_held, ay_held = x
+        (ud, vd, rd, ax, ay), _, _ = dynamics(x, u, q, 0.0)
+        c, s = cos(yaw), sin(yaw)
+        return vx * c - vy * s, vx * s + vy * c, yaw_rate, ud, vd, rd, ax - ax_held, ay - ay_held
+
+    def tyre_forces(x, u, q, h):
+        return axles.split(x, dynamics(x, u, q, h)[2], q.axles)
+
+    def wheel_loads(x, u, q):
+        return axles.wheel_loads(x, q.axles)
+
+    def drive(x, u, q):
+        return (*axles.report(x[3], q.axles), steer.angle(u[0], q.steer))
+
+    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
+
+
+MODEL = Model(
+    name="driven_bicycle",
+    description="bicycle with drive, brakes and sliding tyres in a friction circle: planar motion in steps of up to 75 ms, for control",
+    source="paper 004 eqs 10-11; Fiala tyres of paper 001 eqs 13-19",
+    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=build, largest_step=0.075,
+)

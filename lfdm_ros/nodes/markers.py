@@ -1,0 +1,78 @@
+"""Pictures for RViz: obstacles, lines and the goal as visualization_msgs/MarkerArray."""
+
+from __future__ import annotations
+
+import numpy as np
+from geometry_msgs.msg import Point
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
+
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.nodes.messages import set_stamp
+from lfdm_ros.simulation import Circle, Goal, World
+
+Colour = tuple[float, float, float, float]
+SEEN: Colour = (0.9, 0.2, 0.1, 0.6)
+TRUE: Colour = (0.4, 0.4, 0.4, 0.8)
+PLAN: Colour = (0.1, 0.7, 0.2, 1.0)
+ROUTE: Colour = (0.2, 0.4, 0.9, 0.7)
+GOAL: Colour = (0.9, 0.7, 0.1, 0.5)
+_HEIGHT = 1.5  # [m] of what is drawn as a body
+_ARROW = 1.0  # [s] of travel that an arrow shows
+
+
+class Picture:
+    """Collects markers of one frame and time; each replaces all that were drawn before."""
+
+    def __init__(self, frame: str, time_ns: int) -> None:
+        self._frame, self._time_ns = frame, time_ns
+        self.array = MarkerArray()
+        self._add("", Marker.CUBE, TRUE).action = Marker.DELETEALL
+
+    def disc(self, name: str, x: float, y: float, radius: float, colour: Colour) -> None:
+        marker = self._add(name, Marker.CYLINDER, colour)
+        marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = float(x), float(y), 0.5 * _HEIGHT
+        marker.scale.x = marker.scale.y = 2.0 * float(radius)
+        marker.scale.z = _HEIGHT
+
+    def line(self, name: str, x: np.ndarray, y: np.ndarray, width: float, colour: Colour) -> None:
+        """A line through points (n,), (n,) [m]."""
+        marker = self._add(name, Marker.LINE_STRIP, colour)
+        marker.scale.x = width
+        marker.points = [Point(x=a, y=b) for a, b in zip(x.tolist(), y.tolist())]
+
+    def arrow(self, name: str, x: float, y: float, vx: float, vy: float, colour: Colour) -> None:
+        """Where something will be in a second."""
+        marker = self._add(name, Marker.ARROW, colour)
+        marker.scale.x, marker.scale.y = 0.2, 0.4
+        marker.points = [Point(x=float(x), y=float(y), z=_HEIGHT),
+                         Point(x=float(x + _ARROW * vx), y=float(y + _ARROW * vy), z=_HEIGHT)]
+
+    def obstacles(self, seen: Obstacles) -> None:
+        for (x, y), radius, (vx, vy) in zip(seen.centres, seen.radii, seen.velocities):
+            self.disc("obstacles", x, y, radius, SEEN)
+            if vx * vx + vy * vy > 0.01:
+                self.arrow("velocities", x, y, vx, vy, SEEN)
+
+    def goal(self, goal: Goal) -> None:
+        self.disc("goal", goal.x, goal.y, goal.tolerance, GOAL)
+
+    def world(self, world: World, time: float) -> None:
+        """The obstacles of a scenario at a time [s]."""
+        for obstacle in world.obstacles:
+            dx, dy = time * obstacle.vx, time * obstacle.vy
+            if isinstance(obstacle, Circle):
+                self.disc("world", obstacle.x + dx, obstacle.y + dy, obstacle.radius, TRUE)
+            else:
+                corners = np.vstack([obstacle.vertices, obstacle.vertices[:1]])
+                self.line("world", corners[:, 0] + dx, corners[:, 1] + dy, 0.1, TRUE)
+
+    def _add(self, name: str, kind: int, colour: Colour) -> Marker:
+        marker = Marker(ns=name, id=len(self.array.markers), type=kind, action=Marker.ADD)
+        marker.header.frame_id = self._frame
+        set_stamp(marker.header.stamp, self._time_ns)
+        marker.pose.orientation.w = 1.0
+        red, green, blue, alpha = colour
+        marker.color = ColorRGBA(r=red, g=green, b=blue, a=alpha)
+        self.array.markers.append(marker)
+        return marker

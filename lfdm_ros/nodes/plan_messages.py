@@ -1,0 +1,178 @@
+"""What the controller takes from messages, and the messages of what it decides. Those of a cycle are made once and used again."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, Quaternion
+from nav_msgs.msg import Odometry
+from nav_msgs.msg import Path as PathMessage
+from sensor_msgs.msg import LaserScan
+
+from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import REQUIRED
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import WHEELS
+from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
+from lfdm_ros.msg import Plan as PlanMessage
+from lfdm_ros.nodes.driving import Decision, Pilot, Task
+from lfdm_ros.nodes.messages import nanoseconds, set_stamp
+from lfdm_ros.sensors import Scan
+from lfdm_ros.simulation import Goal
+
+_MEASURED = (*REQUIRED, "ax", "ay", "roll", "roll_rate")
+_WHEELS = tuple(f"omega_{wheel}" for wheel in WHEELS)
+OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
+
+
+# ---- in ------------------------------------------------------------------------------------------------------------------
+
+
+def values_of_state(state: VehicleState) -> dict[str, float]:
+    """What a state measures, by the names of the models' states; NaN: not measured."""
+    values = {name: getattr(state, name) for name in _MEASURED}
+    values.update(zip(_WHEELS, state.wheel_speeds.tolist()))
+    return values
+
+
+def values_of_odometry(odometry: Odometry) -> dict[str, float]:
+    """As `values_of_state`. An orientation that is none, of length 0, is a yaw that was not measured."""
+    q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
+    yaw = math.nan
+    if q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w > 0.5:
+        yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
+    return {"x": position.x, "y": position.y, "yaw": yaw, "vx": twist.linear.x, "vy": twist.linear.y, "yaw_rate": twist.angular.z}
+
+
+def scan_of(message: LaserScan) -> Scan:
+    """The scan of a message, unchecked."""
+    return Scan(1e-9 * nanoseconds(message.header.stamp), message.angle_min, message.angle_increment, message.range_min, message.range_max,
+                np.array(message.ranges, float))
+
+
+def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) -> Task:
+    """Going to a pose; its heading is free.
+
+    Raises:
+        InputError: not finite.
+    """
+    position = message.pose.position
+    goal = Goal(position.x, position.y, tolerance, stop)
+    return Task(f"goal ({goal.x:.1f}, {goal.y:.1f})", message.header.frame_id, goal=goal, speed=speed, stop=stop)
+
+
+def path_task(message: PathMessage, speed: float, stop: bool) -> Task:
+    """Following a path; points that repeat the one before are left out. Without poses it ends the task that is driven.
+
+    Raises:
+        InputError: not finite, in another frame than it says itself, fewer than two distinct points.
+    """
+    if not message.poses:
+        return Task("idle")
+    frame = message.header.frame_id
+    other = next((pose.header.frame_id for pose in message.poses if pose.header.frame_id not in ("", frame)), None)
+    if other is not None:
+        raise InputError(f"a pose is in frame '{other}', the path in '{frame}'")
+    points = np.array([(pose.pose.position.x, pose.pose.position.y) for pose in message.poses])
+    path = Path(points)
+    return Task(f"path of {path.length:.0f} m", frame, path=path, speed=speed, stop=stop)
+
+
+# ---- out -----------------------------------------------------------------------------------------------------------------
+
+
+class PlanMessages:
+    """The messages of a cycle: `command`, `status`, `plan`, `horizon`, each filled by the function of its name."""
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        """
+        Args:
+            units: of the states by name; what is not there has the unit 1.
+        """
+        self._units = units
+        self._names: Sequence[str] = ()
+        self.command, self.status, self.plan, self.horizon = DriverCommand(), MpcStatus(), PlanMessage(), PathMessage()
+
+    def fill_command(self, decision: Decision) -> DriverCommand:
+        command = self.command
+        set_stamp(command.header.stamp, decision.time_ns)
+        command.steering, command.throttle, command.brake = (float(value) for value in decision.cycle.command)
+        return command
+
+    def fill_status(self, decision: Decision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
+        """
+        Args:
+            cycle_time: from the arrival of the state to the command [s].
+        """
+        status, cycle = self.status, decision.cycle
+        set_stamp(status.header.stamp, decision.time_ns)
+        status.header.frame_id = decision.frame
+        status.outcome, status.outcome_name = OUTCOMES[cycle.outcome], cycle.outcome.name.lower()
+        status.reason = reason(cycle, pilot)
+        status.cold_start, status.done, status.blocked, status.task = cycle.cold_start, cycle.done, cycle.blocked, pilot.task.name
+        status.speed_limit, status.progress, status.distance_to_go = _progress(pilot.task, cycle.remaining)
+        status.solver, status.cycle_time, status.solve_time = cycle.solver, cycle_time, float(cycle.seconds)
+        status.iterations, status.residual, status.cost = cycle.iterations, float(cycle.residual), float(cycle.cost)
+        status.cost_names = list(cycle.cost_terms)
+        status.cost_terms = array("d", cycle.cost_terms.values())
+        status.active_constraints, status.violated_constraints = list(cycle.active), list(cycle.violated)
+        status.state_age, status.delay = float(cycle.age), float(cycle.delay)
+        status.scan_age = pilot.scan_age(decision.time_ns)
+        status.obstacles = 0 if pilot.obstacles is None else len(pilot.obstacles.radii)
+        status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
+        return status
+
+    def fill_plan(self, decision: Decision, plan: Plan) -> PlanMessage:
+        message = self.plan
+        if self._names is not plan.names:
+            self._names = plan.names
+            message.names = list(plan.names)
+            message.units = [self._units.get(name, "1") for name in plan.names]
+        set_stamp(message.header.stamp, decision.time_ns)
+        message.header.frame_id = decision.frame
+        # An array of doubles is taken as it is; a list would be looked at number by number.
+        message.times = array("d", (plan.times - 1e-9 * decision.time_ns).tobytes())
+        message.states = array("d", np.ascontiguousarray(plan.states, float).tobytes())
+        message.inputs = array("d", np.ascontiguousarray(plan.inputs, float).tobytes())
+        return message
+
+    def fill_horizon(self, decision: Decision, plan: Plan) -> PathMessage:
+        """The poses of the plan, each with its own stamp."""
+        message = self.horizon
+        set_stamp(message.header.stamp, decision.time_ns)
+        message.header.frame_id = decision.frame
+        columns = [list(plan.names).index(name) for name in ("x", "y", "yaw")]
+        while len(message.poses) < len(plan.times):
+            message.poses.append(PoseStamped())
+        del message.poses[len(plan.times):]
+        times = np.rint(1e9 * plan.times).astype(np.int64)
+        for pose, time_ns, (x, y, yaw) in zip(message.poses, times.tolist(), plan.states[:, columns].tolist()):
+            set_stamp(pose.header.stamp, time_ns)
+            pose.header.frame_id = decision.frame
+            pose.pose.position.x, pose.pose.position.y = x, y
+            pose.pose.orientation = heading(yaw)
+        return message
+
+
+def _progress(task: Task, remaining: float) -> tuple[float, float, float]:
+    """Speed limit in force [m/s], progress along the path and distance to go [m]; NaN: there is none."""
+    if not math.isfinite(remaining):  # no task, or no plan for it yet
+        remaining = math.nan
+    if task.path is None:
+        return float(task.speed) if task.goal is not None else math.nan, math.nan, remaining
+    progress = task.path.length - remaining
+    return float(np.interp(progress, task.path.s, np.broadcast_to(task.speed, task.path.s.shape))), progress, remaining
+
+
+def heading(yaw: float) -> Quaternion:
+    return Quaternion(z=math.sin(0.5 * yaw), w=math.cos(0.5 * yaw))
+
+
+def reason(cycle: Cycle, pilot: Pilot) -> str:
+    """Why a cycle came out as it did; a vehicle that does not see stops whatever the solver says."""
+    return "; ".join(part for part in (pilot.blind, cycle.reason) if part)

@@ -1,0 +1,143 @@
+"""A planar LIDAR: one range a beam, by exact ray casting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation.world import World
+
+# A beam at a corner must not slip between its two edges by rounding; as a share of an edge.
+_OVERLAP = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """What one turn of the LIDAR saw, in the form of sensor_msgs/LaserScan.
+
+    stamp [s]; beam i points at angle_min + i angle_increment [rad] from the sensor's x axis, + left. ranges (n,) [m]: inf where nothing
+    was in range, nan where the beam was lost. As in LaserScan, a range outside [range_min, range_max] [m] is to be discarded.
+    """
+
+    stamp: float
+    angle_min: float
+    angle_increment: float
+    range_min: float
+    range_max: float
+    ranges: np.ndarray
+
+
+@dataclass(frozen=True)
+class LidarSettings:
+    """A LIDAR and its place on the vehicle.
+
+    range_min, range_max [m]; field_of_view, centred on the sensor's x axis, and resolution [rad]; noise_sd: standard deviation of a
+    range [m]; drop_out: share of the beams that are lost; rate of scans [Hz]; latency from a scan to its arrival [s], for the one who
+    delivers it; mount_x, mount_y [m], mount_yaw [rad]: place of the sensor from the position point, in the vehicle's axes.
+
+    Raises:
+        InputError: names the setting that is not finite or out of range.
+    """
+
+    range_min: float = 0.5
+    range_max: float = 100.0
+    field_of_view: float = 1.5 * math.pi
+    resolution: float = math.radians(0.5)
+    noise_sd: float = 0.02
+    drop_out: float = 0.0
+    rate: float = 10.0
+    latency: float = 0.0
+    mount_x: float = 1.0
+    mount_y: float = 0.0
+    mount_yaw: float = 0.0
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not np.isfinite(value):
+                raise InputError(f"LIDAR: {entry.name} is {value!r}; give a finite number")
+        for name, good, words in (
+                ("range_min", self.range_min >= 0.0, "0 or more"),
+                ("range_max", self.range_max > self.range_min, "more than range_min"),
+                ("field_of_view", 0.0 < self.field_of_view <= 2.0 * np.pi + 1e-9, "more than 0 and at most 2 pi"),
+                ("resolution", math.radians(0.01) <= self.resolution <= self.field_of_view, "at least 0.01 deg, at most field_of_view"),
+                ("noise_sd", self.noise_sd >= 0.0, "0 or more"),
+                ("drop_out", 0.0 <= self.drop_out <= 1.0, "0 to 1"),
+                ("rate", self.rate > 0.0, "more than 0"),
+                ("latency", self.latency >= 0.0, "0 or more")):
+            if not good:
+                raise InputError(f"LIDAR: {name} is {getattr(self, name):g}; give {words}")
+
+    @property
+    def beams(self) -> int:
+        """Number of beams; a full circle has none twice."""
+        steps = int(np.floor(self.field_of_view / self.resolution + 1e-6))
+        return steps if steps * self.resolution > 2.0 * np.pi - 0.5 * self.resolution else steps + 1
+
+
+class Lidar:
+    """Sees the surfaces of a world's obstacles, the nearest on each beam; all beams at one instant.
+
+    A scan is a function of its arguments, the seed and its number round(time * rate) alone, whatever was scanned before.
+    A sensor inside an obstacle sees that one's surface from inside.
+    """
+
+    def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1):
+        """Raises InputError for a negative seed."""
+        if seed < 0:
+            raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
+        self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
+        beams, s = self.settings.beams, self.settings
+        self.angle_min = -0.5 * s.resolution * (beams - 1)
+        angles = self.angle_min + s.resolution * np.arange(beams)
+        self._along = np.column_stack([np.cos(angles), np.sin(angles)])  # (beams, 2)
+        self._left = np.column_stack([-np.sin(angles), np.cos(angles)])
+
+    def scan(self, time: float, x: float, y: float, yaw: float) -> Scan:
+        """The scan at a time [s] from a pose of the vehicle's position point [m, rad]."""
+        s = self.settings
+        ranges = self._cast(time, x, y, yaw)
+        ranges[ranges > s.range_max] = np.inf
+        if s.noise_sd or s.drop_out:
+            random = np.random.default_rng((self.seed, round(time * s.rate) % 2 ** 63))
+            if s.noise_sd:
+                ranges += s.noise_sd * random.standard_normal(len(ranges))
+                np.maximum(ranges, 0.0, out=ranges)
+                ranges[ranges > s.range_max] = np.inf
+            if s.drop_out:
+                ranges[random.random(len(ranges)) < s.drop_out] = np.nan
+        return Scan(time, self.angle_min, s.resolution, s.range_min, s.range_max, ranges)
+
+    def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
+        """Distances (beams,) [m] to the first surface; inf without one."""
+        s = self.settings
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        origin = np.array([x + cos * s.mount_x - sin * s.mount_y, y + sin * s.mount_x + cos * s.mount_y])
+        cos, sin = np.cos(yaw + s.mount_yaw), np.sin(yaw + s.mount_yaw)
+        turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the sensor's
+        ranges = np.full(len(self._along), np.inf)
+        centres, radii = self.world.circles_at(time)
+        centres = (centres - origin) @ turn
+        near = np.einsum("nd,nd->n", centres, centres) < (radii + s.range_max) ** 2
+        if near.any():
+            centres, radii = centres[near], radii[near]
+            along, aside = self._along @ centres.T, self._left @ centres.T
+            with np.errstate(invalid="ignore"):
+                half_chord = np.sqrt(radii ** 2 - aside ** 2)  # nan: the line passes by
+                hits = along - half_chord
+                hits = np.where(hits >= 0.0, hits, along + half_chord)
+                np.fmin(ranges, np.fmin.reduce(np.where(hits >= 0.0, hits, np.inf), axis=1), out=ranges)
+        start, end = self.world.edges_at(time)
+        if len(start):
+            start, edge = (start - origin) @ turn, (end - start) @ turn
+            # Where the beam t d meets the edge p + w e: t = (e x p) / (e x d), w = (d x p) / (e x d).
+            across = -(self._left @ edge.T)  # (beams, edges): e x d
+            with np.errstate(divide="ignore", invalid="ignore"):
+                hits = (start[:, 1] * edge[:, 0] - start[:, 0] * edge[:, 1]) / across
+                part = (self._left @ start.T) / across
+                met = (hits >= 0.0) & (part >= -_OVERLAP) & (part <= 1.0 + _OVERLAP)
+            np.minimum(ranges, np.where(met, hits, np.inf).min(axis=1), out=ranges)
+        return ranges

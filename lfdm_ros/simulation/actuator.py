@@ -1,0 +1,108 @@
+"""What lies between a command and the vehicle: a pure delay, a lag of the steering and limits on how fast the pedals and it move."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+
+# Commands are stamped and time is counted in sums of steps; less than this apart [s] is the same instant.
+_SAME = 1e-9
+
+Command = Sequence[float] | np.ndarray  # steering, throttle, brake
+
+
+class Actuator:
+    """Turns commands (steering, throttle, brake), sent at any time, into the inputs that reach the vehicle.
+
+    A pure delay; then each follows with at most its rate, and the steering with a first-order lag as well. Jayakumar et al., Advanced
+    mobility testbed for dynamic semi-autonomous unmanned ground vehicles, section 2.1: latencies of sensing and of actuation. With
+    zeros and no limits it passes commands through exactly. Between calls the delayed command is held, as a bus holds the last message.
+    """
+
+    def __init__(self, delay: float = 0.0, steering_lag: float = 0.0, steering_rate: float = math.inf, throttle_rate: float = math.inf,
+                 brake_rate: float = math.inf, *, inputs: Command = (0.0, 0.0, 0.0)):
+        """Args:
+            delay: from a command's being sent to its effect [s].
+            steering_lag: time constant of the steering [s].
+            steering_rate, throttle_rate, brake_rate: greatest change of each [1/s], up or down.
+            inputs: what reaches the vehicle before the first command.
+
+        Raises:
+            InputError: names the setting that is out of range.
+        """
+        for name, value in (("delay", delay), ("steering_lag", steering_lag)):
+            if not 0.0 <= value < math.inf:
+                raise InputError(f"actuator: {name} is {value:g} s; give 0 or more")
+        for name, value in (("steering_rate", steering_rate), ("throttle_rate", throttle_rate), ("brake_rate", brake_rate)):
+            if not value > 0.0:
+                raise InputError(f"actuator: {name} is {value:g} 1/s; give more than 0")
+        self.delay, self.steering_lag = delay, steering_lag
+        self._rates = (steering_rate, throttle_rate, brake_rate)
+        self.reset(0.0, inputs)
+
+    def reset(self, time: float = 0.0, inputs: Command = (0.0, 0.0, 0.0)) -> None:
+        """Starts anew at a time [s] with these inputs in effect and no command under way."""
+        self._time = time
+        self._waiting: deque[tuple[float, list[float]]] = deque()
+        self._target = _checked(inputs)
+        self._inputs = _checked(inputs)
+        self._sent = -math.inf
+
+    def send(self, time: float, command: Command) -> None:
+        """Sends a command (steering, throttle, brake) at a time [s]; it takes effect `delay` later. Of two at one time the last counts.
+
+        Raises:
+            InputError: a value is not finite, or the time is before that of the command before.
+        """
+        if not math.isfinite(time) or time < self._sent:
+            raise InputError(f"actuator: a command at {time:g} s after one at {self._sent:g} s; send them in order, or reset first")
+        self._sent = time
+        self._waiting.append((time + self.delay, _checked(command)))
+
+    def advance(self, time: float) -> np.ndarray:
+        """Goes on to a time [s] and returns what reaches the vehicle then, (3,): steering, throttle, brake.
+
+        Solved exactly: the result does not depend on the steps taken, but for rounding.
+
+        Raises:
+            InputError: the time is before that of the last call.
+        """
+        if not time >= self._time - _SAME:
+            raise InputError(f"actuator: asked for {time:g} s after {self._time:g} s; reset it to go back")
+        while self._waiting and self._waiting[0][0] <= time + _SAME:
+            due, command = self._waiting.popleft()
+            self._move(max(due - self._time, 0.0))
+            self._time = max(due, self._time)
+            self._target = command
+        self._move(max(time - self._time, 0.0))
+        self._time = max(time, self._time)
+        return np.array(self._inputs)
+
+    def _move(self, span: float) -> None:
+        """The held command acts for a span [s]."""
+        for k, rate in enumerate(self._rates):
+            distance = self._target[k] - self._inputs[k]
+            left = _left(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
+            self._inputs[k] = self._target[k] - math.copysign(left, distance)
+
+
+def _left(distance: float, span: float, lag: float, rate: float) -> float:
+    """What is left of a distance to the command after a span [s]: dz/dt = -min(z / lag, rate), solved exactly."""
+    if lag == 0.0:
+        return max(distance - rate * span, 0.0) if math.isfinite(rate) else 0.0
+    if math.isfinite(rate) and distance > rate * lag:
+        limited = min(distance / rate - lag, span)  # time at the greatest rate
+        distance, span = distance - rate * limited, span - limited
+    return distance * math.exp(-span / lag)
+
+
+def _checked(command: Command) -> list[float]:
+    values = [float(value) for value in command]
+    if len(values) != 3 or not all(math.isfinite(value) for value in values):
+        raise InputError(f"actuator: a command is steering, throttle and brake, all finite; found {command!r}")
+    return values

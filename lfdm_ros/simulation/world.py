@@ -1,0 +1,278 @@
+"""What stands and moves around the vehicle, and how far the vehicle is from it: circles and polygons of constant velocity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
+
+    x: float = 0.0
+    y: float = 0.0
+    yaw: float = 0.0
+    speed: float = 0.0
+
+    def __post_init__(self) -> None:
+        _finite(self, "x", "y", "yaw", "speed")
+        if self.speed < 0.0:
+            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A place to reach within a tolerance [m]; `stop`: and to stand there. Raises InputError for what is not finite or not positive."""
+
+    x: float
+    y: float
+    tolerance: float = 3.0
+    stop: bool = False
+
+    def __post_init__(self) -> None:
+        _finite(self, "x", "y", "tolerance")
+        if self.tolerance <= 0.0:
+            raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
+
+
+@dataclass(frozen=True)
+class Circle:
+    """An obstacle: centre [m] at time 0, radius [m] and velocity [m/s]. Raises InputError for what is not finite or has no radius."""
+
+    x: float
+    y: float
+    radius: float
+    vx: float = 0.0
+    vy: float = 0.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _finite(self, "x", "y", "radius", "vx", "vy")
+        if self.radius <= 0.0:
+            raise InputError(f"radius is {self.radius:g} m; give more than 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Polygon:
+    """An obstacle: corners (n, 2) [m] at time 0, either way around, closed implicitly, and velocity [m/s]; need not be convex.
+
+    Raises:
+        InputError: fewer than 3 corners, one that is not finite or repeats, or edges that cross or touch.
+    """
+
+    vertices: np.ndarray
+    vx: float = 0.0
+    vy: float = 0.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _finite(self, "vx", "vy")
+        try:
+            vertices = np.array(self.vertices, float)
+        except (TypeError, ValueError):
+            raise InputError("corners must be numbers, [x, y] each") from None
+        if vertices.ndim != 2 or vertices.shape[1:] != (2,) or len(vertices) < 3:
+            raise InputError(f"a polygon has at least 3 corners [x, y], found an array of shape {vertices.shape}")
+        if not np.isfinite(vertices).all():
+            raise InputError("a corner is not finite; give numbers")
+        _check_simple(vertices)
+        vertices.setflags(write=False)
+        object.__setattr__(self, "vertices", vertices)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive."""
+
+    front: float
+    rear: float
+    half_width: float
+
+    def __post_init__(self) -> None:
+        _finite(self, "front", "rear", "half_width")
+        if min(self.front, self.rear, self.half_width) <= 0.0:
+            raise InputError("front, rear and half_width of a footprint must be more than 0")
+
+
+@dataclass(frozen=True)
+class World:
+    """Obstacles; each moves on a straight line for all time and passes through the others."""
+
+    obstacles: tuple[Circle | Polygon, ...] = ()
+    _circles: np.ndarray = field(init=False, repr=False, compare=False)  # (nc, 5): x, y, vx, vy, radius
+    _edges: np.ndarray = field(init=False, repr=False, compare=False)  # (ne, 6): x, y of the start and of the end, vx, vy
+    _circle_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (nc,) places in `obstacles`
+    _polygon_owners: np.ndarray = field(init=False, repr=False, compare=False)  # (np,)
+    _first_edges: np.ndarray = field(init=False, repr=False, compare=False)  # (np,) places of the polygons' first edges
+    _parts: tuple[tuple[np.ndarray, ...], ...] = field(init=False, repr=False, compare=False)  # convex parts of each polygon
+
+    def __post_init__(self) -> None:
+        obstacles = tuple(self.obstacles)
+        circles = [(i, o) for i, o in enumerate(obstacles) if isinstance(o, Circle)]
+        polygons = [(i, o) for i, o in enumerate(obstacles) if isinstance(o, Polygon)]
+        edges = [np.column_stack([p.vertices, np.roll(p.vertices, -1, axis=0), np.full((len(p.vertices), 2), (p.vx, p.vy))])
+                 for _, p in polygons]
+        for name, value in {
+            "obstacles": obstacles,
+            "_circles": np.array([(c.x, c.y, c.vx, c.vy, c.radius) for _, c in circles], float).reshape(-1, 5),
+            "_edges": np.concatenate(edges) if edges else np.empty((0, 6)),
+            "_circle_owners": np.array([i for i, _ in circles], dtype=np.int64),
+            "_polygon_owners": np.array([i for i, _ in polygons], dtype=np.int64),
+            "_first_edges": np.cumsum([0, *(len(e) for e in edges)], dtype=np.int64)[:len(edges)],
+            "_parts": tuple(tuple(convex_parts(p.vertices)) for _, p in polygons),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def circles_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Centres (n, 2) at a time [s], and radii (n,) [m], of the circles."""
+        return self._circles[:, :2] + time * self._circles[:, 2:4], self._circles[:, 4]
+
+    def edges_at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Starts (n, 2) and ends (n, 2) [m] of the edges of all polygons at a time [s]."""
+        shift = time * self._edges[:, 4:]
+        return self._edges[:, :2] + shift, self._edges[:, 2:4] + shift
+
+    def clearances(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:
+        """Signed distances (n,) [m] of the vehicle's rectangle at a pose from the obstacles at a time [s], in their order.
+
+        Exact where positive. An overlap is negative: minus the length of the shortest shift that ends it; for a polygon that is not
+        convex, of that of its convex parts which is entered most deeply.
+        """
+        result = np.empty(len(self.obstacles))
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the vehicle's
+        half = np.array([0.5 * (footprint.front + footprint.rear), footprint.half_width])
+        middle = np.array([x, y]) + turn @ np.array([0.5 * (footprint.front - footprint.rear), 0.0])
+        if len(self._circle_owners):
+            centres, radii = self.circles_at(time)
+            result[self._circle_owners] = _box_distance((centres - middle) @ turn, half) - radii
+        if len(self._polygon_owners):
+            start, end = self.edges_at(time)
+            start, end = (start - middle) @ turn, (end - middle) @ turn
+            distances = _segment_box_distances(start, end, half)
+            nearest = np.minimum.reduceat(distances, self._first_edges)
+            # Number of edges that a line from the rectangle's middle to the far left of it crosses, by polygon: odd is inside.
+            spans = (start[:, 1] > 0.0) != (end[:, 1] > 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                at = start[:, 0] - start[:, 1] * (end[:, 0] - start[:, 0]) / (end[:, 1] - start[:, 1])
+            inside = np.add.reduceat((spans & (at > 0.0)).astype(np.int64), self._first_edges) % 2 == 1
+            for k in np.flatnonzero((nearest <= 0.0) | inside):
+                polygon = self.obstacles[self._polygon_owners[k]]
+                shift = time * np.array([polygon.vx, polygon.vy]) - middle
+                nearest[k] = min(0.0, *(_convex_separation((part + shift) @ turn, half) for part in self._parts[k]))
+            result[self._polygon_owners] = nearest
+        return result
+
+    def clearance(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> float:
+        """Signed distance [m] to the nearest obstacle, as `clearances`: 0 or less is a collision; inf without obstacles."""
+        return float(np.min(self.clearances(time, x, y, yaw, footprint), initial=np.inf))
+
+    def nearest(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> str:
+        """The name of the obstacle of the smallest clearance, "obstacle 3" where the fourth has none; empty without obstacles."""
+        if not self.obstacles:
+            return ""
+        index = int(np.argmin(self.clearances(time, x, y, yaw, footprint)))
+        return self.obstacles[index].name or f"obstacle {index}"
+
+
+# -- Geometry ---------------------------------------------------------------------------------------------------------------
+
+
+def _box_distance(points: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Signed distances (n,) of points (n, 2) from the rectangle [-half, half]: negative inside."""
+    beyond = np.abs(points) - half
+    outside = np.maximum(beyond, 0.0)
+    return np.hypot(outside[:, 0], outside[:, 1]) + np.minimum(beyond.max(axis=1), 0.0)
+
+
+def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Distances (n,) of segments from the rectangle [-half, half]; 0 where they meet."""
+    along = end - start
+    # Nearest are an end of the segment and the rectangle, or a corner of the rectangle and the segment.
+    corners = half * np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+    apart = corners[None] - start[:, None]  # (n, 4, 2)
+    part = np.clip(np.einsum("nkd,nd->nk", apart, along) / np.einsum("nd,nd->n", along, along)[:, None], 0.0, 1.0)
+    gap = apart - part[..., None] * along[:, None]
+    distances = np.minimum(np.hypot(gap[..., 0], gap[..., 1]).min(axis=1), np.maximum(_box_distance(start, half), 0.0))
+    distances = np.minimum(distances, np.maximum(_box_distance(end, half), 0.0))
+    # They meet if no axis separates them: the rectangle's two, or the segment's normal.
+    normal = np.column_stack([-along[:, 1], along[:, 0]])
+    meets = (np.minimum(start, end) <= half).all(axis=1) & (np.maximum(start, end) >= -half).all(axis=1)
+    meets &= np.abs(np.einsum("nd,nd->n", normal, start)) <= np.abs(normal) @ half
+    return np.where(meets, 0.0, distances)
+
+
+def _convex_separation(vertices: np.ndarray, half: np.ndarray) -> float:
+    """Largest gap between a convex polygon (n, 2) and the rectangle [-half, half] over the normals of both: minus the shortest shift
+    that parts them where they overlap (separating axis theorem)."""
+    along = np.roll(vertices, -1, axis=0) - vertices
+    area = float(np.sum(vertices[:, 0] * np.roll(vertices[:, 1], -1) - vertices[:, 1] * np.roll(vertices[:, 0], -1)))
+    outward = np.column_stack([along[:, 1], -along[:, 0]]) * np.sign(area) / np.hypot(along[:, 0], along[:, 1])[:, None]
+    own = -np.einsum("nd,nd->n", outward, vertices) - np.abs(outward) @ half  # the rectangle beyond an edge of the polygon
+    return float(max(own.max(), (vertices.min(axis=0) - half).max(), (-half - vertices.max(axis=0)).max()))
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
+
+
+def _check_simple(vertices: np.ndarray) -> None:
+    """Raises InputError where a corner repeats or edges cross or touch."""
+    n = len(vertices)
+    following = np.roll(vertices, -1, axis=0)
+    along = following - vertices
+    if (np.abs(along).max(axis=1) == 0.0).any():
+        raise InputError(f"corner {int(np.argmin(np.abs(along).max(axis=1)))} of the polygon repeats; leave it out once")
+    for i in range(n):
+        turned = _cross(along[i], along[(i + 1) % n])
+        if turned == 0.0 and along[i] @ along[(i + 1) % n] < 0.0:
+            raise InputError(f"the polygon folds back at corner {(i + 1) % n}; give its outline once around")
+        for j in range(i + 2, n if i else n - 1):
+            if _segments_meet(vertices[i], following[i], vertices[j], following[j]):
+                raise InputError(f"edges {i} and {j} of the polygon meet; give its corners in order around the outline")
+
+
+def _segments_meet(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> bool:
+    sides = (_cross(b - a, c - a), _cross(b - a, d - a), _cross(d - c, a - c), _cross(d - c, b - c))
+    if sides[0] * sides[1] > 0.0 or sides[2] * sides[3] > 0.0:
+        return False
+    # What is left meets, unless all lie on one line and apart.
+    return bool((np.minimum(a, b) <= np.maximum(c, d)).all() and (np.minimum(c, d) <= np.maximum(a, b)).all())
+
+
+def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
+    """A simple polygon (n, 2) itself if it is convex, otherwise triangles (3, 2) that fill it (ear clipping)."""
+    area = float(np.sum(_cross(vertices, np.roll(vertices, -1, axis=0))))
+    left = list(vertices if area > 0.0 else vertices[::-1])
+    corners = np.array(left)
+    along = np.roll(corners, -1, axis=0) - corners
+    if (_cross(along, np.roll(along, -1, axis=0)) >= 0.0).all():
+        return [corners]
+    triangles = []
+    while len(left) > 3:
+        for i in range(len(left)):
+            a, b, c = left[i - 1], left[i], left[(i + 1) % len(left)]
+            turned = _cross(b - a, c - b)
+            others = [p for k, p in enumerate(left) if k not in ((i - 1) % len(left), i, (i + 1) % len(left))]
+            if turned == 0.0:  # a corner on a straight line: no triangle, but one corner less
+                del left[i]
+                break
+            if turned > 0.0 and not any(_cross(b - a, p - a) >= 0 and _cross(c - b, p - b) >= 0 and _cross(a - c, p - c) >= 0
+                                        for p in others):
+                triangles.append(np.array([a, b, c]))
+                del left[i]
+                break
+        else:
+            raise InputError("the polygon's corners are too close to each other to be told apart; leave some out")
+    return [*triangles, np.array(left)]
+
+
+def _finite(record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
+            raise InputError(f"{name} is {value!r}; give a finite number")

@@ -1,0 +1,240 @@
+"""Courses: the figures of the standards, paths that lie in their lanes, fields that can be driven; scenario files that name them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.ndimage import label
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Circle, Footprint, Polygon, Scenario, World, load_scenario
+from lfdm_ros.simulation.courses import Course, dead_end, iso_3888_2, least_gap, moving_obstacle, nato_lane_change, obstacle_field, slalom
+
+FIELDS = [(8.9408, 200.0), (17.8816, 300.0), (26.8224, 400.0)]  # 20, 40, 60 mph
+
+
+def lanes(course: Course) -> list[tuple[float, float, float, float]]:
+    """Start, end, right and left limit of each section, as the cones mark them."""
+    cones = np.array([(c.x, c.y - c.radius if "left" in c.name else c.y + c.radius) for c in course.obstacles])
+    return [(cones[k:k + 6, 0].min(), cones[k:k + 6, 0].max(), cones[k:k + 6, 1].min(), cones[k:k + 6, 1].max()) for k in (0, 6, 12)]
+
+
+@pytest.mark.parametrize(("width", "last"), [(1.8, 3.0), (2.2, 3.11)])
+def test_iso_3888_2_has_the_dimensions_of_the_standard(width: float, last: float) -> None:
+    first, second, third = lanes(iso_3888_2(width, 12.0, approach=20.0))
+    assert (first[0], first[1], second[0], second[1], third[0], third[1]) == pytest.approx((20.0, 32.0, 45.5, 56.5, 69.0, 81.0))
+    assert first[3] - first[2] == pytest.approx(1.1 * width + 0.25)
+    assert second[3] - second[2] == pytest.approx(width + 1.0)
+    assert third[3] - third[2] == pytest.approx(last)
+    assert second[2] - first[3] == pytest.approx(1.0) and third[2] == pytest.approx(first[2])
+
+
+def test_nato_lane_change_follows_the_vehicle() -> None:
+    # The FED alpha: 2.28 m wide; 28.6 m to change lane.
+    first, second, third = lanes(nato_lane_change(2.28, 4.6, 15.0, approach=20.0))
+    assert (first[0], first[1], second[0], second[1], third[0], third[1]) == pytest.approx((20.0, 35.0, 63.6, 88.6, 117.2, 132.2))
+    assert first[3] - first[2] == pytest.approx(2.8, abs=0.05) and second[3] - second[2] == pytest.approx(3.0, abs=0.05)
+    assert third[2:] == pytest.approx(first[2:])
+    assert 0.5 * (second[2] + second[3]) == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("course", [iso_3888_2(2.2, 10.0), nato_lane_change(2.2, 4.6, 15.0), slalom(12.0)], ids=["iso", "nato", "slalom"])
+def test_the_path_can_be_driven_within_the_corridor(course: Course) -> None:
+    assert course.path is not None and course.corridor is not None
+    x, y = course.path.T
+    yaw = np.arctan(np.gradient(y, x))
+    assert np.hypot(np.diff(x), np.diff(y)).max() < 0.6 and course.path[0] == pytest.approx([0.0, 0.0])
+    world, vehicle = World(course.obstacles), Footprint(2.3, 2.3, 1.1)
+    assert min(world.clearance(0.0, *pose, vehicle) for pose in zip(x, y, yaw)) > 0.1
+    # Smooth: the curvature changes by less than 0.02 1/m from point to point.
+    curvature = np.gradient(yaw, x)
+    assert np.abs(np.diff(curvature)).max() < 0.02 and np.abs(curvature).max() < 0.07
+    # The corridor lies along the path; the cones stand on its edge or outside.
+    s, left, right = course.corridor.T
+    assert (np.diff(s) > 0.0).all() and s[-1] == pytest.approx(np.hypot(np.diff(x), np.diff(y)).sum())
+    assert min(left.min(), right.min()) > 1.1
+    if course.obstacles[0].name != "cone 1":
+        for cone in course.obstacles:
+            k = int(np.argmin(np.hypot(x - cone.x, y - cone.y)))
+            room = left[k] if cone.y > y[k] else right[k]
+            assert np.hypot(x[k] - cone.x, y[k] - cone.y) - cone.radius >= room - 0.05
+
+
+def test_the_slalom_passes_its_cones_on_alternate_sides() -> None:
+    course = slalom(12.0, spacing=25.0, cones=6, margin=0.5)
+    x, y = course.path.T
+    sides = [float(np.interp(cone.x, x, y)) for cone in course.obstacles]
+    assert sides == pytest.approx([1.75 * (-1.0) ** k for k in range(6)], abs=1e-3)
+    assert np.diff([cone.x for cone in course.obstacles]) == pytest.approx(25.0)
+
+
+def distances(course: Course, points: np.ndarray) -> np.ndarray:
+    """From points (n, 2) to the nearest obstacle; what lies inside a polygon is that far from its outline."""
+    nearest = np.full(len(points), np.inf)
+    for obstacle in course.obstacles:
+        if isinstance(obstacle, Circle):
+            nearest = np.minimum(nearest, np.hypot(*(points - [obstacle.x, obstacle.y]).T) - obstacle.radius)
+            continue
+        for a, b in zip(obstacle.vertices, np.roll(obstacle.vertices, -1, axis=0)):
+            part = np.clip((points - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
+            nearest = np.minimum(nearest, np.hypot(*(points - a - part[:, None] * (b - a)).T))
+    return nearest
+
+
+@pytest.mark.parametrize(("speed", "length"), FIELDS)
+def test_every_field_has_a_way_and_none_straight_on(speed: float, length: float) -> None:
+    xs, ys = np.arange(0.0, length + 1.0, 1.0), np.arange(-25.0, 25.5, 1.0)
+    grid = np.array(np.meshgrid(xs, ys, indexing="ij")).reshape(2, -1).T
+    line = np.column_stack([np.arange(0.0, length, 0.2), np.zeros(int(length * 5))])
+    for seed in range(1, 31):
+        course = obstacle_field(speed, length, seed)
+        away = distances(course, grid).reshape(len(xs), len(ys))
+        # A vehicle 2.2 m wide, at any heading, with a metre to spare on either side; at the edge of the field there is no way around.
+        regions, _ = label(away > 2.1)
+        assert regions[0, 25] == regions[int(length), 25] != 0, seed
+        assert distances(course, line).min() < 1.1, seed
+        assert sum(isinstance(o, Circle) for o in course.obstacles) > 3 and len(course.obstacles) > 8
+        ends = np.array([[0.0, 0.0], [length, 0.0]])
+        assert (np.array([distances(course, e[None])[0] for e in ends]) > [5.0 + 2.0 * speed, 5.0 + speed]).all(), seed
+
+
+def test_obstacles_of_a_field_keep_their_distance() -> None:
+    for speed, length in FIELDS:
+        for seed in range(1, 6):
+            course = obstacle_field(speed, length, seed)
+            for k, one in enumerate(course.obstacles):
+                rest = Course(course.initial, speed, 1.0, course.obstacles[:k] + course.obstacles[k + 1:])
+                surface = one.vertices if isinstance(one, Polygon) else np.array([[one.x, one.y]])
+                size = 0.0 if isinstance(one, Polygon) else one.radius
+                assert distances(rest, surface).min() - size >= least_gap(speed) - 1e-9
+    assert [least_gap(speed) for speed, _ in FIELDS] == sorted(least_gap(speed) for speed, _ in FIELDS)
+
+
+def figures(course: Course | Scenario) -> list[np.ndarray]:
+    obstacles = course.world.obstacles if isinstance(course, Scenario) else course.obstacles
+    return [o.vertices if isinstance(o, Polygon) else np.array([o.x, o.y, o.radius]) for o in obstacles]
+
+
+def equal(one: Course | Scenario, other: Course | Scenario) -> bool:
+    a, b = figures(one), figures(other)
+    return len(a) == len(b) and all(np.array_equal(p, q) for p, q in zip(a, b))
+
+
+def test_the_seed_decides_on_the_field() -> None:
+    assert equal(obstacle_field(10.0, 200.0, 5), obstacle_field(10.0, 200.0, 5))
+    assert not equal(obstacle_field(10.0, 200.0, 5), obstacle_field(10.0, 200.0, 6))
+    assert equal(load_scenario("obstacle_field_40", seed=9), load_scenario("obstacle_field_40", seed=9))
+    assert not equal(load_scenario("obstacle_field_40", seed=9), load_scenario("obstacle_field_40"))
+    assert len(obstacle_field(10.0, 200.0, 5, density=0.004).obstacles) == round(0.004 * 50.0 * 150.0)
+
+
+def test_one_who_drives_straight_on_meets_both_moving_obstacles() -> None:
+    course = moving_obstacle(10.0)
+    vehicle = Footprint(2.3, 2.3, 1.1)
+    for obstacle in course.obstacles:
+        met = [World((obstacle,)).clearance(t, 10.0 * t, 0.0, 0.0, vehicle) for t in np.arange(0.0, 20.0, 0.05)]
+        assert met[0] > 10.0 and min(met) < 0.0 and met[-1] > 10.0
+
+
+@pytest.mark.parametrize("way_round", [False, True])
+def test_the_dead_end_is_one(way_round: bool) -> None:
+    course = dead_end(10.0, way_round=way_round)
+    assert course.goal is not None
+    xs, ys = np.arange(0.0, 140.0, 0.4), np.arange(-40.0, 40.4, 0.4)
+    grid = np.array(np.meshgrid(xs, ys, indexing="ij")).reshape(2, -1).T
+    regions, _ = label((distances(course, grid) > 1.1).reshape(len(xs), len(ys)))
+    middle = int(np.argmin(np.abs(ys)))
+    start, inside, goal = (regions[int(np.argmin(np.abs(xs - x))), middle] for x in (0.0, 85.0, course.goal.x))
+    assert start == inside != 0 and goal != 0 and (goal == start) == way_round
+    assert World(course.obstacles).clearance(0.0, 85.0, 0.0, 0.0, Footprint(2.3, 2.3, 1.1)) == pytest.approx(2.7)
+
+
+@pytest.mark.parametrize("name", ["iso_3888_2", "nato_lane_change", "slalom", "obstacle_field_20", "obstacle_field_40", "obstacle_field_60",
+                                  "moving_obstacle", "dead_end"])
+def test_shipped_courses_are_tasks(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.profile is None and scenario.speed == scenario.initial.speed > 0.0 and scenario.world.obstacles
+    assert (scenario.goal is None) != (scenario.path is None) and (scenario.path is None) == (scenario.corridor is None)
+    reach = scenario.goal.x if scenario.goal else scenario.corridor[-1, 0]
+    assert scenario.duration > 1.5 * reach / scenario.speed
+
+
+def test_a_scenario_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("""
+goal: {x: 50, y: 5, stop: true}
+path: [[0, 0], [20, 1], [50, 5]]
+corridor: [[0, 2, 2], [50, 3, 2.5]]
+speed: 8
+duration: 20
+obstacles:
+  - {circle: {x: 10, y: 3, radius: 1}, velocity: [0.5, -1], name: dog}
+  - polygon: [[30, -5], [32, -5], [31, -3]]
+""")
+    scenario = load_scenario(file)
+    dog, rock = scenario.world.obstacles
+    assert dog == Circle(10.0, 3.0, 1.0, 0.5, -1.0, "dog") and isinstance(rock, Polygon) and rock.vertices.shape == (3, 2)
+    assert scenario.goal is not None and scenario.goal.stop and scenario.goal.tolerance == 3.0
+    assert scenario.path.tolist() == [[0.0, 0.0], [20.0, 1.0], [50.0, 5.0]] and scenario.corridor[1].tolist() == [50.0, 3.0, 2.5]
+    assert (scenario.profile, scenario.duration, scenario.speed, scenario.initial.speed) == (None, 20.0, 8.0, 0.0)
+
+
+def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("course: {kind: moving_obstacle, speed: 10}\ninitial: {y: 2}\nspeed: 6\nduration: 9\n"
+                    "goal: {x: 90, y: 1}\nobstacles: [{circle: {x: 9, y: 9, radius: 1}}]\n")
+    scenario = load_scenario(file)
+    assert (scenario.initial.y, scenario.initial.speed, scenario.speed, scenario.duration) == (2.0, 10.0, 6.0, 9.0)
+    assert scenario.goal is not None and scenario.goal.x == 90.0 and len(scenario.world.obstacles) == 3
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("speed: 3", "nothing to do; give inputs, a goal, a path or a course"),
+    ("{goal: {x: 1, y: 2}, duration: 3}", "missing key 'speed'"),
+    ("{goal: {x: 1, y: 2}, speed: 3}", "missing key 'duration'"),
+    ("{goal: {x: 1}, speed: 3, duration: 3}", "goal: missing key 'y'"),
+    ("{goal: {x: 1, y: 2, tolerance: -1}, speed: 3, duration: 3}", "goal: tolerance is -1"),
+    ("{goal: {x: 1, y: 2, stop: 1}, speed: 3, duration: 3}", "goal: stop: expected true or false"),
+    ("{goal: {x: 1, y: 2}, speed: 0, duration: 3}", "speed is 0"),
+    ("{path: [[0, 0]], speed: 3, duration: 3}", "path: give at least 2 rows"),
+    ("{path: [[0, 0], [1, .nan]], speed: 3, duration: 3}", "path: give at least 2 rows of finite numbers"),
+    ("{path: [[0, 0], [1]], speed: 3, duration: 3}", "path: give rows [x, y]"),
+    ("{goal: {x: 1, y: 2}, speed: 3, duration: 3, corridor: [[0, 1, 1], [1, 1, 1]]}", "corridor: it lies along a path"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, corridor: [[0, 1, 1], [0, 1, 1]]}", "corridor: s must rise"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: 3}", "obstacles: give a list"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{name: a}]}", "obstacles[0]: give either circle or polygon"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{circle: {x: 1, y: 1, radius: -1}}]}", "[0]: circle: radius is -1"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{polygon: [[0, 0], [1, 1], [1, 0], [0, 1]]}]}", "polygon: edges 0 and 2"),
+    ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{circle: {x: 1, y: 1, radius: 1}, velocity: 3}]}", "velocity: give [vx"),
+    ("course: {kind: karting}", "course: kind is 'karting'; choose one of: iso_3888_2"),
+    ("course: slalom", "course: kind is None"),
+    ("course: {kind: slalom}", "course: missing key 'speed'"),
+    ("course: {kind: slalom, speed: 3, cone: 3}", "course: unknown key 'cone'"),
+    ("course: {kind: slalom, speed: 3, cones: 2.5}", "course: cones: expected a whole number"),
+    ("course: {kind: slalom, speed: 3, cones: 1}", "course: cones is 1"),
+    ("course: {kind: dead_end, speed: 3, way_round: 1}", "course: way_round: expected true or false"),
+    ("course: {kind: dead_end, speed: 3, width: 3}", "course: width is 3"),
+    ("course: {kind: obstacle_field, speed: -3, length: 100}", "course: speed is -3"),
+    ("course: {kind: obstacle_field, speed: 30, length: 100}", "course: length is 100 m"),
+    ("course: {kind: obstacle_field, speed: 10, length: 200, density: 0.1}", "course: density is 0.1"),
+    ("{course: {kind: slalom, speed: 3}, path: [[0, 0], [1, 1]]}", "remove the key 'path'"),
+])
+def test_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
+        load_scenario(file)
+    assert str(error.value).startswith(str(file)) and words in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "words"), [("slalom", "slalom has no seed"), ("coast_down", "no course that a seed could change")])
+def test_a_seed_needs_a_course_that_takes_one(name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_scenario(name, seed=3)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    arguments: dict[str, Any] = {"seed": -1}
+    with pytest.raises(InputError, match="seed is -1"):
+        load_scenario("obstacle_field_20", **arguments)
