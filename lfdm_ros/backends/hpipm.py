@@ -18,6 +18,7 @@ from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
 _TOLERANCE = 1e-6
+_ACCEPTABLE = 1e-3  # of stationarity and complementarity, where the solver could not go on; the residual of the rest is checked by whoever asks
 
 
 class SolverMissing(RuntimeError):
@@ -54,7 +55,7 @@ class Hpipm:
         states = [0] + [d.states] * stages
         controls = [d.controls] * stages + [0]
         bounds = [0] + [len(d.bounded)] * stages
-        rows, slacks = [0] + [d.rows] * stages, [0] + [d.kinds] * stages
+        rows = [0] + [d.rows] * stages
         self._kept: list[object] = []  # memory that the library points into
 
         def ints(values: list[int]) -> ctypes.Array:
@@ -64,7 +65,7 @@ class Hpipm:
 
         library = self._library
         self._dim = self._make("dim", ctypes.c_int(stages))
-        library.d_ocp_qp_dim_set_all(ints(states), ints(controls), ints(bounds), ints(controls), ints(rows), ints(slacks), self._dim)
+        library.d_ocp_qp_dim_set_all(ints(states), ints(controls), ints(bounds), ints(controls), ints(rows), ints(rows), self._dim)
         self._qp = self._make("", self._dim)
         self._sol = self._make("sol", self._dim)
         self._arg = self._make("ipm_arg", self._dim)
@@ -81,12 +82,13 @@ class Hpipm:
                         for name in ("lower_x", "upper_x", "lower_u", "upper_u", "row_lower", "row_upper")}
         self._masks = {name: np.ones_like(copy) for name, copy in self._copies.items()}
         self._shown: dict[str, bytes] = {}
-        zeros = np.zeros((count, max(d.kinds, 1)))
+        zeros = np.zeros((count, max(g, 1)))
         no_d = np.zeros((count, g, m))
         self._kept += [zeros, no_d]
         bounded, inputs = ints(list(d.bounded)), ints(list(range(m)))
-        # The slack of each bound and row of a stage: -1 for the bounds of controls and states.
-        softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + list(d.slacks) * (k > 0)) for k in range(count)]
+        # The slack of each bound and row of a stage: -1 for the bounds of controls and states. Rows must not share one: where they do,
+        # the library does not converge on innocent problems.
+        softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + list(range(g)) * (k > 0)) for k in range(count)]
 
         def doubles(array: np.ndarray) -> ctypes.Array:
             pointers = (ctypes.POINTER(ctypes.c_double) * count)(
@@ -152,18 +154,26 @@ class Hpipm:
         self._mask()
         self._library.d_ocp_qp_set_all_rowmaj(*self._arguments)
         status, iterations = self._run()
-        if self._warm and status != 0:
+        if self._warm and status != 0 and not self._residuals() < _ACCEPTABLE:
             self._warm = False
             status, more = self._run()
             iterations += more
         self._library.d_ocp_qp_sol_get_all_rowmaj(*self._results)
         dx, du = self._dx, self._du[:-1]
         dx[0] = 0.0
-        solved = status == 0 and bool(np.isfinite(dx).all() and np.isfinite(du).all())
+        good = status == 0 or (status in (1, 2) and self._residuals() < _ACCEPTABLE)
+        solved = good and bool(np.isfinite(dx).all() and np.isfinite(du).all())
         self._warm = solved
         return StageSolution(dx, du, solved, _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}", iterations)
 
     _warm = False
+
+    def _residuals(self) -> float:
+        """The largest of stationarity and complementarity at the last iterate."""
+        values = [ctypes.c_double(), ctypes.c_double()]
+        for name, value in zip((b"max_res_stat", b"max_res_comp"), values):
+            self._library.d_ocp_qp_ipm_get(name, self._ws, ctypes.byref(value))
+        return max(value.value for value in values)
 
     def _run(self) -> tuple[int, int]:
         """Status and iterations."""

@@ -30,12 +30,12 @@ class Piqp:
     def __init__(self, program: StageQp, iterations: int = 100, tolerance: float = 1e-6):
         self._program, self._iterations, self._tolerance = program, iterations, tolerance
         d = program.dimensions
-        n, m, stages, g, kinds = d.states, d.controls, d.stages, d.rows, d.kinds
+        n, m, stages, g = d.states, d.controls, d.stages, d.rows
         self._du_at = np.arange(stages)[:, None] * (n + m) + np.arange(m)
         self._dx_at = m + np.arange(stages)[:, None] * (n + m) + np.arange(n)  # of the states 1 to N
-        slack = stages * (n + m) + 2 * np.arange(stages * kinds).reshape(stages, kinds)
+        slack = stages * (n + m) + 2 * np.arange(stages * g).reshape(stages, g)
         self._below_at, self._above_at = slack, slack + 1
-        self._size = stages * (n + m) + 2 * stages * kinds
+        self._size = stages * (n + m) + 2 * stages * g
         self._pattern = b""
         self._solver: piqp.SparseSolver | None = None
 
@@ -53,7 +53,6 @@ class Piqp:
         rows = np.arange(stages * n).reshape(stages, n)
         blocks = [(rows.ravel(), x.ravel()), pairs(rows, u), pairs(rows[1:], x[:-1])]
         self._dynamics = _Entries(*(np.concatenate(part) for part in zip(*blocks)), (stages * n, self._size))
-        self._kinds, self._rows = np.array(d.slacks), g
 
     def _setup(self, finite_lower: np.ndarray, finite_upper: np.ndarray) -> None:
         """Rows with a bound, those below first; each with its slack."""
@@ -63,8 +62,7 @@ class Piqp:
         row = np.concatenate([self._low[1], self._high[1]])
         n = self._program.dimensions.states
         states = self._dx_at[stage]
-        slack = np.concatenate([self._below_at[self._low[0], self._kinds[self._low[1]]],
-                                self._above_at[self._high[0], self._kinds[self._high[1]]]])
+        slack = np.concatenate([self._below_at[self._low], self._above_at[self._high]])
         index = np.arange(count)
         self._soft = _Entries(np.concatenate([np.repeat(index, n), index]), np.concatenate([states.ravel(), slack]), (count, self._size))
         self._sign = np.concatenate([np.ones(len(self._low[0])), -np.ones(len(self._high[0]))])

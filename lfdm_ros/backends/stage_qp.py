@@ -16,17 +16,7 @@ class StageDimensions:
     states: int
     controls: int
     bounded: tuple[int, ...]  # places of the states that have bounds
-    slacks: tuple[int, ...]  # of each soft row the number of its slack; rows of one kind share one
-
-    @property
-    def rows(self) -> int:
-        """Soft rows a stage."""
-        return len(self.slacks)
-
-    @property
-    def kinds(self) -> int:
-        """Slacks a stage, on each side."""
-        return max(self.slacks, default=-1) + 1
+    rows: int  # soft rows a stage
 
 
 class StageQp:
@@ -34,14 +24,13 @@ class StageQp:
 
         min  sum_k  1/2 [du; dx]' [R S; S' Q] [du; dx] + r' du + q' dx  +  penalty . (below + above) + curvature/2 . (below^2 + above^2)
         s.t. dx_0 = 0,  dx_{k+1} = A dx_k + B du_k + b,  lower_u <= du <= upper_u,  lower_x <= dx[bounded] <= upper_x   (k >= 1)
-             row_lower - below[slacks] <= C dx_k <= row_upper + above[slacks],  below, above >= 0   (k >= 1)
+             row_lower - below <= C dx_k <= row_upper + above,  below, above >= 0   (k >= 1)
 
-    Rows of one kind share a slack: what is paid is the worst of them. The penalty is linear, hence exact: where the rows can be met
-    they are, and there is always a solution as long as the bounds on the controls and those on the states do not contradict each
-    other. A bound of -inf or inf is none.
+    The penalty is linear, hence exact: where the rows can be met they are, and there is always a solution as long as the bounds on the
+    controls and those on the states do not contradict each other. A bound of -inf or inf is none.
 
     Shapes with N stages, n states, m controls, g rows, v bounded states: A (N, n, n), B (N, n, m), b (N, n), Q (N+1, n, n),
-    S (N, m, n), R (N, m, m), q (N+1, n), r (N, m), C (N+1, g, n), row_lower, row_upper (N+1, g), penalty, curvature (N+1, kinds),
+    S (N, m, n), R (N, m, m), q (N+1, n), r (N, m), C (N+1, g, n), row_lower, row_upper (N+1, g), penalty, curvature (N+1, g),
     lower_x, upper_x (N+1, v), lower_u, upper_u (N, m). What stands at k = 0 of C, Q, q and the bounds of x has no effect.
     """
 
@@ -53,7 +42,7 @@ class StageQp:
         self.q, self.r = np.zeros((stages + 1, n)), np.zeros((stages, m))
         self.C = np.zeros((stages + 1, g, n))
         self.row_lower, self.row_upper = np.full((stages + 1, g), -np.inf), np.full((stages + 1, g), np.inf)
-        self.penalty, self.curvature = np.ones((stages + 1, d.kinds)), np.zeros((stages + 1, d.kinds))
+        self.penalty, self.curvature = np.ones((stages + 1, g)), np.zeros((stages + 1, g))
         self.lower_x, self.upper_x = np.full((stages + 1, v), -np.inf), np.full((stages + 1, v), np.inf)
         self.lower_u, self.upper_u = np.full((stages, m), -np.inf), np.full((stages, m), np.inf)
 

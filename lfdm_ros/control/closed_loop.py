@@ -150,6 +150,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Controller, plant: P
             if end_when_reached:
                 break
         actuator.send(now, cycle.command)
+        controller.look(now)
         try:
             for i in range(chunks):
                 before, inputs = inputs, np.asarray(actuator.advance(now + (i + 1) * per_chunk * plant.step))

@@ -31,6 +31,7 @@ from lfdm_ros.vehicles import Vehicle
 STANDING = 0.3  # [m/s] a slower vehicle stands
 REACTION = 0.5  # [s] until the brake of a stop within sight has built up
 BEYOND = 30.0  # [m] how far a path goes on behind its end, at least
+EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
@@ -109,7 +110,6 @@ class Controller:
         s = self.settings
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
         self._task: _Task | None = None
-        self._obstacles = _NOTHING
         self.reset()
 
     def reset(self) -> None:
@@ -119,11 +119,13 @@ class Controller:
         self._cold = True
         self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
-        self._obstacles = _NOTHING
+        self._obstacles = self._seen = _NOTHING
         self._prediction.clear()
-        self._planner.forget()
+        self._planner.reset()
         if self._task is not None:
             self._task.done, self._task.route, self._task.routed = False, None, -math.inf
+            if self._task.goal is not None:
+                self._task.reference = None
 
     # -- Tasks and what the world says --------------------------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class Controller:
     def _begin(self, task: _Task) -> None:
         self._task = task
         self._planner.forget()
+        self._obstacles = self._that_count()
         # A plan for another task may lead elsewhere: begin anew.
         self._cold = True
 
@@ -169,7 +172,18 @@ class Controller:
         """What is seen now; it counts from the next cycle on. Raises InputError for a number that is not finite."""
         if not (np.isfinite(obstacles.centres).all() and np.isfinite(obstacles.radii).all() and np.isfinite(obstacles.velocities).all()):
             raise InputError("obstacles: a place, radius or velocity is not finite")
-        self._obstacles = obstacles
+        self._seen = obstacles
+        self._obstacles = self._that_count()
+
+    def _that_count(self) -> Obstacles:
+        """Those in the corridor, where there is one: what stands beside it the corridor keeps away already."""
+        task, seen = self._task, self._seen
+        if task is None or task.reference is None or task.reference.corridor is None or not len(seen.radii):
+            return seen
+        s, e = task.reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
+        left, right = task.reference.room_at(s)
+        kept = (seen.velocities != 0.0).any(axis=1) | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right))
+        return Obstacles(seen.centres[kept], seen.radii[kept], seen.velocities[kept], seen.time)
 
     def take(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
@@ -208,7 +222,7 @@ class Controller:
             return self._stand(now, began, "no task", age, x)
 
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
-        reference = self._reference(task, now, x)
+        reference = task.reference or self._find_way(task, now, x)
         cold = self._cold or ahead - self._plan_time > s.plan_timeout
         if cold:
             self._planner.start(z0, reference)
@@ -288,10 +302,17 @@ class Controller:
         longer = path.extended(BEYOND)
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 
-    def _reference(self, task: _Task, now: float, x: np.ndarray) -> Reference:
-        if task.goal is None or (task.reference is not None and now - task.routed < self.settings.route_period - 1e-9):
-            assert task.reference is not None
-            return task.reference
+    def look(self, now: float) -> None:
+        """Looks for the way to the goal where that is due. Meant for the time after a command has gone out; a cycle that has no way yet
+        looks by itself."""
+        task = self._task
+        if task is None or self._measured is None or task.goal is None or now - task.routed < self.settings.route_period - 1e-9:
+            return
+        if now - self._measured.time <= self.settings.state_timeout:
+            self._find_way(task, now, self._prediction.at(self._measured, now)[0])
+
+    def _find_way(self, task: _Task, now: float, x: np.ndarray) -> Reference:
+        assert task.goal is not None
         s, place, goal = self.settings, self._planner.place, task.goal
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
         seen = self._obstacles

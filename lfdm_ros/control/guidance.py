@@ -18,7 +18,7 @@ from scipy.interpolate import CubicSpline
 from lfdm_ros.control.path import STEP, Path
 from lfdm_ros.errors import InputError
 
-BIG = np.float32(1e4)  # cost of what cannot be driven; sums of real costs stay far below
+BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
 RINGS = ((0.5, 0.6), (1.0, 0.25), (2.0, 0.1))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
@@ -77,6 +77,7 @@ class Route:
         kind: "lattice"; "turn": a turn until the vehicle points to the goal, then a lattice; "near": an arc to a goal closer than a
             station.
         side: of a turn, 1 left, -1 right; else 0.
+        goal: of a turn [m].
     """
 
     path: Path
@@ -84,6 +85,7 @@ class Route:
     free_length: float
     kind: str = "lattice"
     side: int = 0
+    goal: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Guide:
         bearing = float(np.arctan2(goal_y - y, goal_x - x)) if distance > 1e-6 else yaw
         turn = float(np.angle(np.exp(1j * (bearing - yaw))))  # what the vehicle must turn by, left positive
         if distance < settings.shortest_station:
-            return self._finish(self._near(x, y, yaw, distance, turn), scene, pace, "near", 0)
+            return self._finish(self._near(x, y, yaw, pace, distance, turn), scene, pace, "near")
         station = float(np.clip(settings.station_time * pace, settings.shortest_station, settings.longest_station))
         steepest = settings.slopes * settings.offset_step / station
         lean = np.arctan(0.8 * steepest)  # the vehicle's own slope in the lattice is at most this
@@ -170,7 +172,8 @@ class Guide:
                 shorter = max(0.65 * station, settings.shortest_station)
                 found.append(self._lattice_route(x, y, yaw, pace, shorter, frame, goal_x, goal_y, scene, previous))
         if all(route.blocked for route in found) and abs(turn) > 0.5:
-            found.append(self._turn_route(x, y, yaw, pace, goal_x, goal_y, scene, previous))
+            kept = self._kept_turn(x, y, yaw, pace, goal_x, goal_y, scene, previous)
+            found.append(kept or self._turn_route(x, y, yaw, pace, goal_x, goal_y, scene, previous))
         if all(route.blocked for route in found) and not steep and outside:
             found.append(self._lattice_route(x, y, yaw, pace, station, frame, goal_x, goal_y, scene, previous))
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
@@ -206,7 +209,7 @@ class Guide:
             if not (missing > 0.02).any():
                 break
             grown += np.where(missing > 0.0, missing + 0.05, 0.0)
-        return self._finish(trace, scene, pace, "lattice", 0)
+        return self._finish(trace, scene, pace, "lattice")
 
     def _lattice(self, x: float, y: float, yaw: float, pace: float, before: float, station: float, frame: float, goal_x: float,
                  goal_y: float, scene: _Scene, grown: np.ndarray, previous: Route | None) -> _Trace:
@@ -279,14 +282,15 @@ class Guide:
             j += min(steps, key=lambda w: (column[w + r] + float(cost[abs(w)]), abs(w)))
             path[k] = self._offsets[i]
         if last == 0:
-            return _straight(x, y, yaw, settings.shortest_station)
+            return _straight(x, y, yaw, station)
         value, first, second = self._smoothers[last]
         knots = np.append(path, slope * station)
         ahead = station / FINE * np.arange(last * FINE + 1)
         side, rise, bend = value @ knots, first @ knots / station, second @ knots / station**2
         cosine, sine = np.cos(frame), np.sin(frame)
-        return _Trace(x + cosine * ahead - sine * side, y + sine * ahead + cosine * side, frame + np.arctan(rise),
-                      bend / (1.0 + rise**2) ** 1.5, arrived)
+        trace = _Trace(x + cosine * ahead - sine * side, y + sine * ahead + cosine * side, frame + np.arctan(rise),
+                       bend / (1.0 + rise**2) ** 1.5, arrived)
+        return trace if last == n else _joined(trace, _straight(trace.x[-1], trace.y[-1], trace.yaw[-1], station))
 
     def _field(self, x: float, y: float, cosine: float, sine: float, ahead: np.ndarray, time: np.ndarray, scene: _Scene,
                grown: np.ndarray) -> np.ndarray:
@@ -344,12 +348,28 @@ class Guide:
 
     # -- Other routes ----------------------------------------------------------------------------------------------------------------
 
-    def _near(self, x: float, y: float, yaw: float, distance: float, turn: float) -> _Trace:
-        """An arc to a goal close by, as far as the tightest circle allows."""
-        limit = 1.0 / self.settings.smallest_radius
+    def _near(self, x: float, y: float, yaw: float, pace: float, distance: float, turn: float) -> _Trace:
+        """An arc to a goal close by, as far as grip and the tightest circle allow."""
+        limit = min(1.0 / self.settings.smallest_radius, self.settings.lateral_acceleration / pace**2)
         bend = float(np.clip(2.0 * np.sin(turn) / max(distance, STEP), -limit, limit)) if abs(turn) < 0.5 * np.pi else 0.0
         s = np.linspace(0.0, max(distance, 2.0 * STEP), 2 * FINE + 1)
         return _arc(x, y, yaw, s, np.full(len(s), bend))
+
+    def _kept_turn(self, x: float, y: float, yaw: float, pace: float, goal_x: float, goal_y: float, scene: _Scene,
+                   previous: Route | None) -> Route | None:
+        """What is left of the turn before, if it still is a way: a turn that always began anew would never leave the straight."""
+        if previous is None or previous.kind != "turn" or previous.blocked or previous.goal != (goal_x, goal_y):
+            return None
+        (s,), (e,) = previous.path.project(np.array([x]), np.array([y]), np.zeros(1))
+        left = previous.path.length - s
+        if abs(e) > 1.0 or left < self.settings.shortest_station:
+            return None
+        there = s + np.linspace(0.0, left, max(int(np.ceil(left / STEP)), 2) + 1)
+        px, py, heading, bend = previous.path.at(there)
+        if np.cos(heading[0] - yaw) < 0.9:
+            return None
+        route = self._finish(_Trace(px, py, heading, bend, True), scene, pace, "turn", previous.side, previous.goal)
+        return None if route.blocked else route
 
     def _turn_route(self, x: float, y: float, yaw: float, pace: float, goal_x: float, goal_y: float, scene: _Scene,
                     previous: Route | None) -> Route:
@@ -383,22 +403,21 @@ class Guide:
             if candidates and min(c[0] for c in candidates) < 1e5:
                 break
         if not candidates:
-            return self._finish(_straight(x, y, yaw, settings.shortest_station), scene, pace, "turn", 0)
+            return self._finish(_straight(x, y, yaw, settings.shortest_station), scene, pace, "turn")
         cost, side, arc, free = min(candidates, key=lambda c: (c[0], -c[1]))
         if cost >= 1e5:
-            return self._finish(dataclasses.replace(arc, arrived=False), scene, pace, "turn", side)
+            return self._finish(dataclasses.replace(arc, arrived=False), scene, pace, "turn", side, (goal_x, goal_y))
         left = float(np.hypot(goal_x - arc.x[-1], goal_y - arc.y[-1]))
         if left >= settings.shortest_station:
             at_x, at_y, heading = float(arc.x[-1]), float(arc.y[-1]), float(arc.yaw[-1])
             slow = max(min(pace, settings.turning_speed), LEAST_SPEED)
             rest = self._lattice(at_x, at_y, heading, slow, STEP * len(arc.x) / pace, settings.shortest_station,
                                  float(np.arctan2(goal_y - at_y, goal_x - at_x)), goal_x, goal_y, scene, np.zeros(len(scene.reach)), None)
-            turns = 2.0 * np.pi * np.rint((heading - rest.yaw[0]) / (2.0 * np.pi))
-            arc = _Trace(np.append(arc.x, rest.x[1:]), np.append(arc.y, rest.y[1:]), np.append(arc.yaw, rest.yaw[1:] + turns),
-                         np.append(arc.curvature, rest.curvature[1:]), rest.arrived)
-        return self._finish(arc, scene, pace, "turn", side)
+            arc = _joined(arc, rest)
+        return self._finish(arc, scene, pace, "turn", side, (goal_x, goal_y))
 
-    def _finish(self, trace: _Trace, scene: _Scene, pace: float, kind: str, side: int) -> Route:
+    def _finish(self, trace: _Trace, scene: _Scene, pace: float, kind: str, side: int = 0,
+                goal: tuple[float, float] | None = None) -> Route:
         """Even samples, and how far they are free."""
         s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(trace.x), np.diff(trace.y)))])
         even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
@@ -408,7 +427,7 @@ class Guide:
         need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)
         hit = (_squares(path.x, path.y, pace, scene) < need**2).any(axis=1)
         free = float(path.s[max(int(hit.argmax()) - 1, 0)]) if hit.any() else path.length
-        return Route(path, bool(hit.any()) or not trace.arrived, free, kind, side)
+        return Route(path, bool(hit.any()) or not trace.arrived, free, kind, side, goal)
 
 
 def _squares(x: np.ndarray, y: np.ndarray, pace: float, scene: _Scene) -> np.ndarray:
@@ -436,6 +455,13 @@ def _arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -
 def _straight(x: float, y: float, yaw: float, length: float) -> _Trace:
     s = np.linspace(0.0, length, 9)
     return dataclasses.replace(_arc(x, y, yaw, s, np.zeros(len(s))), arrived=False)
+
+
+def _joined(first: _Trace, second: _Trace) -> _Trace:
+    """One after the other; the second starts where the first ends."""
+    turns = 2.0 * np.pi * np.rint((first.yaw[-1] - second.yaw[0]) / (2.0 * np.pi))
+    return _Trace(np.append(first.x, second.x[1:]), np.append(first.y, second.y[1:]), np.append(first.yaw, second.yaw[1:] + turns),
+                  np.append(first.curvature, second.curvature[1:]), second.arrived)
 
 
 def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -95,9 +95,11 @@ class _T(IntEnum):
     FRAME = 19  # as in Circles
     ARC = 20
     DOUBTFUL = 21  # a lone return that was seen once
+    THING = 22  # number of the thing that it is part of; 0: of a long surface
 
 
-_POSE = np.empty((0, 2))
+_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
+_NO_PLACES = np.empty((0, 2))
 
 
 class ObstacleTracker:
@@ -122,7 +124,7 @@ class ObstacleTracker:
     def reset(self) -> None:
         """Forgets everything."""
         self._tracks = np.empty((len(_T), 0))
-        self._obstacles = Obstacles(_frozen(_POSE), _frozen(np.empty(0)), _frozen(_POSE), -np.inf)
+        self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
         """What was known after the last scan; the arrays are read-only."""
@@ -152,19 +154,20 @@ class ObstacleTracker:
         track, found = _associate(tracks, seen, st)
         _correct(tracks, track, seen, found, scan, sensor, st)
         # The circles of a frame move as it does.
-        velocity = np.zeros((3, len(seen.x) + 1))  # the last is for those of no body
-        velocity[:, found] = tracks[[_T.VX, _T.VY, _T.MOVING]][:, track] * tracks[_T.MOVING, track]
+        of_body = np.zeros((4, len(seen.x) + 1))  # the last is for those of no body
+        of_body[:, found] = tracks[_OF_BODY][:, track]
+        of_body[:2] *= of_body[2]
         tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
         new = np.ones(len(seen.x), bool)
         new[found] = False
-        begun = _begin(seen, velocity, np.flatnonzero(new), scan.stamp, st)
+        begun = _begin(seen, of_body, np.flatnonzero(new), tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
         tracks = np.concatenate([tracks, begun], axis=1)
 
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
         order = np.argsort(distance, kind="stable")[:st.max_tracks]
         tracks = tracks[:, order]
         shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
-        velocities = (shown[_T.VX:_T.VY + 1] * shown[_T.MOVING]).T
+        velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         self._tracks = tracks
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp)
 
@@ -221,7 +224,9 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
     dx = chosen[_T.X][:, None] - seen.x[bodies]
     dy = chosen[_T.Y][:, None] - seen.y[bodies]
     square = dx * dx + dy * dy
-    gate = np.minimum(9.0 * (chosen[_T.PXX][:, None] + _position_variance(seen, bodies)), st.gate ** 2)
+    # The middle of what is seen may jump within the thing from one view to the next.
+    gate = 9.0 * (chosen[_T.PXX][:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = np.minimum(gate, st.gate ** 2)
     # No pair costs as much as the largest gate and not more: one more pair is not worth that all tracks of a row of things shift by one.
     allowed = square < gate
     cost = np.where(allowed, np.sqrt(square), st.gate)
@@ -317,9 +322,12 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
     t[_T.PXX, still] = (0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4
     tracks[:, lost] = t
 
-    # A static thing at whose place another is seen is that other one; the circles of a surface are replaced by what is seen of it.
+    # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
+    # seen of it; nothing stays behind of a thing that moves.
     square = (t[_T.CX][:, None] - seen.x) ** 2 + (t[_T.CY][:, None] - seen.y) ** 2
-    replaced = ~frame & (still | link) & (hit | ((square < seen.radius ** 2) & ~seen.frame).any(axis=1))
+    again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
+    covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
+    replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
     memory = np.where(moving, st.moving_memory, st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
     x, y, cos, sin = vehicle
@@ -368,8 +376,8 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1)
 
 
-def _begin(seen: Circles, velocity: np.ndarray, new: np.ndarray, stamp: float, st: TrackerSettings) -> np.ndarray:
-    """New tracks (len(_T), k) of the circles `new` (k,), with the velocities (vx, vy, moving) of their bodies."""
+def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, number: float, stamp: float, st: TrackerSettings) -> np.ndarray:
+    """New tracks (len(_T), k) of the circles `new` (k,), with what they have from their bodies; new things are counted from `number`."""
     t = np.zeros((len(_T), len(new)))
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
@@ -378,5 +386,7 @@ def _begin(seen: Circles, velocity: np.ndarray, new: np.ndarray, stamp: float, s
     t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
     body = seen.body[new]
     t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
-    t[[_T.VX, _T.VY, _T.MOVING]] = velocity[:, body]
+    things = new[body == new]
+    of_body[3, things] = number + np.arange(len(things))
+    t[_OF_BODY] = of_body[:, body]
     return t

@@ -35,7 +35,7 @@ class Path:
         """A cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
 
         Args:
-            start_yaw: direction of the spline at its start [rad]; free (no curvature there) if None.
+            start_yaw: direction of the spline at its start [rad]; free if None.
             where: what an error names.
 
         Raises:
@@ -47,9 +47,8 @@ class Path:
         if smooth:
             if start_yaw is not None and not np.isfinite(start_yaw):
                 raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
-            natural = (2, np.zeros(2))
-            ends: Any = (natural if start_yaw is None else (1, np.array([np.cos(start_yaw), np.sin(start_yaw)])), natural)
-            curve = CubicSpline(u, knots, bc_type=ends)
+            free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
+            curve = CubicSpline(u, knots, bc_type=(free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)]), free))
             # The arc length at fine parameters by Gauss' rule on the speed, and its inverse.
             parts = np.maximum(np.ceil(chords / STEP).astype(int), 2)
             fine = np.append(np.repeat(u[:-1], parts) + _ramp(parts) * np.repeat(chords / parts, parts), u[-1])

@@ -96,7 +96,7 @@ class Planner:
         self._parts = slice(0, n), slice(n, n + len(RESIDUALS)), slice(n + len(RESIDUALS), None)
 
         bounded = (self.place["steering"], self.place["pedal"])
-        self.qp = StageQp(StageDimensions(stages, n, m, bounded, layout.kinds))
+        self.qp = StageQp(StageDimensions(stages, n, m, bounded, rows))
         self._solver: StageSolver = Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp)
         self._kinds = np.array(layout.kinds)
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
@@ -131,8 +131,8 @@ class Planner:
         self._weights = spans * [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
                                  s.weight_steering_rate, s.weight_pedal_rate]
         self._weights[-1, -2:] = 0.0
-        self.qp.penalty[1:] = self.durations[:, None] * [s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering,
-                                                         s.penalty_corridor, s.penalty_speed]
+        of_kind = np.array([s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering, s.penalty_corridor, s.penalty_speed])
+        self.qp.penalty[1:] = self.durations[:, None] * of_kind[self._kinds]
         # A little curvature keeps the slacks' multipliers apart where a penalty is at work; it is a tenth of it at one unit.
         self.qp.curvature[:] = 0.1 * self.qp.penalty
 
@@ -240,7 +240,7 @@ class Planner:
             number["limit"][:], number["limit_slope"][:] = 1.0, 0.0
         lower, upper = self._lower, self._upper
         lower[:, :s_.obstacles] = (s_.obstacle_margin + s_.obstacle_growth * self.grid)[:, None]
-        lower[:, at["load_fl"]:at["load_rr"] + 1] = s_.load_margin
+        lower[:, at["load_front"]], lower[:, at["load_rear"]] = s_.load_margin, s_.load_margin
         upper[:, at["friction"]] = 1.0
         lower[:, at["steering_limit"]], upper[:, at["steering_limit"]] = -1.0, 1.0
         for name, reach in (("corridor_front", s_.vehicle_front), ("corridor_rear", -s_.vehicle_rear)):
@@ -252,8 +252,13 @@ class Planner:
     _stations: np.ndarray
 
     def forget(self) -> None:
-        """The next plan looks for its place on the whole path, and the solver starts from nothing."""
+        """The next plan looks for its place on the whole path."""
         self._s = None
+
+    def reset(self) -> None:
+        """The next plan is what it would be first."""
+        self._s = None
+        self._solver.reset()
 
     @property
     def station(self) -> float:
@@ -331,8 +336,7 @@ class Planner:
             below, above = self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:]
             worst = np.maximum(below, above)
             over = np.maximum(worst, 0.0)
-            penalties = self.qp.penalty[1:][:, self._kinds]
-            largest, nearest = (penalties * over).sum(axis=0), worst.max(axis=0)
+            largest, nearest = (self.qp.penalty[1:] * over).sum(axis=0), worst.max(axis=0)
             for kind, name in enumerate(KINDS):
                 of_kind = self._kinds == kind
                 if not of_kind.any():

@@ -49,13 +49,13 @@ class Layout:
     @property
     def rows(self) -> tuple[str, ...]:
         """Names of the soft constraints."""
-        return (*(f"obstacle_{i}" for i in range(self.obstacles)), "load_fl", "load_fr", "load_rl", "load_rr", "friction",
-                "steering_limit", "corridor_front", "corridor_rear", "speed")
+        return (*(f"obstacle_{i}" for i in range(self.obstacles)), "load_front", "load_rear", "friction", "steering_limit",
+                "corridor_front", "corridor_rear", "speed")
 
     @property
     def kinds(self) -> tuple[int, ...]:
-        """Of each row the number of its kind in KINDS; rows of one kind share a slack."""
-        return (*(0,) * self.obstacles, 1, 1, 1, 1, 2, 3, 4, 4, 5)
+        """Of each row the number of its kind in KINDS."""
+        return (*(0,) * self.obstacles, 1, 1, 2, 3, 4, 4, 5)
 
 
 def build(m: Any, layout: Layout) -> Any:
@@ -93,9 +93,9 @@ def build(m: Any, layout: Layout) -> Any:
     def rows(z, loads, k, c):
         lateral, heading, _ = path_errors(z, c)
         road = z.road_steering if layout.lag else z.steering
-        static = (k.load_front, k.load_front, k.load_rear, k.load_rear)
         return (*(distance(z, k, *(getattr(c, f"obstacle_{what}_{i}") for what in ("x", "y", "radius"))) for i in range(layout.obstacles)),
-                *(load / rest for load, rest in zip(loads, static)),
+                # Of an axle's wheels the lighter one; they are equal only where neither is near to lifting.
+                fmin(loads[0], loads[1]) / k.load_front, fmin(loads[2], loads[3]) / k.load_rear,
                 (z.ax * z.ax + z.ay * z.ay) / (c.friction * c.friction),
                 road / (c.limit + c.limit_slope * z.vx),
                 lateral + k.front * sin(heading), lateral - k.rear * sin(heading), z.vx)

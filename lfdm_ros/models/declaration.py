@@ -45,7 +45,7 @@ class Model:
       step(x, u, q, h) -> x: one half-implicit step of h seconds,
       rhs(x, u, q) -> for each state its derivative; for a held one new value minus present (0 = residual), for a discrete one 0,
       tyre_forces(x, u, q, h) -> 12 values: Fx, Fy, Fz of each wheel in the tyre frame,
-      wheel_loads(x, u, q) -> 4 loads [N] as tyre_forces has them, but negative where a wheel has left the ground: the derivative leads back,
+      wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground, so that derivatives lead back,
       drive(x, u, q) -> (gear, engine speed, road-wheel angle),
       input_time: where in a step the inputs are read, 0 its start, 0.5 its middle.
     x and u are tuples in the order declared, p has one attribute for each parameter. In continuous time h is 0.

@@ -4,20 +4,22 @@ Planar motion as in `nonlinear_bicycle` (paper 004, eqs 10 and 11), with the par
 posteriors serve. It has no states of wheels, roll or tyres.
 
 Along the vehicle
-- Wheels roll without slip on the radius they have at rest. Motor, brakes and rolling resistance make a force for each axle, less what
-  spins its two wheels up; the wheels' inertia counts against these forces only, not in the drag of steered tyres.
-- The force of an axle is kept within friction, with a rounded corner, as if the wheels never locked or spun.
+- There are no wheel speeds: they follow the vehicle's, on the radius of rest. Motor, brakes and rolling resistance make a force for each
+  axle, less what spins its two wheels up; the wheels' inertia counts against these forces only, not in the drag of steered tyres.
+- The motor turns faster by the slip that its force needs of the tyres (Fiala's law backwards): soft tyres cost power.
+- The force of an axle is kept below the peak that the Fiala tyre reaches over the slip, with a rounded corner, as if wheels never locked
+  or spun.
 - Brakes and rolling resistance are dry friction, solved within the step together with everything else that acts (`chassis.spin` does the
   same for a wheel): a vehicle stops at exactly 0 and stays there; brakes never push it backwards.
 
 Across: each axle is a Fiala tyre (`fiala`, paper 001) on the load of its axle, which follows the held longitudinal acceleration. Its limit
-is what the longitudinal force leaves of the friction circle. Friction falls with the lateral slip.
+is what the longitudinal force leaves of the friction circle. Friction falls with the slip, along and across together.
 
 Numerics. The tyres act as dampers on the velocities at the end of the step and yaw couples to them half-way, so that a step is of second
 order where the tyres are not stiff. The damper of an axle goes from half the tangent of its force (z = 0) to the whole secant (z large),
-z = h times its fastest rate, with the weight (3 + z) / (6 + z), which makes exp(-z) of the linear tyre its Pade form of `linear_single_track`.
-The tangent alone would chatter where a tyre slides at low speed; the secant alone is of first order. Forces are in the friction circle at
-the beginning of a step; over a long one in which the slip grows fast, the damper can leave it.
+z = h times its rate, so that a linear tyre decays by the Pade form (1 - z/3) / (1 + 2z/3 + z^2/6) of exp(-z). The tangent alone would
+chatter where a tyre slides at low speed; the secant alone is of first order. Forces are in the friction circle at the beginning of a step;
+over a long one in which the slip grows fast, the damper can leave it.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ def build_axles(m: Any) -> Any:
     """What drives and loads the axles, for models with the states of `driven_bicycle`.
 
     prepare(p) -> q;
-    forces(vx, slips, ax, throttle, brake, q) -> (drive, friction, lateral limit) [N] of the front and of the rear axle at their lateral slips
-        tan(alpha): the longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides;
+    forces(vx, slips, ax, throttle, brake, q) -> (drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral
+        slips tan(alpha): the longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides;
     split(x, forces, q) -> Fx, Fy, Fz of the wheels from (fx_front, fy_front, fx_rear, fy_rear), by their loads;
     wheel_loads(x, q) -> loads of the wheels [N], negative where one would lift off.
     """
@@ -61,45 +63,46 @@ def build_axles(m: Any) -> Any:
             a=p.cg_to_front_axle, b=p.cg_to_rear_axle, mass=mass, first=p.unsprung_mass_rear * p.cg_to_rear_axle
             - p.unsprung_mass_front * p.cg_to_front_axle, static=static, pitch=transfer.pitch,
             lateral=[lateral + spring * roll for lateral, spring in zip(transfer.lateral, transfer.springs)],
-            radii=radii, inertias=inertias, rolling=[p.rolling_resistance / radius for radius in radii],
+            turns=[1.0 / radius for radius in radii], inertias=inertias, rolling=[p.rolling_resistance / radius for radius in radii],
             brakes=[2.0 * torque / radius for torque, radius in zip((p.brake_torque_front, p.brake_torque_rear), radii)],
-            stiffness=(2.0 * p.longitudinal_stiffness_front, 2.0 * p.longitudinal_stiffness_rear),
-            heavy=mass + inertias[0] + inertias[1], mu_max=p.friction_scale * p.friction_max,
+            softness=(0.5 / p.longitudinal_stiffness_front, 0.5 / p.longitudinal_stiffness_rear),
+            lightness=1.0 / (mass + inertias[0] + inertias[1]), mu_max=p.friction_scale * p.friction_max,
             # Friction that grows with the slip has no peak; it is taken as constant.
             mu_drop=p.friction_scale * fmax(p.friction_max - p.friction_min, 0.0), train=train.prepare(p))
 
-    def grip(t, load, stiffness, q):
+    def grip(t, load, softness, q):
         """An axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up to there.
 
-        With mu = m0 - m1 s, sliding force over load is B - A s - C / s (001 eqs 13, 15, 18 with k = load / 4 Cx); its peak is the limit.
+        With mu = m0 - m1 s and k = load / 4 C, the sliding force over load is b - a s - c / s (001 eqs 13, 15, 18), where
+        a = m1 (1 + k m1), b = m0 (1 + 2 k m1), c = k m0^2; it has its peak b - 2 root at s = root / a, root = sqrt(a c).
         """
-        m0, m1, k = q.mu_max - q.mu_drop * fmin(sqrt(t * t + 1e-24), 1.0), q.mu_drop, load / (4.0 * stiffness)
-        big_a, big_b, big_c = m1 * (1.0 + k * m1), m0 * (1.0 + 2.0 * k * m1), k * m0 * m0
-        root = sqrt(1.0 + k * m1) - sqrt(k * m1 + 1e-24)
-        most = _LONGITUDINAL_SHARE * m0 * root * root
-        elastic = 0.5 * m0 / (1.0 + 2.0 * k * m1)
+        m0, k = q.mu_max - q.mu_drop * fmin(fabs(t), 1.0), 0.25 * load * softness
+        x = k * q.mu_drop
+        most_b, root, rise = m0 * (1.0 + 2.0 * x) * load, m0 * sqrt(x * (1.0 + x) + 1e-24) * load, 2.0 * k * m0 * m0 * load
+        limit, elastic = _LONGITUDINAL_SHARE * (most_b - 2.0 * root), 0.5 * m0 * load / (1.0 + 2.0 * x)
 
         def slip(force):
-            rest = big_b - fmin(fmax(fabs(force) / load, elastic), most)
-            far = fmin(2.0 * big_c / (rest + sqrt(fmax(rest * rest - 4.0 * big_a * big_c, 1e-12))), 1.0)
-            return where(fabs(force) > elastic * load, where(force < 0.0, -far, far), force / stiffness)
+            size = fabs(force)
+            rest = most_b - fmin(fmax(size, elastic), limit)
+            far = fmin(rise / (rest + sqrt(rest * rest - 4.0 * root * root)), 1.0)
+            return where(size > elastic, where(force < 0.0, -far, far), force * softness)
 
-        return most * load, slip
+        return limit, slip
 
-    def saturate(force, limit):
+    def saturate(force, limit, sharpness):
         width = CORNER * limit
         over, under = (fmin(fmax(part - (limit - width), 0.0), 2.0 * width) for part in (force, -force))
-        return fmin(fmax(force, -limit - width), limit + width) - (over * over - under * under) / (4.0 * width)
+        return fmin(fmax(force, -limit - width), limit + width) - sharpness * (over * over - under * under)
 
     def drive(vx, slips, throttle, q):
-        torques, _ = train.drive([(vx + s * fmax(fabs(vx), fiala.SLIP_SPEED_FLOOR)) / radius for s, radius in zip(slips, q.radii)],
+        torques, _ = train.drive([(vx + s * fmax(fabs(vx), fiala.SLIP_SPEED_FLOOR)) * turn for s, turn in zip(slips, q.turns)],
                                  vx, throttle, (), q.train)
-        return [torque / radius for torque, radius in zip(torques, q.radii)]
+        return [torque * turn for torque, turn in zip(torques, q.turns)]
 
     def forces(vx, slips, ax, throttle, brake, q):
         pitch = q.pitch * ax
         loads = fmax(2.0 * (q.static[0] - pitch), 1.0), fmax(2.0 * (q.static[1] + pitch), 1.0)
-        (limit_f, slip_f), (limit_r, slip_r) = (grip(t, load, stiffness, q) for t, load, stiffness in zip(slips, loads, q.stiffness))
+        (limit_f, slip_f), (limit_r, slip_r) = (grip(t, load, softness, q) for t, load, softness in zip(slips, loads, q.softness))
         # Drive force and slip hang on each other through the motor's speed. Two evaluations, and the force taken as linear between.
         first = drive(vx, (0.0, 0.0), throttle, q)
         slip_1 = slip_f(first[0]), slip_r(first[1])
@@ -109,11 +112,12 @@ def build_axles(m: Any) -> Any:
         drives = [before + part * (after - before) for before, after in zip(first, second)]
 
         holds = [rolling * load + brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
+        limits = [(limit, 0.25 / (CORNER * limit)) for limit in (limit_f, limit_r)]
         ends = []
         for side in (-1.0, 1.0):
             totals = [force + side * hold for force, hold in zip(drives, holds)]
-            rate = (totals[0] + totals[1]) / q.heavy
-            ends.append([saturate(total - inertia * rate, limit) for total, inertia, limit in zip(totals, q.inertias, (limit_f, limit_r))])
+            rate = (totals[0] + totals[1]) * q.lightness
+            ends.append([saturate(total - inertia * rate, *limit) for total, inertia, limit in zip(totals, q.inertias, limits)])
         result = []
         for low, high, t, load, slip in zip(*ends, slips, loads, (slip_f, slip_r)):
             worst = fmax(fabs(low), fabs(high))
@@ -134,7 +138,7 @@ def build_axles(m: Any) -> Any:
         return (*(share * forces[i & 2] for i, share in enumerate(shares)), *(share * forces[i | 1] for i, share in enumerate(shares)), *fz)
 
     def report(vx, q):
-        return train.report([vx / radius for radius in q.radii], (), q.train)
+        return train.report([vx * turn for turn in q.turns], (), q.train)
 
     return m.namespace(prepare=prepare, forces=forces, split=split, wheel_loads=wheel_loads, report=report)
 

@@ -68,7 +68,7 @@ CHASSIS: Mapping[str, Chassis] = MappingProxyType({c.name: c for c in (
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
             usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES),
 )})
-_WHOLE = {model.name: model for model in (linear_single_track.MODEL, nonlinear_bicycle.MODEL, driven_bicycle.MODEL, kinematic_bicycle.MODEL)}
+_WHOLE = {module.MODEL.name: module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)}
 
 
 def model_names() -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class Drives(Protocol):
     def see(self, obstacles: Obstacles) -> None: ...
     def take(self, vehicle: Vehicle) -> None: ...
     def cycle(self, now: float, measured: Measured | None) -> Cycle: ...
+    def look(self, now: float) -> None: ...
     def reset(self) -> None: ...
 
 
@@ -366,7 +367,10 @@ class Pilot:
         return due >= self._first_ns and (self._newest_scan_ns is None or self._newest_scan_ns < due)
 
     def after(self) -> None:
-        """Looks at the scans that have come; to be called when the command is out. All beams at infinity is a scan that sees nothing."""
+        """Looks at the scans that have come, and for a way; to be called when the command is out.
+
+        All beams at infinity is a scan that sees nothing.
+        """
         last = self._history.last_ns
         changed = False
         while self._scans and last is not None and self._scans[0][0] <= last:
@@ -387,6 +391,8 @@ class Pilot:
         if changed:
             self.obstacles = self._tracker.obstacles()
             self._controller.see(self.obstacles)
+        if last is not None:
+            self._controller.look(1e-9 * last)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""

@@ -143,11 +143,10 @@ class MpcController(Component):
             raise InputError(f"node {self.get_name()}: task is scenario; set scenario too")
         scenario = load_scenario(name)
         speed = self.value("speed") if scenario.speed is None else scenario.speed
-        stop = scenario.goal is None or scenario.goal.stop
         if scenario.path is None and scenario.goal is None:
             raise InputError(f"scenario {scenario.name} has neither path nor goal; choose another or set task to none")
         path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
-        return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=stop)
+        return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False)
 
     def activate(self) -> None:
         self.finished = False

@@ -97,7 +97,8 @@ def test_value_and_jacobian_are_finite_everywhere(name):
     p, jacobian = HMMWV.vector(get_model(name)), compiled_jacobian(name, "step", ("x", "u"))
     fixed = HMMWV.replace(friction_min=HMMWV.parameters["friction_max"], rolling_resistance=0.0).vector(get_model(name))
     for vx, vy, rate, steering, throttle, brake, ax, h in product(
-            (0.0, 1e-9, 0.1, 3.0, 35.0, -5.0), (0.0, 0.3, -8.0), (0.0, 0.5), (-1.0, 0.0), (0.0, 1.0), (0.0, 1.0), (0.0, -60.0), (0.0, 1e-3, 0.075)):
+            (0.0, 1e-9, 0.1, 3.0, 35.0, -5.0), (0.0, 0.3, -8.0), (0.0, 0.5), (-1.0, 0.0), (0.0, 1.0), (0.0, 1.0), (0.0, -60.0),
+            (0.0, 1e-3, 0.075)):
         for parameters in (p, fixed):
             value, slopes = jacobian([1.0, 2.0, 0.5, vx, vy, rate, ax, 1.0], [steering, throttle, brake], parameters, [h])
             assert np.isfinite(value).all() and np.isfinite(slopes).all()
@@ -230,7 +231,8 @@ def lane_change(steering):
     return lambda t: (steering * math.sin(math.pi * (t - 0.5)) if 0.5 < t < 2.5 else 0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(("steering", "bounds"), [(0.1, ((0.025, 3e-3, 2e-4), (0.05, 1e-2, 6e-4))), (0.2, ((0.025, 1.5e-2, 5e-4), (0.05, 6e-2, 2e-3)))])
+@pytest.mark.parametrize(("steering", "bounds"), [
+    (0.1, ((0.025, 3e-3, 2e-4), (0.05, 1e-2, 6e-4))), (0.2, ((0.025, 1.5e-2, 5e-4), (0.05, 6e-2, 2e-3)))])
 def test_long_steps_of_a_lane_change(steering, bounds):
     """At 20 m/s, 4 and 7 m/s^2, steps of 25 and 50 ms against 1 ms: place [m] and yaw [rad] over 4 s."""
     fine = drive(NAME, HMMWV, lane_change(steering), 20.0, 4.0)
@@ -268,7 +270,8 @@ def test_a_sliding_vehicle_only_loses_energy(h):
 
 
 def test_forces_stay_in_the_friction_circle():
-    """On random states, spinning and in reverse included; friction at the lateral slip, computed here."""
+    """On random states, spinning and in reverse included; friction at the lateral slip, computed here. Over a step of 50 ms the forces that
+    act on average leave it by 1 % at most."""
     p, q, forces = HMMWV.vector(get_model(NAME)), HMMWV.parameters, compiled_model_function(NAME, "tyre_forces")
     used = np.zeros(4)
     for x, u, _ in states(1500, seed=9):
@@ -278,10 +281,13 @@ def test_forces_stay_in_the_friction_circle():
         vf = x[4] + q["cg_to_front_axle"] * x[5]
         along, across = x[3] * math.cos(delta) + vf * math.sin(delta), vf * math.cos(delta) - x[3] * math.sin(delta)
         slips = (across / max(abs(along), 0.1), (x[4] - q["cg_to_rear_axle"] * x[5]) / max(abs(x[3]), 0.1))
-        mu = q["friction_scale"] * (q["friction_max"] - (q["friction_max"] - q["friction_min"]) * np.clip(np.abs(slips), 0, 1))[[0, 0, 1, 1]]
-        share = np.hypot(f[0], f[1]) / (mu * f[2])
-        assert (share**2 <= 1.0 + 1e-9).all()
-        used = np.maximum(used, share)
+        falling = (q["friction_max"] - q["friction_min"]) * np.clip(np.abs(slips), 0, 1)
+        mu = q["friction_scale"] * (q["friction_max"] - falling)[[0, 0, 1, 1]]
+        assert (f[0] ** 2 + f[1] ** 2 <= (mu * f[2]) ** 2 * (1.0 + 1e-9)).all()
+        used = np.maximum(used, np.hypot(f[0], f[1]) / (mu * np.maximum(f[2], 1.0)))
+        if abs(x[3]) > 1.0:
+            f = forces(x, u, p, [0.05])[0].reshape(3, 4)
+            assert (np.hypot(f[0], f[1]) <= 1.01 * mu * f[2]).all()
     assert used.min() > 0.9
 
 

@@ -1,0 +1,398 @@
+"""Obstacles from scans of known worlds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control.grouping import circles_of
+from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
+from lfdm_ros.errors import InputError
+from lfdm_ros.sensors.lidar import Lidar, LidarSettings, Scan
+from lfdm_ros.simulation.world import Circle, Polygon, World
+
+PERIOD, DEGREE = 0.1, np.deg2rad(1.0)
+ALL = TrackerSettings(max_obstacles=1000)
+
+
+def box(x, y, length, width, yaw=0.0, **motion):
+    corners = 0.5 * np.array([[length, width], [-length, width], [-length, -width], [length, -width]])
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    return Polygon(corners @ np.array([[cos, sin], [-sin, cos]]) + [x, y], **motion)
+
+
+def forward(speed):
+    return lambda time: (speed * time, 0.0, 0.0)
+
+
+def drive(obstacles, path, scans, settings=None, seed=1, **lidar):
+    """What the tracker gives out after each scan."""
+    sensor, tracker = Lidar(World(tuple(obstacles)), LidarSettings(**lidar), seed), ObstacleTracker(settings)
+    result = []
+    for k in range(scans):
+        pose = path(k * PERIOD)
+        tracker.update(sensor.scan(k * PERIOD, *pose), *pose)
+        result.append(tracker.obstacles())
+    return result
+
+
+def moving(history):
+    return sum(int(np.any(o.velocities, axis=1).sum()) for o in history)
+
+
+def outside(points, obstacles):
+    """Distances (n,) of points from the nearest circle, negative inside."""
+    return (np.hypot(*(points[:, None] - obstacles.centres).transpose(2, 0, 1)) - obstacles.radii).min(axis=1)
+
+
+def mixed_field(seed, count=40):
+    """Circles, boxes and walls left and right of a straight lane."""
+    random, obstacles, places = np.random.default_rng(seed), [], []
+    while len(obstacles) < count:
+        x, y = random.uniform(10.0, 150.0), random.uniform(-25.0, 25.0)
+        if abs(y) < 3.5 or any((x - a) ** 2 + (y - b) ** 2 < 25.0 for a, b in places):
+            continue
+        places.append((x, y))
+        kind = random.integers(4)
+        if kind < 2:
+            obstacles.append(Circle(x, y, random.uniform(0.15, 2.0)))
+        elif kind == 2:
+            obstacles.append(box(x, y, random.uniform(0.3, 2.0), random.uniform(0.3, 4.0), random.uniform(0.0, 3.0)))
+        else:
+            obstacles.append(box(x, y, random.uniform(4.0, 15.0), 0.3, random.uniform(-0.3, 0.3)))
+    return obstacles
+
+
+def manual(ranges, stamp=0.0, increment=DEGREE):
+    ranges = np.asarray(ranges, float)
+    return Scan(stamp, -0.5 * increment * (len(ranges) - 1), increment, 0.5, 100.0, ranges)
+
+
+def one_circle(stamp, beams=181):
+    """A circle of 1 m, 10 m ahead of the sensor, by beams of 1 deg."""
+    angle = np.deg2rad(np.arange(beams) - beams // 2)
+    with np.errstate(invalid="ignore"):
+        ranges = 10.0 * np.cos(angle) - np.sqrt(1.0 - (10.0 * np.sin(angle)) ** 2)
+    return manual(np.where(np.isnan(ranges) | (np.cos(angle) < 0.9), np.inf, ranges), stamp)
+
+
+# -- One scan ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_visible_surfaces_are_covered_and_little_else(seed):
+    obstacles = mixed_field(seed)
+    noisy = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.02), seed)
+    fine = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.0, resolution=noisy.settings.resolution / 5))
+    share, beyond = [], []
+    for k in range(0, 40, 4):
+        x = 2.6 * k
+        tracker = ObstacleTracker(ALL)
+        tracker.update(noisy.scan(0.1 * k, x, 0.0, 0.0), x, 0.0, 0.0)
+        tracker.update(noisy.scan(0.1 * k + 0.1, x, 0.0, 0.0), x, 0.0, 0.0)
+        seen = tracker.obstacles()
+        # Surface points between two beams that returned from the same surface; what ends between two beams is not seen.
+        r = fine.scan(0.0, x, 0.0, 0.0).ranges
+        angle = fine.angle_min + fine.settings.resolution * np.arange(len(r))
+        step = np.arange(len(r)) % 5
+        low, high = r[np.arange(len(r)) - step], r[np.minimum(np.arange(len(r)) - step + 5 * (step > 0), len(r) - 1)]
+        with np.errstate(invalid="ignore"):
+            good = (r < 40.0) & (np.abs(low - high) < 0.5) & (np.abs(r - low) < 0.5)
+            points = np.column_stack([x + 1.0 + r * np.cos(angle), r * np.sin(angle)])[good]
+        beyond += list(outside(points, seen))
+        # Area in front of what is seen, which is free in truth: beams that enter a circle before they end.
+        grid = np.linspace(0.0, 1.0, 80)[None, :] * np.minimum(r, 40.0)[:, None]
+        free = np.dstack([x + 1.0 + grid * np.cos(angle)[:, None], grid * np.sin(angle)[:, None]])[::5, :-1].reshape(-1, 2)
+        share.append((outside(free, seen) < 0.0).mean())
+    assert len(beyond) > 1000 and np.mean(np.array(beyond) < 0.05) > 0.998 and max(beyond) < 0.3
+    assert np.mean(share) < 0.03
+
+
+def test_wall_is_a_chain_of_small_circles():
+    seen = drive([box(15.0, 0.0, 0.5, 30.0)], forward(0.0), 1, noise_sd=0.0)[0]
+    assert 20 <= len(seen.radii) <= 30
+    assert seen.radii.max() < 0.75 + 2 * 0.03 + 1e-6
+    # They stand out towards the sensor by less than half their radius.
+    assert (14.75 - (seen.centres[:, 0] - seen.radii)).max() < 0.4
+    assert np.all(outside(np.column_stack([np.full(200, 14.75), np.linspace(-14.85, 14.85, 200)]), seen) < 0.05)
+
+
+def test_wall_at_a_grazing_angle_is_one_surface():
+    seen = drive([box(50.0, 3.15, 90.0, 0.3)], forward(0.0), 1, noise_sd=0.02)[0]
+    assert np.all(outside(np.column_stack([np.linspace(6.0, 28.0, 200), np.full(200, 3.0)]), seen) < 0.05)
+
+
+@pytest.mark.parametrize("x, y, radius", [(10.0, 3.0, 0.5), (20.0, -5.0, 1.0), (15.0, 8.0, 3.5), (-3.0, 6.0, 1.5)])
+def test_arc_gives_the_whole_circle(x, y, radius):
+    seen = drive([Circle(x, y, radius)], forward(0.0), 1, noise_sd=0.02)[0]
+    assert len(seen.radii) == 1
+    assert np.hypot(*(seen.centres[0] - [x, y])) < 0.12
+    assert radius < seen.radii[0] + 0.03 < radius + 0.25
+
+
+def test_group_goes_across_the_end_of_a_full_circle():
+    seen = drive([Circle(-8.0, 0.0, 0.7)], forward(0.0), 1, noise_sd=0.0, field_of_view=2 * np.pi)[0]
+    assert len(seen.radii) == 1
+    assert seen.centres[0] == pytest.approx([-8.0, 0.0], abs=0.02)
+
+
+def test_ring_around_the_sensor():
+    scan = manual(np.full(360, 2.0))
+    seen = circles_of(scan, 0.0, 0.0, 0.0, TrackerSettings())
+    angle = np.linspace(0.0, 2 * np.pi, 300)
+    around = Obstacles(np.column_stack([seen.x, seen.y])[~seen.frame], seen.radius[~seen.frame], np.empty(0), 0.0)
+    assert np.all(outside(2.0 * np.column_stack([np.cos(angle), np.sin(angle)]), around) < 0.01)
+    assert outside(np.zeros((1, 2)), around)[0] > 0.5  # the sensor itself is free
+
+
+def test_place_of_the_sensor_and_sense_of_its_turn_count():
+    mount = dict(mount_x=2.0, mount_y=-0.5, mount_yaw=0.4)
+    sensor = Lidar(World((Circle(12.0, 5.0, 0.6),)), LidarSettings(noise_sd=0.0, **mount))
+    scan = sensor.scan(0.0, 1.0, 2.0, 0.3)
+    reverse = replace(scan, angle_min=-scan.angle_min, angle_increment=-scan.angle_increment, ranges=scan.ranges[::-1].copy())
+    for each in (scan, reverse):
+        tracker = ObstacleTracker(TrackerSettings(**mount))
+        tracker.update(each, 1.0, 2.0, 0.3)
+        assert tracker.obstacles().centres == pytest.approx(np.array([[12.0, 5.0]]), abs=0.05)
+
+
+def test_beam_that_saw_nothing_parts_and_lost_beams_do_not():
+    ranges = np.full(61, np.inf)
+    ranges[25:36] = 5.0
+    for gap, groups in ((np.nan, 1), (np.inf, 2)):
+        ranges[30] = gap
+        seen = circles_of(manual(ranges), 0.0, 0.0, 0.0, TrackerSettings(arc_radius_min=3.9))
+        assert (seen.body == np.arange(len(seen.x))).sum() == groups
+
+
+def test_number_is_limited_to_the_nearest():
+    obstacles = [Circle(5.0 + 3.0 * k, 6.0 * (-1) ** k, 0.5) for k in range(12)]
+    everything = drive(obstacles, forward(0.0), 2, ALL)[-1]
+    nearest = drive(obstacles, forward(0.0), 2, TrackerSettings(max_obstacles=5))[-1]
+    assert len(everything.radii) > 5
+    np.testing.assert_array_equal(nearest.centres, everything.centres[:5])
+    distance = np.hypot(*everything.centres.T) - everything.radii
+    assert np.all(np.diff(distance) >= 0.0)
+
+
+def test_lone_return_needs_two_sightings():
+    post = drive([Circle(40.0, 0.0, 0.15)], forward(0.0), 2)
+    assert [len(o.radii) for o in post] == [0, 1]
+    # False returns, each at another place.
+    tracker = ObstacleTracker()
+    for k in range(20):
+        ranges = np.full(181, np.inf)
+        ranges[(37 * k) % 181] = 20.0 + 7.0 * (k % 4)
+        tracker.update(manual(ranges, 0.1 * k), 0.0, 0.0, 0.0)
+        assert not len(tracker.obstacles().radii)
+
+
+# -- Motion -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("obstacle, speed", [
+    (Circle(15.0, -5.0, 0.7, 3.0, 4.0), 0.0), (Circle(30.0, 0.0, 1.0, 20.0, 0.0), 26.0), (Circle(25.0, -8.0, 0.5, 0.0, 5.0), 8.0),
+    (Circle(45.0, 4.0, 1.0, -10.0, 0.0), 5.0), (Circle(12.0, -6.0, 0.3, 0.0, 2.0), 0.0), (box(25.0, -15.0, 2.0, 4.5, vy=8.0), 5.0)])
+def test_velocity_after_one_second(obstacle, speed):
+    errors = []
+    for seed in range(8):
+        seen = drive([obstacle], forward(speed), 12, seed=seed)[-1]
+        assert len(seen.radii)
+        errors += list(np.hypot(*(seen.velocities - [obstacle.vx, obstacle.vy]).T))
+    assert np.mean(errors) < 0.5
+    assert np.mean(np.array(errors) < 0.5) > 0.85
+
+
+def test_nothing_static_ever_moves_in_100_passes():
+    shown = 0
+    for seed in range(100):
+        history = drive(mixed_field(seed), lambda time, seed=seed: (26.0 * time + seed % 50, 0.0, 0.0), 16, noise_sd=(0.02, 0.03)[seed % 2],
+                        drop_out=(0.0, 0.02)[seed // 2 % 2], seed=seed)
+        assert moving(history) == 0, f"seed {seed}"
+        shown += sum(len(o.radii) for o in history)
+    assert shown > 20 * 100 * 16
+
+
+ROWS = {
+    "walls": [box(100.0, 3.15, 300.0, 0.3), box(100.0, -5.15, 300.0, 0.3)],
+    "wall at the limit of the range": [box(100.0, 99.9, 300.0, 0.3)],
+    "wall through gaps": [box(100.0, 20.0, 300.0, 0.3)] + [Circle(3.0 * k, 6.0, 1.2) for k in range(80)],
+    "boxes": [box(x, 6.0 + x % 3, 1.0, 1.0, 0.3 * x) for x in range(10, 250, 6)],
+    "cars": [box(x, 6.0 + x % 3, 4.5, 2.0, 0.3 * x) for x in range(10, 250, 9)],
+    "fence": [Circle(2.0 * k, 5.0, 0.1) for k in range(5, 120)],
+    "big circles": [Circle(45.0 * k, side * 25.0, 15.0) for k in range(5) for side in (1, -1)],
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_rows_of_static_things_do_not_move(row):
+    bend = 80.0
+
+    def turn(time):
+        angle = -26.0 * time / bend
+        return -bend * np.sin(angle), bend * (np.cos(angle) - 1.0), angle
+
+    for k, path in enumerate((forward(26.0), forward(26.0), turn)):
+        history = drive(ROWS[row], path, 40, noise_sd=0.03, drop_out=0.05 * (k == 1), field_of_view=np.pi * (1.5, 2.0, 1.5)[k])
+        assert moving(history) == 0
+        assert any(len(o.radii) for o in history)
+
+
+def test_stops_being_moving_when_it_stands():
+    tracker, flags = ObstacleTracker(), []
+    for k in range(50):
+        y = -6.0 + 3.0 * min(0.1 * k, 2.0)
+        sensor = Lidar(World((Circle(12.0, y, 0.7),)), LidarSettings(), seed=k)
+        tracker.update(sensor.scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+        flags.append(bool(np.any(tracker.obstacles().velocities)))
+    assert flags[12] and flags[20]
+    assert not any(flags[35:])
+
+
+def test_nothing_stays_behind_of_a_moving_car():
+    history = drive([box(20.0, -20.0, 2.0, 4.5, vy=8.0)], forward(0.0), 40)
+    for k in range(20, 40):
+        assert np.all(np.abs(history[k].centres[:, 1] - (-20.0 + 0.8 * k)) < 4.5)  # half of it is 2.25, a circle reaches 0.8 beyond
+
+
+# -- Memory -----------------------------------------------------------------------------------------------------------------
+
+
+def test_static_thing_behind_the_view_is_kept_for_a_time():
+    view = dict(field_of_view=np.pi)
+    settings = TrackerSettings(passed=1000.0)
+    history = drive([Circle(6.0, 4.0, 0.6)], lambda time: (min(10.0 * time, 12.0), 0.0, 0.0), 70, settings, **view)
+    kept = [k for k, o in enumerate(history) if len(o.radii)]
+    lost_sight = 6  # at 6 m and 0.6 s it is beside the sensor
+    assert kept[-1] - lost_sight == pytest.approx(40, abs=2)
+    assert history[30].centres[0] == pytest.approx([6.0, 4.0], abs=0.15)
+    # Far behind it is forgotten at once.
+    history = drive([Circle(6.0, 4.0, 0.6)], forward(26.0), 30, **view)
+    assert len(history[10].radii) and not len(history[16].radii)
+
+
+def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_for_a_second():
+    hider = box(8.0, 0.0, 0.5, 8.0)
+
+    def run(thing, hide_at, scans):
+        tracker, result = ObstacleTracker(), []
+        for k in range(scans):
+            world = World((thing, hider) if k >= hide_at else (thing,))
+            tracker.update(Lidar(world, LidarSettings(), seed=3).scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+            result.append(tracker.obstacles())
+        return result
+
+    history = run(Circle(20.0, 0.0, 1.0), 10, 60)
+    there = [bool(np.any(o.centres[:, 0] > 15.0)) for o in history]
+    assert all(there[:49]) and not any(there[52:])
+    history = run(Circle(20.0, -4.0, 1.0, 0.0, 3.0), 15, 40)
+    for k in range(15, 24):
+        far = history[k].centres[:, 0] > 15.0
+        assert history[k].centres[far][0] == pytest.approx([20.0, -4.0 + 0.3 * k], abs=0.7)
+    assert not np.any(history[28].centres[:, 0] > 15.0)
+
+
+def test_dropped_when_the_sensor_sees_through_its_place_and_lost_beams_are_no_evidence():
+    empty = np.full(181, np.inf)
+    for ranges, left in ((empty, [1, 1, 0, 0]), (np.full(181, np.nan), [1, 1, 1, 1]), (np.full(181, 200.0), [1, 1, 1, 1])):
+        tracker = ObstacleTracker()
+        for k in range(5):
+            tracker.update(one_circle(0.1 * k), 0.0, 0.0, 0.0)
+        assert len(tracker.obstacles().radii) == 1
+        counts = []
+        for k in range(5, 9):
+            tracker.update(manual(ranges, 0.1 * k), 0.0, 0.0, 0.0)
+            counts.append(len(tracker.obstacles().radii))
+        assert counts == left
+
+
+# -- Bad input --------------------------------------------------------------------------------------------------------------
+
+
+def same(a, b):
+    return a.time == b.time and all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("centres", "radii", "velocities"))
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(ranges=np.empty(0)), "at least one beam"), (dict(ranges=np.ones((2, 3))), "at least one beam"),
+    (dict(ranges=[1.0, 2.0]), "array of floats"), (dict(angle_increment=0.0), "angle_increment is 0"),
+    (dict(angle_increment=np.nan), "angle_increment is nan"), (dict(angle_increment=0.1), "more than one turn"),
+    (dict(stamp=np.nan), "stamp is nan"), (dict(stamp=np.inf), "stamp is inf"), (dict(angle_min=np.inf), "angle_min"),
+    (dict(range_min=-1.0), "range_min"), (dict(range_min=200.0), "range_min"), (dict(range_max=np.nan), "range_max")])
+def test_bad_scan_is_refused_and_changes_nothing(change, words):
+    tracker, other = ObstacleTracker(), ObstacleTracker()
+    for t in (tracker, other):
+        t.update(one_circle(0.0), 0.0, 0.0, 0.0)
+    before = tracker.obstacles()
+    with pytest.raises(InputError, match=words):
+        tracker.update(replace(one_circle(0.1), **change), 0.0, 0.0, 0.0)
+    assert tracker.obstacles() is before
+    for t in (tracker, other):
+        t.update(one_circle(0.2), 0.5, 0.0, 0.0)
+    assert same(tracker.obstacles(), other.obstacles())
+
+
+@pytest.mark.parametrize("pose", [(np.nan, 0.0, 0.0), (0.0, np.inf, 0.0), (0.0, 0.0, np.nan), (np.inf, -np.inf, 0.0)])
+def test_bad_pose_is_refused(pose):
+    tracker = ObstacleTracker()
+    tracker.update(one_circle(0.0), 0.0, 0.0, 0.0)
+    before = tracker.obstacles()
+    with pytest.raises(InputError, match="not finite"):
+        tracker.update(one_circle(0.1), *pose)
+    assert tracker.obstacles() is before
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, -np.inf, 0.1, 100.1])
+@pytest.mark.parametrize("beams", [1, 181])
+def test_scan_of_nothing(value, beams):
+    tracker = ObstacleTracker()
+    tracker.update(manual(np.full(beams, value), 3.0), 0.0, 0.0, 0.0)
+    seen = tracker.obstacles()
+    assert seen.time == 3.0 and seen.centres.shape == (0, 2) and seen.velocities.shape == (0, 2)
+
+
+def test_stamps():
+    tracker = ObstacleTracker()
+    assert tracker.obstacles().time == -np.inf and not len(tracker.obstacles().radii)
+    tracker.update(one_circle(5.0), 0.0, 0.0, 0.0)
+    first = tracker.obstacles()
+    tracker.update(manual(np.full(181, np.inf), 5.0), 0.0, 0.0, 0.0)  # the same stamp: ignored
+    assert tracker.obstacles() is first
+    tracker.update(manual(np.full(181, np.inf), 1.0), 0.0, 0.0, 0.0)  # back: what was known is of another time
+    assert tracker.obstacles().time == 1.0 and not len(tracker.obstacles().radii)
+    tracker.update(one_circle(1.1), 0.0, 0.0, 0.0)
+    tracker.reset()
+    assert tracker.obstacles().time == -np.inf and not len(tracker.obstacles().radii)
+
+
+def test_long_pause_forgets():
+    tracker = ObstacleTracker()
+    tracker.update(one_circle(0.0), 0.0, 0.0, 0.0)
+    tracker.update(manual(np.full(181, np.nan), 1e6), 0.0, 0.0, 0.0)
+    assert not len(tracker.obstacles().radii)
+
+
+def test_one_return_and_random_ranges_give_finite_circles():
+    random = np.random.default_rng(5)
+    tracker = ObstacleTracker()
+    for k in range(150):
+        ranges = random.choice([np.inf, np.nan, -np.inf, 1.0, 2.0, 0.5, 100.0], size=random.integers(1, 360))
+        ranges = np.where(random.random(len(ranges)) < 0.5, ranges, random.uniform(0.0, 110.0, len(ranges)))
+        tracker.update(manual(ranges, 0.1 * k), *random.uniform(-3.0, 3.0, 3))
+        seen = tracker.obstacles()
+        assert np.isfinite(seen.centres).all() and np.isfinite(seen.velocities).all() and (seen.radii > 0.0).all()
+        assert len(seen.radii) <= 64 and seen.radii.max(initial=0.0) < 10.0
+
+
+def test_same_scans_same_numbers():
+    runs = [drive(mixed_field(7), forward(20.0), 25, noise_sd=0.03, drop_out=0.1) for _ in range(2)]
+    assert all(same(a, b) for a, b in zip(*runs))
+    with pytest.raises(ValueError):
+        runs[0][-1].centres[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("change", [dict(noise_sd=0.0), dict(gap_factor=0.5), dict(chain_radius=np.nan), dict(max_obstacles=0),
+                                    dict(max_tracks=2.5), dict(static_memory=-1.0), dict(gate=0.0), dict(arc_radius_max=0.05)])
+def test_bad_settings_are_refused(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        TrackerSettings(**change)
