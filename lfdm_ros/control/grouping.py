@@ -109,8 +109,9 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     first[0], first[1:] = True, ~joined[:-1]
     starts = np.flatnonzero(first)
     group = np.cumsum(first) - 1
-    count = np.diff(starts, append=len(seen))
-    ends = starts + count - 1
+    ends = np.empty_like(starts)
+    ends[:-1], ends[-1] = starts[1:] - 1, len(seen) - 1
+    count = ends - starts + 1
     lone = (count == 1) & ~supported[starts]
 
     # An end is clear where the beam beside it saw something farther, or nothing. One or two returns with another near them may be of a
@@ -276,14 +277,14 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
 
     # Length along the polyline, over points that are farther apart than noise.
     raw = np.zeros(total)
-    raw[1:] = np.cumsum(np.hypot(np.diff(x), np.diff(y)))
+    raw[1:] = np.cumsum(np.hypot(x[1:] - x[:-1], y[1:] - y[:-1]))
     cell = ((raw - raw[begin][owner]) / _LENGTH_STEP).astype(np.int64)
     keep = np.zeros(total, bool)
     keep[1:] = cell[1:] != cell[:-1]
     keep[begin] = keep[last] = True
     kept = np.flatnonzero(keep)
     kept_x, kept_y = x[kept], y[kept]
-    gap = np.hypot(np.diff(kept_x), np.diff(kept_y))
+    gap = np.hypot(kept_x[1:] - kept_x[:-1], kept_y[1:] - kept_y[:-1])
     gap[owner[kept][1:] != owner[kept][:-1]] = 1.0  # any length: groups follow one another on one axis
     kept_s = np.zeros(len(kept))
     kept_s[1:] = np.cumsum(gap)

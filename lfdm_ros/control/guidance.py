@@ -10,32 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import STEP, Path
 from lfdm_ros.errors import InputError
 
 BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
-RINGS = ((0.5, 0.6), (1.0, 0.25), (2.0, 0.1))  # beyond the margin [m], cost a metre of path inside
+RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
 LEAST_SPEED = 3.0  # [m/s] a slower vehicle is thought to move off with this speed
-
-
-class Circles(Protocol):
-    """What of the obstacles is read: circles (n), with where their centres are now [m], radii [m] and velocities [m/s]."""
-
-    @property
-    def centres(self) -> np.ndarray: ...  # (n, 2)
-
-    @property
-    def radii(self) -> np.ndarray: ...  # (n,)
-
-    @property
-    def velocities(self) -> np.ndarray: ...  # (n, 2)
 
 
 @dataclass(frozen=True)
@@ -131,7 +118,7 @@ class Guide:
                                                          (strides[0], strides[1] + strides[2], strides[2]))
         self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
 
-    def route(self, x: float, y: float, yaw: float, speed: float, goal_x: float, goal_y: float, obstacles: Circles, half_width: float,
+    def route(self, x: float, y: float, yaw: float, speed: float, goal_x: float, goal_y: float, obstacles: Obstacles, half_width: float,
               margin: float, previous: Route | None = None) -> Route:
         """The way from the vehicle to the goal.
 
@@ -178,7 +165,7 @@ class Guide:
             found.append(self._lattice_route(x, y, yaw, pace, station, frame, goal_x, goal_y, scene, previous))
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
 
-    def _scene(self, x: float, y: float, obstacles: Circles, half_width: float, margin: float) -> _Scene:
+    def _scene(self, x: float, y: float, obstacles: Obstacles, half_width: float, margin: float) -> _Scene:
         centres, radii, velocities = (np.asarray(a, float) for a in (obstacles.centres, obstacles.radii, obstacles.velocities))
         n = len(radii)
         if centres.shape != (n, 2) or velocities.shape != (n, 2) or radii.shape != (n,):
@@ -224,7 +211,7 @@ class Guide:
         parts = int(np.ceil(station / 1.5))
         ahead = station / parts * np.arange(1, n * parts + 1)
         edges = self._edges(self._field(x, y, cosine, sine, ahead, before + ahead / pace, scene, grown), n, parts)
-        if previous is not None and previous.kind == "lattice":
+        if previous is not None and previous.kind == "lattice" and not previous.blocked:
             edges += self._deviation(x, y, cosine, sine, n, station, previous)[:, None, :]
 
         # Cost of slope and of change of slope; how much change each station allows, as the vehicle can brake on the way.

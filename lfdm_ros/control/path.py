@@ -98,8 +98,8 @@ class Path:
         chord = np.hypot(np.diff(xs), np.diff(ys))
         sag = 0.5 * self.step * np.diff(yaws)
         self._directions = np.array([cosines, sines, offset])
-        low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the outermost pieces go on further than themselves
-        low[0], high[-1] = -np.inf, np.inf
+        low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the pieces beyond the ends go on further than themselves
+        low[:pad], high[-pad:] = -np.inf, np.inf
         self._pieces = np.array([cosines[:-1], sines[:-1], offset[:-1], cosines[1:], sines[1:], offset[1:], xs[:-1], ys[:-1],
                                  np.diff(xs) / chord, np.diff(ys) / chord, sag, chord, low, high])
         self._curves = np.array([xs[:-1], np.diff(xs), ys[:-1], np.diff(ys), yaws[:-1], np.diff(yaws), curvatures[:-1], np.diff(curvatures),

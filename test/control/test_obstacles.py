@@ -372,16 +372,28 @@ def test_long_pause_forgets():
     assert not len(tracker.obstacles().radii)
 
 
-def test_one_return_and_random_ranges_give_finite_circles():
+def test_random_ranges_give_finite_circles_that_hold_every_return():
     random = np.random.default_rng(5)
-    tracker = ObstacleTracker()
+    tracker = ObstacleTracker(TrackerSettings(mount_x=0.0))
     for k in range(150):
-        ranges = random.choice([np.inf, np.nan, -np.inf, 1.0, 2.0, 0.5, 100.0], size=random.integers(1, 360))
+        ranges = random.choice([np.inf, np.nan, -np.inf, 1.0, 2.0, 0.5, 100.0], size=random.integers(1, 361))
         ranges = np.where(random.random(len(ranges)) < 0.5, ranges, random.uniform(0.0, 110.0, len(ranges)))
-        tracker.update(manual(ranges, 0.1 * k), *random.uniform(-3.0, 3.0, 3))
+        if k % 3 == 0:  # surfaces instead
+            knots = np.arange(0, len(ranges) + 40, 40)
+            ranges = np.interp(np.arange(len(ranges)), knots, random.uniform(1.0, 30.0, len(knots)))
+        scan, pose = manual(ranges, 0.1 * k), random.uniform(-3.0, 3.0, 3)
+        tracker.update(scan, *pose)
         seen = tracker.obstacles()
         assert np.isfinite(seen.centres).all() and np.isfinite(seen.velocities).all() and (seen.radii > 0.0).all()
         assert len(seen.radii) <= 64 and seen.radii.max(initial=0.0) < 10.0
+        circles = circles_of(scan, *pose, tracker.settings)
+        good = (ranges >= 0.5) & (ranges <= 100.0)
+        angle = (pose[2] + scan.angle_min + scan.angle_increment * np.arange(len(ranges)))[good]
+        points = pose[:2] + ranges[good][:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        solid = ~circles.frame
+        all_seen = Obstacles(np.column_stack([circles.x, circles.y])[solid], circles.radius[solid], np.empty(0), 0.0)
+        if len(points):
+            assert outside(points, all_seen).max() < -0.05  # two standard deviations are 0.06
 
 
 def test_same_scans_same_numbers():

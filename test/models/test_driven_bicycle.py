@@ -93,13 +93,15 @@ def test_left_and_right_are_mirror_images(name):
 
 @BOTH
 def test_value_and_jacobian_are_finite_everywhere(name):
-    """At rest, crawling, fast, in reverse and sideways; full steering; throttle and brake at once; loads of a crash; h = 0 too."""
+    """At rest, crawling, fast, in reverse and sideways; full steering; throttle and brake at once; loads of a crash; h = 0 too. With
+    friction that falls, that does not, that falls to nothing, and none."""
     p, jacobian = HMMWV.vector(get_model(name)), compiled_jacobian(name, "step", ("x", "u"))
-    fixed = HMMWV.replace(friction_min=HMMWV.parameters["friction_max"], rolling_resistance=0.0).vector(get_model(name))
+    fixed, vanishing, ice = (HMMWV.replace(rolling_resistance=0.0, **change).vector(get_model(name)) for change in (
+        {"friction_min": HMMWV.parameters["friction_max"]}, {"friction_min": 1e-9}, {"friction_scale": 0.0}))
     for vx, vy, rate, steering, throttle, brake, ax, h in product(
             (0.0, 1e-9, 0.1, 3.0, 35.0, -5.0), (0.0, 0.3, -8.0), (0.0, 0.5), (-1.0, 0.0), (0.0, 1.0), (0.0, 1.0), (0.0, -60.0),
             (0.0, 1e-3, 0.075)):
-        for parameters in (p, fixed):
+        for parameters in (p, fixed, vanishing, ice):
             value, slopes = jacobian([1.0, 2.0, 0.5, vx, vy, rate, ax, 1.0], [steering, throttle, brake], parameters, [h])
             assert np.isfinite(value).all() and np.isfinite(slopes).all()
     for speed in (0.0, 10.0):
