@@ -31,9 +31,9 @@ from lfdm_ros.calibration.model import BatchedDensity, build_model, correlated_n
 from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.samplers import Problem, get_sampler
-from lfdm_ros.calibration.scheduling import Scheduler
 from lfdm_ros.calibration.stage import StageData, StageModel, stage_model
 from lfdm_ros.errors import InputError
+from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
 LIKELIHOODS = (GAUSSIAN, PUBLISHED)

@@ -16,7 +16,7 @@ from lfdm_ros.calibration.model import ErrorPriors
 from lfdm_ros.calibration.plan import INFLATED, Channel, Recipe, Stage
 from lfdm_ros.calibration.stage import StageData, StageModel, load_stage, stage_model
 from lfdm_ros.resources import share_directory
-from lfdm_ros.simulation import Scenario, load_scenario
+from lfdm_ros.simulation import InputProfile, Scenario, load_scenario
 from lfdm_ros.vehicles import Vehicle
 
 POINTS = 8  # at which the information is evaluated: the vehicle's own values and draws from the priors
@@ -125,13 +125,14 @@ def _informations(asked: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
 # -- What to drive ----------------------------------------------------------------------------------------------------------
 
 
-def manoeuvres() -> list[Scenario]:
-    """Those that ship with the package.
+def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
+    """Those that ship with the package, with what the driver does; scenarios that are a task say nothing about inputs.
 
     Raises:
         InputError: one cannot be read.
     """
-    return [load_scenario(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
+    scenarios = [load_scenario(path) for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml"))]
+    return [(scenario, scenario.profile) for scenario in scenarios if scenario.profile is not None]
 
 
 def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
@@ -142,8 +143,8 @@ def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData,
     best: tuple[float, str | None, np.ndarray] = (float(np.sqrt(np.linalg.eigvalsh(before[np.ix_(members, members)])[-1])), None, before)
     known = [p.name for p in stage.parameters] + [n.name for n in stage.nuisance]
     channels = _channels(stage, data, recipe)
-    for manoeuvre in manoeuvres():
-        driven = _drive(manoeuvre, stage, data, recipe, vehicle, channels)
+    for manoeuvre, profile in manoeuvres():
+        driven = _drive(manoeuvre, profile, stage, data, recipe, vehicle, channels)
         noise = [(float(c.noise.frozen().median()), float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
         more = fisher(driven, priors[:len(known)], q[:len(known)], noise)
         if more is None:
@@ -171,7 +172,7 @@ def _channels(stage: Stage, data: StageData, recipe: Recipe) -> list[Channel]:
     return [channel for channel in found.values() if channel.name not in following]
 
 
-def _drive(manoeuvre: Scenario, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
+def _drive(manoeuvre: Scenario, profile: InputProfile, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
            channels: Sequence[Channel]) -> RolloutLikelihood:
     """The vehicle on a manoeuvre, as if it had been recorded as the stage's first recording was."""
     p = vehicle.parameters
@@ -180,7 +181,7 @@ def _drive(manoeuvre: Scenario, stage: Stage, data: StageData, recipe: Recipe, v
     speed = manoeuvre.initial.speed * np.sqrt(size)
     segment, like = data.fitted[0]
     times = like.interval * np.arange(int(manoeuvre.duration / like.interval) + 1)
-    inputs = manoeuvre.profile.sample(times)
+    inputs = profile.sample(times)
     inputs[:, 0] = np.clip(inputs[:, 0] * WRITTEN_FOR["max_road_wheel_angle"] / p.get("max_road_wheel_angle", 0.6525), -1.0, 1.0)
     following = tuple(state for state, _, _ in segment.prescribed)
     # A state that follows the recording, and so none that the model can foresee: speed stays, the rest is 0.

@@ -27,10 +27,10 @@ from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.results import stored_name
 from lfdm_ros.calibration.samplers import get_sampler
 from lfdm_ros.calibration.sbc import StudyProgress
-from lfdm_ros.calibration.scheduling import Scheduler
 from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
+from lfdm_ros.scheduling import Scheduler
 
 FACTORS = (2.0, 0.5)  # of the width of a prior
 OUTSIDE = 1e-6  # of a prior may be out of range, as in a recipe

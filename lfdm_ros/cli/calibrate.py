@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.scheduler is not None:
             from lfdm_ros.calibration.elsewhere import calibrate_elsewhere
-            from lfdm_ros.calibration.scheduling import get_scheduler
+            from lfdm_ros.scheduling import get_scheduler
 
             with get_scheduler(args.scheduler) as scheduler:
                 summary = calibrate_elsewhere(scheduler, recipe, args.bag, args.out, **settings)

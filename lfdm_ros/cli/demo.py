@@ -107,6 +107,8 @@ def _drives(vehicle: Any, model: str, name: str) -> bool:
     from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     scenario = load_scenario(name)
+    if scenario.profile is None:
+        raise InputError(f"scenario {name} is a task without inputs of a driver; the demo needs those")
     simulator = Simulator(vehicle, model=model)
     simulator.reset(vx=scenario.initial.speed)
     _, outputs = rollout(simulator, scenario.profile, scenario.duration)

@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError
 if TYPE_CHECKING:
     from lfdm_ros.calibration.plan import Recipe
     from lfdm_ros.calibration.sbc import StudyProgress
-    from lfdm_ros.calibration.scheduling import Scheduler
+    from lfdm_ros.scheduling import Scheduler
 
 EPILOG = """example:
   lfdm study sbc --out checked                                     (recipe hmmwv_demo on scenarios that it drives itself)
@@ -78,7 +78,7 @@ def _run_variants(args: argparse.Namespace) -> int:
     if not args.bag:
         raise InputError(f"study {args.study} needs recordings; add --bag BAG")
     from lfdm_ros.calibration import load_recipe, variants
-    from lfdm_ros.calibration.scheduling import get_scheduler
+    from lfdm_ros.scheduling import get_scheduler
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
@@ -101,8 +101,8 @@ def _run_sbc(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration import load_recipe, sbc
     from lfdm_ros.calibration.dataset import find_recordings
     from lfdm_ros.calibration.samplers import get_sampler
-    from lfdm_ros.calibration.scheduling import get_scheduler
     from lfdm_ros.calibration.stage import load_stage
+    from lfdm_ros.scheduling import get_scheduler
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     stages = _chosen(recipe, args.stage)
@@ -144,6 +144,8 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
         drive = load_scenario(scenario)
     except InputError as error:
         raise InputError(f"{recipe.path}: recording '{scenario}': give it with --bag; it cannot be driven ({error})") from None
+    if drive.profile is None:
+        raise InputError(f"{recipe.path}: recording '{scenario}': give it with --bag; that scenario is a task without inputs of a driver")
     simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
     simulator.reset(vx=drive.initial.speed)
     times, outputs = rollout(simulator, drive.profile, drive.duration, 1.0 / RATE)
@@ -175,7 +177,7 @@ _STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate",
 
 
 def _tell_workers(scheduler: Scheduler) -> None:
-    from lfdm_ros.calibration.scheduling import Cluster
+    from lfdm_ros.scheduling import Cluster
 
     if isinstance(scheduler, Cluster):
         workers = scheduler.workers().items()

@@ -6,18 +6,22 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from lfdm_ros.control.controller import Controller, Cycle
-from lfdm_ros.control.obstacles import ObstacleTracker, TrackerSettings
+from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation import Actuator, Footprint, Scenario, SimulationDiverged, Simulator
+from lfdm_ros.simulation import Actuator, Footprint, Goal, Scenario, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
-CHUNK = 0.005  # [s] inputs are constant for so long
+CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
+SPINNING = 3.0  # [m/s] a slower vehicle has no slip angle worth the name
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
 
@@ -25,8 +29,8 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 class Plant:
     """The vehicle that is driven, and what lies between it and the controller.
 
-    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; delay [s], steering_lag [s] and the
-    rates [1/s] of the actuator; state_age: age of a state when it arrives [s].
+    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; delay, steering_lag [s] and
+    steering_rate [1/s] of the actuator; state_age: age of a state when it arrives [s]; seed: of the LIDAR's noise.
     """
 
     model: str = "twenty_four_dof"
@@ -40,13 +44,26 @@ class Plant:
     seed: int = 1
 
 
+class Driver(Protocol):
+    """What is asked of `lfdm_ros.control.controller.Controller`, and of what is compared with it."""
+
+    settings: Settings
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
+    def go_to(self, goal: Goal, speed: float) -> None: ...
+    def see(self, obstacles: Obstacles) -> None: ...
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
+    def look(self, now: float) -> None: ...
+
+
 @dataclass(eq=False)
 class Run:
     """What happened. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock.
 
-    reached: when the goal or the path's end was [s], nan if never; stopped: the vehicle stands at the end; collisions: names of what was
-    hit; least_clearance [m]; lifted: times [s] at which wheels had no load; least_load: of any wheel, as share of its load at the start; diverged: the
-    simulation did; length: way that was driven [m]; largest_error: from the path [m], nan without one.
+    reached: when the goal or the path's end was [s], nan if never; collisions: names of what was hit; least_clearance [m], inf without
+    obstacles; lifted: time for which a wheel or more had no load [s]; least_load: of any wheel, as share of its load at the start;
+    diverged: the simulation did; length: way that was driven [m]; largest_error: distance from the path [m], nan without one; outside:
+    how far a corner left the corridor [m]; sideslip: largest slip angle of the sprung mass's centre [rad]; blocked, cold_starts: cycles.
     """
 
     output_names: tuple[str, ...]
@@ -65,15 +82,21 @@ class Run:
     length: float
     largest_error: float
     outside: float
+    sideslip: float
+    blocked: int
+    cold_starts: int
 
     def column(self, name: str) -> np.ndarray:
         """One of the outputs over time (n,)."""
         return self.outputs[:, self.output_names.index(name)]
 
 
-def drive(vehicle: Vehicle, scenario: Scenario, controller: Controller, plant: Plant | None = None,
+def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant | None = None,
           on_cycle: Callable[[float, Cycle, Scan | None], None] | None = None, end_when_reached: bool = True) -> Run:
     """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
+
+    Before time 0 the vehicle came straight at its speed: so the states are that the controller has until newer ones arrive. A scan
+    arrives once its own latency is over and the state of its moment is there.
 
     Args:
         vehicle: that is simulated.
@@ -97,87 +120,112 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Controller, plant: P
     footprint = Footprint(settings.vehicle_front, settings.vehicle_rear, 0.5 * settings.vehicle_width)
 
     index = simulator.output_index
+    place = [index[name] for name in ("x", "y", "yaw")]
     loads = [index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
     observed = [index[name] for name in OBSERVED]
     per_chunk = max(1, round(CHUNK / plant.step))
-    chunks = max(1, round(settings.period / (per_chunk * plant.step)))
-    scan_every = max(1, round(1.0 / (plant.lidar.rate * settings.period))) if plant.lidar is not None else 1
-    late = round(plant.state_age / settings.period)
-    scan_late = max(round(plant.lidar.latency / settings.period), 0) if plant.lidar is not None else 0
+    chunk = per_chunk * plant.step
+    chunks = max(1, round(settings.period / chunk))
+    late = round(plant.state_age / chunk)
+    scan_every, scan_late = 1, 0
+    if plant.lidar is not None:
+        scan_every = max(1, round(1.0 / (plant.lidar.rate * settings.period)))
+        scan_late = math.ceil(max(plant.lidar.latency, plant.state_age) / settings.period - 1e-9)
 
+    outputs = simulator.outputs.copy()
+    static = np.maximum(outputs[loads], 1.0)
+    states = [outputs]  # one a chunk
+    first = dict(zip(OBSERVED, outputs[observed].tolist()))
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
     scans: list[tuple[int, Scan]] = []
-    reached, collisions, clearance, lifted, error, outside, diverged = math.nan, "", math.inf, 0.0, 0.0, 0.0, False
-    static, least_load, inputs, along = None, math.inf, np.zeros(3), 0.0
-    cycles = int(round(scenario.duration / settings.period))
-    for k in range(cycles):
+    reached, collision, clearance, lifted, error, outside, sideslip = math.nan, "", math.inf, 0.0, 0.0, 0.0, 0.0
+    diverged, blocked, cold, least_load, inputs, along = False, 0, 0, 1.0, np.zeros(3), 0.0
+    fastest = max((math.hypot(o.vx, o.vy) for o in scenario.world.obstacles), default=0.0)
+    for k in range(round(scenario.duration / settings.period)):
         now = k * settings.period
-        out = simulator.outputs.copy()
-        rows.append(out)
-        x, y, yaw = (float(out[index[name]]) for name in ("x", "y", "yaw"))
+        rows.append(states[-1])
+        x, y, yaw = states[-1][place].tolist()
         if scenario.world.obstacles:
-            clearance = min(clearance, scenario.world.clearance(now, x, y, yaw, footprint))
-            if clearance <= 0.0:
-                collisions = scenario.world.nearest(now, x, y, yaw, footprint) or "obstacle"
+            near_by = scenario.world.clearance(now, x, y, yaw, footprint)
+            clearance = min(clearance, near_by)
+            if near_by <= 0.0:
+                collision = scenario.world.nearest(now, x, y, yaw, footprint)
                 break
         if path is not None:
-            near = None if k == 0 else np.array([along])
-            (along,), (offset,) = (v.tolist() for v in path.project(np.array([x]), np.array([y]), near))
+            guess = None if k == 0 else np.array([along])
+            (along,), (offset,) = (v.tolist() for v in path.project(np.array([x]), np.array([y]), guess))
             error = max(error, abs(offset))
             outside = max(outside, _outside(scenario, path, along, x, y, yaw, footprint))
 
         seen = None
         if lidar is not None and tracker is not None:
             if k % scan_every == 0:
-                scans.append((k + scan_late, lidar.scan(now, x, y, yaw)))
-            if scans and scans[0][0] <= k:
-                taken, seen = k - scan_late, scans.pop(0)[1]
-                tracker.update(seen, *(float(rows[taken][index[name]]) for name in ("x", "y", "yaw")))
+                scans.append((k, lidar.scan(now, x, y, yaw)))
+            if scans and scans[0][0] + scan_late <= k:
+                taken, seen = scans.pop(0)
+                tracker.update(seen, *rows[taken][place].tolist())
                 controller.see(tracker.obstacles())
-        measured = None
-        if k >= late:
-            values = rows[k - late]
-            measured = Measured((k - late) * settings.period, dict(zip(OBSERVED, values[observed].tolist())))
-        cycle = controller.cycle(now, measured)
+        stamp = k * chunks - late
+        values = dict(zip(OBSERVED, states[stamp][observed].tolist())) if stamp >= 0 else _before(first, stamp * chunk)
+        cycle = controller.cycle(now, Measured(stamp * chunk, values))
         if on_cycle is not None:
             on_cycle(now, cycle, seen)
         commands.append(cycle.command)
         seconds.append(cycle.seconds)
         outcomes[cycle.outcome.name] += 1
         violated.update(cycle.violated)
+        blocked, cold = blocked + cycle.blocked, cold + cycle.cold_start
         if cycle.done and math.isnan(reached):
             reached = now
             if end_when_reached:
                 break
         actuator.send(now, cycle.command)
         controller.look(now)
-        try:
-            for i in range(chunks):
-                before, inputs = inputs, np.asarray(actuator.advance(now + (i + 1) * per_chunk * plant.step))
+        # Between cycles only what is near can be hit: the vehicle's corners move by what its speed says, and some more where it turns.
+        close = scenario.world.obstacles and near_by < settings.period * (1.5 * math.hypot(*states[-1][observed[3:5]]) + fastest) + 0.5
+        for i in range(chunks):
+            before, inputs = inputs, np.asarray(actuator.advance(now + (i + 1) * chunk))
+            try:
                 simulator.advance(before, inputs, per_chunk)
-                if i % 2 == 1 or chunks == 1:
-                    fz = simulator.outputs[loads]
-                    if static is None:
-                        static = np.where(fz > 0.0, fz, 1.0)
-                    least_load = min(least_load, float((fz / static).min()))
-                    lifted += 2.0 * per_chunk * plant.step * bool((fz <= 0.0).any())
-        except SimulationDiverged:
-            diverged = True
+            except SimulationDiverged:
+                diverged = True
+                break
+            outputs = simulator.outputs.copy()
+            states.append(outputs)
+            share = outputs[loads] / static
+            least_load = min(least_load, float(share.min()))
+            lifted += chunk * bool((share <= 0.0).any())
+            vx, vy = outputs[observed[3:5]].tolist()
+            if math.hypot(vx, vy) > SPINNING:
+                sideslip = max(sideslip, abs(math.atan2(vy, vx)))
+            if close:
+                then, at = now + (i + 1) * chunk, outputs[place].tolist()
+                between = scenario.world.clearance(then, *at, footprint)
+                clearance = min(clearance, between)
+                if between <= 0.0:
+                    collision = scenario.world.nearest(then, *at, footprint)
+                    break
+        if diverged or collision:
             break
-    outputs = np.array(rows)
-    way = float(np.hypot(np.diff(outputs[:, index["x"]]), np.diff(outputs[:, index["y"]])).sum())
-    return Run(simulator.output_names, settings.period * np.arange(len(rows)), outputs, np.array(commands), np.array(seconds), outcomes,
-               violated, reached, (collisions,) if collisions else (), clearance, lifted, least_load, diverged, way,
-               error if path is not None else math.nan, outside)
+    table = np.array(rows)
+    way = float(np.hypot(np.diff(table[:, place[0]]), np.diff(table[:, place[1]])).sum())
+    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands), np.array(seconds), outcomes,
+               violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged, way,
+               error if path is not None else math.nan, outside, sideslip, blocked, cold)
 
 
-def give_task(controller: Controller, scenario: Scenario) -> Path | None:
+def _before(first: dict[str, float], time: float) -> dict[str, float]:
+    """The state at a time before 0 [s] of a vehicle that came straight."""
+    back = time * first["vx"]
+    return {**first, "x": first["x"] + back * math.cos(first["yaw"]), "y": first["y"] + back * math.sin(first["yaw"])}
+
+
+def give_task(controller: Driver, scenario: Scenario) -> Path | None:
     """Gives the controller the scenario's goal or path; returns the path, if it is one.
 
     Raises:
         InputError: the scenario has neither.
     """
-    from lfdm_ros.errors import InputError
     speed = scenario.speed if scenario.speed is not None else max(scenario.initial.speed, 5.0)
     if scenario.path is not None:
         path = Path(scenario.path)

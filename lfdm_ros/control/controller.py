@@ -145,7 +145,8 @@ class Controller:
         profile = speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
         longer, speeds = self._longer(path, profile)
         highest = float(np.max(speed))
-        self._begin(_Task(highest, stop, None, Reference(longer, speeds, highest, corridor), path.length))
+        self._begin(_Task(highest, stop, None, Reference(
+            longer, speeds, highest, corridor, margin=None if corridor is None else s.path_margin), path.length))
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Drives to a goal in the least time, around obstacles, at most at `speed` [m/s].
@@ -233,8 +234,8 @@ class Controller:
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
         previous, previous_time = self._good, self._good_time
+        self._cold = not outcome.solved
         if outcome.solved:
-            self._cold = False
             self._good, self._good_time = self._planner.snapshot(ahead), ahead
         rung, reason, command = self._rung(outcome, late, ahead, previous, previous_time, x)
         self._finish(task, x)
@@ -249,13 +250,13 @@ class Controller:
               x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:
         """Where on the ladder this cycle stands, why, and the steering and pedal there."""
         s = self.settings
-        middle = ahead + 0.5 * s.period  # the command is held for a period
+        # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
+        end = ahead + s.period
         if outcome.solved and not late:
-            return Outcome.SOLVED, "", self._planned(self._good, middle)
+            return Outcome.SOLVED, "", self._planned(self._good, end)
         reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
         if previous is not None and ahead - previous_time <= s.plan_timeout:
-            return Outcome.SHIFTED, reason, self._planned(previous, middle)
-        self._cold = not outcome.solved
+            return Outcome.SHIFTED, reason, self._planned(previous, end)
         return Outcome.BRAKING, f"{reason}; " + ("no plan to fall back on" if previous is None else "the last good plan is too old"), \
             self._braking(x)
 

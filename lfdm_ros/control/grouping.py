@@ -114,13 +114,11 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     count = ends - starts + 1
     lone = (count == 1) & ~supported[starts]
 
-    # An end is clear where the beam beside it saw something farther, or nothing. One or two returns with another near them may be of a
-    # surface at a grazing angle, on which they slide along as the vehicle moves.
+    # An end is clear where the beam beside it saw something farther, or nothing.
     left, right = seen[starts] - 1, seen[ends] + 1
     inside = (left >= 0) & (right < beams) | full
-    behind = np.where(count > 2, 0.0, _SUPPORT)
     reach = _NEAR_LIMIT * scan.range_max
-    partial = ~((ranges[left] > r[starts] + behind) & (ranges[right % beams] > r[ends] + behind) & inside
+    partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside
                 & (np.maximum(r[starts], r[ends]) < reach))
 
     angle = yaw + scan.angle_min + scan.angle_increment * seen

@@ -157,7 +157,7 @@ class Guide:
             if found[0].blocked and found[0].free_length > 0.0 and station > settings.shortest_station:
                 # Shorter stations see tighter curves, for which the vehicle brakes on the way.
                 shorter = max(0.65 * station, settings.shortest_station)
-                found.append(self._lattice_route(x, y, yaw, pace, shorter, frame, goal_x, goal_y, scene, previous))
+                found.append(self._lattice_route(x, y, yaw, pace, shorter, frame, goal_x, goal_y, scene, previous, 1))
         if all(route.blocked for route in found) and abs(turn) > 0.5:
             kept = self._kept_turn(x, y, yaw, pace, goal_x, goal_y, scene, previous)
             found.append(kept or self._turn_route(x, y, yaw, pace, goal_x, goal_y, scene, previous))
@@ -184,12 +184,12 @@ class Guide:
     # -- The lattice -----------------------------------------------------------------------------------------------------------------
 
     def _lattice_route(self, x: float, y: float, yaw: float, pace: float, station: float, frame: float, goal_x: float, goal_y: float,
-                       scene: _Scene, previous: Route | None) -> Route:
+                       scene: _Scene, previous: Route | None, attempts: int = 2) -> Route:
         """Lattice and exact look at its path; where smoothing cut a corner, the circle grows and the lattice is asked again."""
         grown = np.zeros(len(scene.reach))
-        for attempt in range(2):
+        for attempt in range(1, attempts + 1):
             trace = self._lattice(x, y, yaw, pace, 0.0, station, frame, goal_x, goal_y, scene, grown, previous)
-            if not trace.arrived or attempt == 1:
+            if not trace.arrived or attempt == attempts:
                 break
             nearest = _squares(trace.x[::2], trace.y[::2], pace, scene).min(axis=0, initial=np.inf)
             missing = scene.reach - SLACK - np.sqrt(nearest)
@@ -208,7 +208,7 @@ class Guide:
         n = int(np.clip(round(min(goal_ahead, settings.horizon) / station), 1, self._most))
         station = min(goal_ahead, settings.horizon) / n
         rise = settings.offset_step / station  # slope of one class
-        parts = int(np.ceil(station / 1.5))
+        parts = int(np.ceil(station / 2.0))
         ahead = station / parts * np.arange(1, n * parts + 1)
         edges = self._edges(self._field(x, y, cosine, sine, ahead, before + ahead / pace, scene, grown), n, parts)
         if previous is not None and previous.kind == "lattice" and not previous.blocked:

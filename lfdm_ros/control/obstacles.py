@@ -48,7 +48,7 @@ class TrackerSettings(GroupingSettings):
     acceleration_sd: float = 1.0
     moving_speed: float = 0.8
     moving_scans: int = 3
-    weak_scans: int = 8
+    weak_scans: int = 5
     still_scans: int = 5
     gate: float = 3.0
     static_memory: float = 4.0

@@ -5,6 +5,7 @@ Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimi
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -23,6 +24,10 @@ from lfdm_ros.vehicles import Vehicle
 
 # A solution that misses the dynamics or a bound by more than this is none, whatever the solver says.
 RESIDUAL = 1e-3
+# A step of the optimisation moves no state further than this, all of it is shortened: what is far away is not what was linearised.
+LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
+# A plan whose states do not follow from each other by the model to this, in any unit, is none.
+LARGEST_GAP = 1.5
 FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
 ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
 
@@ -39,7 +44,8 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step` the last step's size."""
+    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step; `step`: the last step over the longest
+    that is taken."""
 
     solved: bool
     status: str
@@ -99,6 +105,7 @@ class Planner:
         self.qp = StageQp(StageDimensions(stages, n, m, bounded, rows))
         self._solver: StageSolver = Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp)
         self._kinds = np.array(layout.kinds)
+        self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in self.names])
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
         self._lower *= -1.0
         self._at = {name: i for i, name in enumerate(layout.rows)}
@@ -207,13 +214,18 @@ class Planner:
             residual = self.qp.residual(solution.dx, solution.du)
             if not solution.solved or residual > RESIDUAL:
                 return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, math.inf)
-            step = float(np.abs(solution.dx).max())
+            step = float((np.abs(solution.dx) * self._reach).max())
+            share = min(1.0, 1.0 / step) if step > 0.0 else 1.0
             outcome = self._outcome(True, "", done, residual, step, solution.dx)
-            self.z += solution.dx
-            self.w[:-1] += solution.du
+            self.z += share * solution.dx
+            self.w[:-1] += share * solution.du
             if step < 1e-6:
                 break
         assert outcome is not None
+        # The gaps that were linearised close with the step, to first order.
+        gap = (1.0 - share) * outcome.gap if step > 1.0 else 0.0
+        if outcome.gap > LARGEST_GAP or gap > LARGEST_GAP:
+            return dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
         return outcome
 
     def _refer(self, reference: Reference) -> None:
@@ -239,7 +251,8 @@ class Planner:
         else:
             number["limit"][:], number["limit_slope"][:] = 1.0, 0.0
         lower, upper = self._lower, self._upper
-        lower[:, :s_.obstacles] = (s_.obstacle_margin + s_.obstacle_growth * self.grid)[:, None]
+        lower[:, :s_.obstacles] = reference.margin if reference.margin is not None else (
+            s_.obstacle_margin + s_.obstacle_growth * self.grid)[:, None]
         lower[:, at["load_front"]], lower[:, at["load_rear"]] = s_.load_margin, s_.load_margin
         upper[:, at["friction"]] = 1.0
         lower[:, at["steering_limit"]], upper[:, at["steering_limit"]] = -1.0, 1.0

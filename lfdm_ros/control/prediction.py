@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.backends import compiled_model_function
+from lfdm_ros.backends import advance_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
-STEP = 0.01  # [s] longest step of the prediction
-HISTORY = 400  # commands that are remembered
+STEP = 0.01  # [s] longest step of the model
+PIECE = 0.02  # [s] a lagging steering is taken as linear for so long at most
+HISTORY = 4000  # commands that are remembered: at the shortest period longer than the oldest state and the longest delay together
+LONGEST = 12.0  # [s] of a prediction: as much as those; beyond, no state is worth the time
+_SAME = 1e-9  # [s] less apart is the same instant
 
 REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
 
@@ -42,87 +45,107 @@ class Measured:
 
 
 class Prediction:
-    """Rolls the controller's own model through the commands that were sent (paper 001 section 2.1: latencies that are known)."""
+    """Rolls the controller's own model through the commands that were sent (paper 001 section 2.1: latencies that are known).
+
+    Each command acts from `delay` after it was sent until the next one does; before the first, and after `clear`, nothing acts. The
+    steering at the wheels follows with its lag from 0. When a command is sent, what the wheels will have reached when it begins to act is
+    known, so that a state of any age can be asked for, in any order.
+    """
 
     def __init__(self, model: str, vehicle: Vehicle, delay: float, steering_lag: float):
-        """delay: from a command to its effect [s]; steering_lag: time constant of the steering actuator [s], 0 for none."""
+        """Compiles the model, or loads it from the cache.
+
+        Args:
+            delay: from a command to its effect [s].
+            steering_lag: time constant of the steering actuator [s], 0 for none.
+
+        Raises:
+            InputError: no such model, or the vehicle lacks parameters of it.
+        """
         self._delay, self._lag = delay, steering_lag
         self._model = vehicle.model(model)
-        self._x, self._u, self._h = np.zeros(len(self._model.states)), np.zeros(3), np.zeros(1)
         self._names = [f.name for f in self._model.states]
+        self._x, self._from, self._to = np.zeros(len(self._names)), np.zeros(3), np.zeros(3)
+        self._roll = advance_kernel(self._model.name)
         self.take(vehicle)
         self.clear()
 
     def take(self, vehicle: Vehicle) -> None:
-        """Another vehicle's parameters."""
-        self._vehicle = vehicle
+        """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
         p = vehicle.vector(self._model)
-        self._step = compiled_model_function(self._model.name, "step").bind(self._x, self._u, p, self._h)
+        initial_state(self._model, vehicle)
+        self._advance = self._roll(self._x, p, self._from, self._to)
+        self._vehicle = vehicle
 
     def clear(self) -> None:
         """Forgets the commands."""
-        self._times: list[float] = []
-        self._commands: list[tuple[float, float]] = []
-        self._road, self._road_time = 0.0, -math.inf
+        # Per command: from when on it acts, what it is, and the steering at the wheels then. The first acts since ever.
+        self._effects: list[float] = [-math.inf]
+        self._commands: list[tuple[float, float]] = [(0.0, 0.0)]
+        self._roads: list[float] = [0.0]
 
     def sent(self, time: float, steering: float, pedal: float) -> None:
-        """A command that goes out at `time` [s]."""
-        self._times.append(time)
+        """A command that goes out at `time` [s]. Those that went out at that time or later count as not sent: the clock went back."""
+        effect = time + self._delay
+        while len(self._effects) > 1 and self._effects[-1] >= effect:
+            del self._effects[-1], self._commands[-1], self._roads[-1]
+        self._roads.append(self._road(len(self._roads) - 1, effect))
+        self._effects.append(effect)
         self._commands.append((steering, pedal))
-        if len(self._times) > HISTORY:
-            del self._times[0], self._commands[0]
+        if len(self._effects) > HISTORY:
+            del self._effects[0], self._commands[0], self._roads[0]
+            # Whatever came before the oldest that is known has long been followed.
+            self._effects[0], self._roads[0] = -math.inf, self._commands[0][0]
 
     def command_at(self, time: float) -> tuple[float, float]:
-        """Steering and pedal that act at `time` [s]; the first one before anything was sent."""
-        i = bisect_right(self._times, time - self._delay + 1e-9)
-        return self._commands[max(i - 1, 0)] if self._commands else (0.0, 0.0)
+        """Steering and pedal that act at `time` [s]."""
+        return self._commands[self._acting(time)]
 
     def state(self, measured: Measured) -> np.ndarray:
         """The model's state (nx,) of what was measured; wheels that were not roll freely."""
         known = {name: float(measured.values[name]) for name in self._names
                  if name in measured.values and math.isfinite(measured.values[name])}
-        known.setdefault("ay", known["vx"] * known["yaw_rate"])
-        return initial_state(self._model, self._vehicle, **{name: value for name, value in known.items() if name in self._names})
+        if "ay" in self._names:
+            known.setdefault("ay", known["vx"] * known["yaw_rate"])
+        return initial_state(self._model, self._vehicle, **known)
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
-        """The state (nx,) at `time` [s], and the steering at the wheels then (the command's, unless there is a lag)."""
-        x = self._x
+        """The state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the command's
+        unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer."""
+        x, before, after, lag = self._x, self._from, self._to, self._lag
         x[:] = self.state(measured)
         now = measured.time
-        road = self._road_at(now)
-        while now < time - 1e-9:
-            # To the next command's effect at most.
-            i = bisect_right(self._times, now - self._delay + 1e-9)
-            until = min(time, self._times[i] + self._delay) if i < len(self._times) else time
-            steps = max(1, math.ceil((until - now) / STEP - 1e-9))
-            h = (until - now) / steps
-            steering, pedal = self.command_at(now)
-            self._h[0] = h
-            self._u[1], self._u[2] = max(pedal, 0.0), max(-pedal, 0.0)
-            for _ in range(steps):
-                before, road = road, self._follow(road, steering, h)
-                self._u[0] = 0.5 * (before + road)
-                self._step.evaluate()
-                x[:] = self._step.results[0]
-            now = until
-        if not self._lag:
-            road = self.command_at(time)[0]
-        return x.copy(), road
+        time = min(max(time, now), now + LONGEST)
+        i = self._acting(now)
+        road, last = self._road(i, now), len(self._effects) - 1
+        while now < time - _SAME:
+            until = min(time, self._effects[i + 1]) if i < last else time
+            span = until - now
+            if span > 0.0:
+                steering, pedal = self._commands[i]
+                before[1] = after[1] = max(pedal, 0.0)
+                before[2] = after[2] = max(-pedal, 0.0)
+                pieces = math.ceil(span / PIECE - 1e-6) if lag else 1
+                piece = span / max(pieces, 1)
+                steps = math.ceil(piece / STEP - 1e-6)
+                for _ in range(max(pieces, 1)):
+                    before[0], road = road, self._follow(road, steering, piece)
+                    after[0] = road
+                    if not lag:
+                        before[0] = road
+                    self._advance(max(steps, 1), piece / max(steps, 1))
+            now, i = until, i + 1
+            if i <= last and not lag:
+                road = self._commands[i][0]
+        return x.copy(), self._road(self._acting(time), time)
+
+    def _acting(self, time: float) -> int:
+        """Place of the command that acts at `time`."""
+        return bisect_right(self._effects, time + _SAME) - 1
+
+    def _road(self, i: int, time: float) -> float:
+        """Steering at the wheels at a time at which the command i acts."""
+        return self._follow(self._roads[i], self._commands[i][0], time - self._effects[i])
 
     def _follow(self, road: float, steering: float, time: float) -> float:
-        return steering + (road - steering) * math.exp(-time / self._lag) if self._lag else steering
-
-    def _road_at(self, time: float) -> float:
-        """Steering at the wheels at a past time, followed through the commands from the last time that was asked for."""
-        if not self._lag:
-            return self.command_at(time)[0]
-        if not self._times or time <= self._road_time:
-            return self._road
-        now = max(self._road_time, self._times[0] + self._delay)
-        while now < time - 1e-9:
-            i = bisect_right(self._times, now - self._delay + 1e-9)
-            until = min(time, self._times[i] + self._delay) if i < len(self._times) else time
-            self._road = self._follow(self._road, self.command_at(now)[0], until - now)
-            now = until
-        self._road_time = time
-        return self._road
+        return steering + (road - steering) * math.exp(-max(time, 0.0) / self._lag) if self._lag else steering

@@ -41,17 +41,17 @@ class Settings:
     obstacles: int = setting(4, "1", "obstacles that a stage looks at, half of them the nearest on its left, half on its right", 0, 32)
 
     # -- Cost ---------------------------------------------------------------------------------------------------------
-    weight_lateral: float = setting(0.6, "1/m^2", "distance from the path", 0.0, 1e4, live=True)
+    weight_lateral: float = setting(2.0, "1/m^2", "distance from the path", 0.0, 1e4, live=True)
     weight_heading: float = setting(2.0, "1/rad^2", "heading against the path's", 0.0, 1e4, live=True)
     weight_speed: float = setting(0.08, "s^2/m^2", "speed against the reference", 0.0, 1e4, live=True)
     weight_sideslip: float = setting(0.1, "s^2/m^2", "lateral velocity of the rear axle", 0.0, 1e4, live=True)
     weight_steering: float = setting(0.2, "1", "steering", 0.0, 1e4, live=True)
     weight_pedal: float = setting(0.02, "1", "throttle and brake", 0.0, 1e4, live=True)
-    weight_steering_rate: float = setting(1.0, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
+    weight_steering_rate: float = setting(0.5, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
     weight_pedal_rate: float = setting(0.1, "s^2", "rate of throttle and brake", 1e-6, 1e4, live=True)
     weight_terminal: float = setting(1.0, "s", "the last state's errors: time that they would last", 0.0, 100.0, live=True)
     weight_time: float = setting(0.5, "1/s", "time from the end of the horizon to the goal, at the highest speed", 0.0, 1e4, live=True)
-    goal_lateral: float = setting(0.15, "1", "share of weight_lateral on the way to a goal: the route is a hint, not a path", 0.0, 10.0,
+    goal_lateral: float = setting(0.05, "1", "share of weight_lateral on the way to a goal: the route is a hint, not a path", 0.0, 10.0,
                                   live=True)
 
     # -- Limits -------------------------------------------------------------------------------------------------------
@@ -65,6 +65,8 @@ class Settings:
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
     obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
     obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
+    path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, in place of the two above", 0.0, 10.0,
+                                 live=True)
     sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)

@@ -12,9 +12,9 @@ from scipy import stats
 from lfdm_ros.calibration import sbc
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.scheduling import get_scheduler
 from lfdm_ros.calibration.stage import load_stage
 from lfdm_ros.errors import InputError
+from lfdm_ros.scheduling import get_scheduler
 
 SINGLE_TRACK = """
 model: linear_single_track

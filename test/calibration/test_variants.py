@@ -10,9 +10,9 @@ import pytest
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.calibration import load_recipe, variants
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.scheduling import Here
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.scheduling import Here
 from lfdm_ros.simulation import InputProfile, Simulator
 from lfdm_ros.vehicles import load_vehicle
 

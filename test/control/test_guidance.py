@@ -72,7 +72,7 @@ def begins_at_the_vehicle(found: Route, x: float, y: float, yaw: float) -> bool:
 @pytest.mark.parametrize(("speed", "count"), [(9.0, 20), (9.0, 40), (13.0, 40), (18.0, 25)])
 def test_random_fields(speed: float, count: int) -> None:
     tried, found = 0, 0
-    for seed in range(120):
+    for seed in range(100):
         obstacles = random_field(seed, count, 15.0 + speed)
         if not passable(obstacles, 118.0):
             continue
@@ -85,7 +85,7 @@ def test_random_fields(speed: float, count: int) -> None:
             assert clearance(way, obstacles) >= 0.0
             assert np.hypot(way.path.x[-1] - 118.0, way.path.y[-1]) <= GUIDE.settings.goal_tolerance + 0.3
             assert way.free_length == way.path.length
-    assert tried >= 100 and found >= 0.99 * tried
+    assert tried >= 95 and found >= 0.99 * tried
 
 
 def test_free_length_of_what_is_blocked() -> None:
@@ -132,6 +132,13 @@ def test_curvature_can_be_driven(speed: float) -> None:
     assert np.abs(way.path.curvature).max() < 1.3 / GUIDE.settings.smallest_radius
     first = way.path.s < 0.5 * max(speed, 3.0)
     assert (np.abs(way.path.curvature[first]) * speed**2).max() < 1.3 * GUIDE.settings.lateral_acceleration
+
+
+def test_speed_forbids_what_the_circle_allows() -> None:
+    """10 m aside within 34 m: two arcs of about 30 m radius, for which 27 m/s is too fast, braking or not."""
+    obstacles = field(wall(35.0, -45.0, 8.0), 0.7)
+    assert not route(obstacles, 4.0).blocked
+    assert route(obstacles, 27.0).blocked
 
 
 @pytest.mark.parametrize("speed", [9.0, 18.0])
@@ -202,6 +209,11 @@ def test_moving_obstacle_is_met_where_it_will_be() -> None:
     assert np.abs(way.path.y).max() > 1.0
     gone = field([[50.0, 0.0]], 2.0, [0.0, 3.0])  # on the line now
     assert route(gone, speed).path.y == pytest.approx(0.0, abs=1e-6)
+    ahead = field([[40.0, 0.0]], 2.0, [10.0, 0.0])  # as fast as the vehicle
+    assert route(ahead, speed).path.y == pytest.approx(0.0, abs=1e-6)
+    oncoming = field([[90.0, 0.0]], 2.0, [-10.0, 0.0])  # met half way
+    way = route(oncoming, speed)
+    assert not way.blocked and clearance(way, oncoming, speed) >= 0.0 and abs(np.interp(45.0, way.path.x, way.path.y)) > 3.0
 
 
 @pytest.mark.parametrize("yaw", [1.7, -1.7, 2.5, np.pi, -3.0])

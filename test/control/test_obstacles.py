@@ -229,11 +229,12 @@ def test_rows_of_static_things_do_not_move(row):
     bend = 80.0
 
     def turn(time):
-        angle = -26.0 * time / bend
-        return -bend * np.sin(angle), bend * (np.cos(angle) - 1.0), angle
+        angle = 26.0 * time / bend
+        return bend * np.sin(angle), bend * (1.0 - np.cos(angle)), angle
 
-    for k, path in enumerate((forward(26.0), forward(26.0), turn)):
-        history = drive(ROWS[row], path, 40, noise_sd=0.03, drop_out=0.05 * (k == 1), field_of_view=np.pi * (1.5, 2.0, 1.5)[k])
+    for path, lidar in ((forward(26.0), dict(noise_sd=0.03, drop_out=0.05)), (forward(26.0), dict(field_of_view=2 * np.pi)),
+                        (turn, dict(noise_sd=0.03))):
+        history = drive(ROWS[row], path, 80 if row in ("fence", "wall through gaps") else 40, **lidar)
         assert moving(history) == 0
         assert any(len(o.radii) for o in history)
 

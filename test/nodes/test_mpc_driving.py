@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Cycle, Outcome
-from lfdm_ros.control.obstacles import ObstacleTracker, Obstacles
+from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError

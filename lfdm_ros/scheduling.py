@@ -1,4 +1,4 @@
-"""Where the work of a study is done: in this process, or on a Dask cluster with nothing else changed.
+"""Where the work of a study is done: in this process, in several, or on a Dask cluster with nothing else changed.
 
 What is random belongs to the items, so the results are the same wherever an item is worked on, and whether or not it had to be done again
 because its worker was lost (bit for bit between machines whose processors run the same instructions: kernels are compiled for each).
@@ -6,12 +6,18 @@ because its worker was lost (bit for bit between machines whose processors run t
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
+import multiprocessing
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
+from multiprocessing.connection import Connection
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -40,17 +46,25 @@ class Scheduler(AbstractContextManager["Scheduler"], Protocol):
         ...
 
 
-def get_scheduler(address: str | None = None) -> Scheduler:
+def get_scheduler(address: str | None = None, processes: int = 1) -> Scheduler:
     """The scheduler for `--scheduler ADDRESS`.
 
     Args:
-        address: None for this process, whose kernels use all cores already; tcp://HOST:PORT of a Dask scheduler; local:N for a cluster of
-            N worker processes on this machine, to try things on.
+        address: None for this machine without Dask; tcp://HOST:PORT of a Dask scheduler; local:N for a cluster of N worker processes on
+            this machine, to try things on.
+        processes: without an address; 1 is this process, for work whose kernels use all cores already.
 
     Raises:
         InputError: Dask is not installed, nothing answers at the address, no workers, or workers with another lfdm_ros or Python.
     """
-    return Here() if address is None else Cluster(address)
+    if address is not None:
+        return Cluster(address)
+    return Here() if processes <= 1 else Processes(processes)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Here(Scheduler):
@@ -62,6 +76,45 @@ class Here(Scheduler):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         return None
+
+
+class Processes(Scheduler):
+    """Processes of this machine, one item each at a time. They end with the context, whatever they are at."""
+
+    def __init__(self, count: int):
+        # Fresh ones: a copy of a process whose kernels have threads may hang.
+        context = multiprocessing.get_context("spawn")
+        watched, self._line = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(count, context, _watch, (watched,))
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        futures = {self._pool.submit(function, item): number for number, item in enumerate(items)}
+        try:
+            for future in as_completed(futures):
+                try:
+                    result = future.result()
+                except BrokenProcessPool:
+                    raise InputError("a process of the study was killed (memory?); start again, what is done is kept") from None
+                yield futures[future], result
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._line.close()
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _watch(line: Connection) -> None:
+    """In a worker: it ends when the process that asked for the work closes the line, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the first one decides
+
+    def wait() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            line.recv()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class Cluster(Scheduler):

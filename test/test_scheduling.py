@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lfdm_ros.calibration.scheduling import get_scheduler
 from lfdm_ros.errors import InputError
+from lfdm_ros.scheduling import get_scheduler
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 
@@ -69,7 +69,7 @@ def test_what_an_item_raises_is_raised_here(cluster) -> None:
 
 
 def test_workers_with_another_version_are_refused(cluster, monkeypatch) -> None:
-    monkeypatch.setattr("lfdm_ros.calibration.scheduling.__version__", "0.0.1")
+    monkeypatch.setattr("lfdm_ros.scheduling.__version__", "0.0.1")
     with pytest.raises(InputError, match=r"worker .* has lfdm_ros .* instead of 0\.0\.1; give all the same environment"):
         get_scheduler(cluster.connect_address)
 
@@ -78,7 +78,7 @@ def test_workers_with_another_version_are_refused(cluster, monkeypatch) -> None:
     ("tcp://127.0.0.1:1", "nothing answers there"), ("somewhere", "give tcp://HOST:PORT"), ("local:none", "expected local:N")])
 def test_addresses_that_are_none(address, message, monkeypatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed (pip install 'lfdm-ros[cluster]')")
-    monkeypatch.setattr("lfdm_ros.calibration.scheduling.TIMEOUT", 1.0)
+    monkeypatch.setattr("lfdm_ros.scheduling.TIMEOUT", 1.0)
     with pytest.raises(InputError, match=message):
         get_scheduler(address)
 

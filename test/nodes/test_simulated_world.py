@@ -1,0 +1,94 @@
+"""What the simulator node adds around the model: scans on time, an actuator, a judge. No ROS."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.command_gate import CommandGate
+from lfdm_ros.nodes.judge import Judge
+from lfdm_ros.nodes.simulated_lidar import SimulatedLidar
+from lfdm_ros.nodes.stepping import LOCKSTEP, Stepper
+from lfdm_ros.sensors import Lidar, LidarSettings
+from lfdm_ros.simulation import Actuator, Circle, Footprint, Simulator, World
+from lfdm_ros.vehicles import load_vehicle
+
+TICK = 10_000_000  # ns
+WORLD = World((Circle(20.0, 0.0, 1.0, name="boulder"), Circle(40.0, 0.0, 1.0, vx=-10.0)))
+INDEX = {"x": 0, "y": 1, "yaw": 2, "lifted_wheels": 3}
+
+
+def test_a_collision_counts_when_it_begins_and_the_first_is_named() -> None:
+    judge = Judge(WORLD, Footprint(2.0, 2.0, 1.0), INDEX)
+    news = [judge.look(0.1 * i, [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, 16.0, 17.5, 18.0, 25.0))]
+    assert news == [[], [], ["collision with boulder at 0.20 s"], [], []]
+    assert judge.verdict.least_clearance == pytest.approx(-1.0)  # its front is at the boulder's middle
+    judge.look(1.5, [25.0, 0.0, 0.0, 0.0])  # the other has come nearer
+    verdict = judge.verdict
+    assert (verdict.collisions, verdict.first_collision, verdict.first_collision_time) == (2, "boulder", 0.2)
+    judge.reset()
+    assert judge.verdict.collisions == 0 and judge.look(1.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 1.60 s"]
+
+
+def test_wheel_lift_is_told_when_it_grows() -> None:
+    judge = Judge(World(), Footprint(2.0, 2.0, 1.0), INDEX)
+    news = [judge.look(float(i), [0.0, 0.0, 0.0, lifted]) for i, lifted in enumerate((0.0, 1.0, 1.0, 2.0, 0.0))]
+    assert news == [[], ["1 wheel off the ground at 1.00 s"], [], ["2 wheels off the ground at 3.00 s"], []]
+    assert (judge.verdict.lifted_wheels_most, judge.verdict.first_lift_time) == (2, 1.0)
+    assert judge.verdict.least_clearance == math.inf
+    unknown = Judge(World(), Footprint(2.0, 2.0, 1.0), {"x": 0, "y": 1, "yaw": 2})  # a model without wheel loads
+    assert unknown.look(0.0, [0.0, 0.0, 0.0]) == [] and unknown.verdict.lifted_wheels_most == 0
+
+
+def test_scans_are_made_on_their_period_and_arrive_late() -> None:
+    feed = SimulatedLidar(Lidar(WORLD, LidarSettings(rate=50.0, latency=0.025, noise_sd=0.0)), TICK)
+    arrived = {}
+    for tick in range(9):
+        scans = feed.arrivals(tick * TICK, float(tick), 0.0, 0.0)
+        assert feed.arrivals(tick * TICK, float(tick), 0.0, 0.0) is scans  # published again, the same
+        for stamp, scan in scans:
+            arrived[tick] = (stamp // TICK, float(np.nanmin(scan.ranges)))
+    assert {tick: stamp for tick, (stamp, _) in arrived.items()} == {3: 0, 5: 2, 7: 4}
+    # As seen from where the vehicle was at the stamp: 20 m less radius, mount and way.
+    assert [distance for _, distance in arrived.values()] == pytest.approx([18.0, 16.0, 14.0], abs=0.01)
+    feed.reset()
+    assert feed.arrivals(9 * TICK, 9.0, 0.0, 0.0) == []  # those under way are of another place
+
+
+def test_a_period_that_is_no_whole_number_of_ticks_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"lidar_rate 30 Hz .* for example 33.3333 Hz"):
+        SimulatedLidar(Lidar(WORLD, LidarSettings(rate=30.0)), TICK)
+    with pytest.raises(InputError, match="for example 100 Hz"):
+        SimulatedLidar(Lidar(WORLD, LidarSettings(rate=500.0)), TICK)
+
+
+def drive(actuator: Actuator | None, ticks: int = 30) -> list[list[float]]:
+    """Outputs after each tick of a lockstep run, in this thread."""
+    simulator = Simulator(load_vehicle("hmmwv"))
+    simulator.reset(vx=10.0)
+    gate = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5)
+    stepper = Stepper(simulator, 10, LOCKSTEP, gate, lambda *_: None, speed_factor=0.0, actuator=actuator)
+    outputs = []
+    for i in range(ticks):
+        assert stepper.command((0.2 * math.sin(0.3 * i), 0.3, 0.0), stepper.time_ns)
+        assert stepper._advance()
+        outputs.append(simulator.outputs.tolist())
+    return outputs
+
+
+def test_an_actuator_without_delay_and_limits_changes_nothing() -> None:
+    assert drive(Actuator()) == drive(None)
+
+
+def test_an_actuator_delays_by_its_delay_and_limits_the_rate() -> None:
+    simulator = Simulator(load_vehicle("hmmwv"))
+    simulator.reset(vx=10.0)
+    delayed = drive(Actuator(delay=0.04))
+    for i, expected in enumerate(delayed):
+        u = np.array([0.2 * math.sin(0.3 * (i - 4)), 0.3, 0.0]) if i >= 4 else np.zeros(3)
+        simulator.advance(u, u, 10)
+        assert simulator.outputs.tolist() == expected
+    assert drive(Actuator(steering_rate=0.1)) != drive(None)

@@ -1,0 +1,211 @@
+"""The MPC node on the running graph: a lockstep run repeats to the bit; bad inputs, goals and posteriors through their topics."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
+from nav_msgs.msg import Path as PathMessage
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import LaserScan
+
+from lfdm_ros.bags import read_series
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.messages import nanoseconds, set_stamp
+from lfdm_ros.nodes.mpc_controller import MpcController
+
+NAME = "mpc_controller"
+
+
+def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
+    runs = []
+    for name in ("a", "b"):
+        summary = run_stack("autonomy", speed=0.0, duration=3.0, record=tmp_path / name, overrides={
+            "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03, "actuation_delay": 0.05}, quiet=True)
+        assert summary["reason"] == "simulated 3 s" and summary["ticks"] == 300
+        assert sum(summary["commands_rejected"].values()) == 0 and sum(summary["inputs_refused"].values()) == 0
+        series = [read_series(tmp_path / name, "control/command", ["steering", "throttle", "brake"]),
+                  read_series(tmp_path / name, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate", "tyre_force_z[0]"]),
+                  read_series(tmp_path / name, "autonomy/status", ["outcome", "cost", "scan_age", "delay", "obstacles"])]
+        # A state that is not answered for half a second, on a busy machine, is published and answered again, the same.
+        unique = [np.unique(one.time, return_index=True) for one in series]
+        runs.append([(time, one.values[first]) for one, (time, first) in zip(series, unique)])
+        assert [len(time) for time, _ in runs[-1]] == [301, 301, 151]
+    for (time, values), (time_again, values_again) in zip(*runs):
+        np.testing.assert_array_equal(time, time_again)
+        np.testing.assert_array_equal(values, values_again)
+    commands, states, status = (values for _, values in runs[0])
+    assert np.ptp(commands[:, 0]) > 1e-3 and states[-1, 0] > 40.0  # it drove, and steered
+    assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
+
+
+class Driver:
+    """An active node and a vehicle that a test moves by hand."""
+
+    def __init__(self, graph: Any, **parameters: Any) -> None:
+        self.graph, self.time = graph, 10**9
+        self.commands = graph.listen("autonomy/command", "lfdm_ros/msg/DriverCommand")
+        self.status = graph.listen("autonomy/status", "lfdm_ros/msg/MpcStatus")
+        self.diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+        self.node = graph.add(MpcController, **{"stepping": "lockstep", "use_limit_table": False, "scan_timeout": 0.0, **parameters})
+        self.states = graph.node.create_publisher(VehicleState, "vehicle/state", qos.STATE)
+        graph.wait(lambda: self.states.get_subscription_count())
+
+    def state(self, x: float = 0.0, vx: float = 8.0, **values: float) -> MpcStatus:
+        """Sends a state 20 ms after the last one and returns the status of its cycle."""
+        self.time += 20_000_000
+        message = VehicleState(x=x, vx=vx, **values)
+        message.header.frame_id = "odom"
+        set_stamp(message.header.stamp, self.time)
+        self.states.publish(message)
+        self.graph.wait(lambda: self.status and nanoseconds(self.status[-1].header.stamp) == self.time)
+        command = self.commands[-1]
+        assert nanoseconds(command.header.stamp) == self.time
+        assert np.isfinite([command.steering, command.throttle, command.brake]).all()
+        return self.status[-1]
+
+    def send(self, kind: type, topic: str, message: Any, profile: Any = qos.TASK) -> None:
+        publisher = self.graph.node.create_publisher(kind, topic, profile)
+        self.graph.wait(lambda: publisher.get_subscription_count())
+        publisher.publish(message)
+
+    def refusal(self, kind: str, words: str) -> None:
+        """Waits until an input of that kind was refused, with these words."""
+        refusals = self.node._pilot.refusals
+        self.graph.wait(lambda: words in refusals.last and refusals.counts[kind], f"{words} in '{refusals.last}'")
+
+
+def goal_message(x: float, y: float, frame: str = "odom") -> PoseStamped:
+    message = PoseStamped()
+    message.header.frame_id = frame
+    message.pose.position.x, message.pose.position.y = x, y
+    return message
+
+
+def path_message(*x: float) -> PathMessage:
+    message = PathMessage(poses=[goal_message(value, 0.0) for value in x])
+    message.header.frame_id = "odom"
+    return message
+
+
+def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
+    driver = Driver(graph)
+    standing = driver.state()
+    assert (standing.outcome, standing.task) == (MpcStatus.STOPPED, "idle") and "no task" in standing.reason
+
+    driver.send(PoseStamped, "goal", goal_message(60.0, 0.0, "map"))
+    driver.refusal("goal", "in frame 'map', the states are in 'odom'")
+    driver.send(PoseStamped, "goal", goal_message(60.0, 5.0))
+    graph.wait(lambda: driver.node._pilot.task.goal)
+    first = driver.state()
+    assert (first.outcome, first.cold_start) == (MpcStatus.SOLVED, True) and first.distance_to_go == pytest.approx(60.2, abs=0.5)
+    second = driver.state(x=0.16)
+    assert (second.outcome, second.cold_start) == (MpcStatus.SOLVED, False) and second.reason == ""
+
+    nan = driver.state(vx=math.nan)  # named, and answered all the same: by the state before
+    assert nan.inputs_refused == 2 and nan.state_age == pytest.approx(0.02)
+    driver.refusal("state", "vx is nan")
+    assert driver.state(x=0.5).outcome == MpcStatus.SOLVED
+
+    driver.send(PoseStamped, "goal", goal_message(-60.0, 0.0))  # behind: there is always a way round, and a command
+    graph.wait(lambda: driver.node._pilot.task.goal.x == -60.0)
+    assert driver.state(x=0.66).task == "goal (-60.0, 0.0)"
+
+    driver.send(PathMessage, "reference_path", path_message(5.0, 5.0, 5.0))
+    driver.refusal("path", "at least two")
+    driver.send(PathMessage, "reference_path", path_message(0.0, 0.0, 40.0, 40.0, 80.0))
+    graph.wait(lambda: driver.node._pilot.task.path)
+    following = driver.state(x=0.8)
+    assert following.outcome == MpcStatus.SOLVED and following.speed_limit == pytest.approx(13.4)
+    assert following.progress == pytest.approx(0.8, abs=0.2) and following.distance_to_go == pytest.approx(79.2, abs=0.2)
+
+    driver.time = 10**9  # the clock goes back: a cold start with the same task
+    again = driver.state(x=0.0)
+    assert (again.outcome, again.cold_start, again.task) == (MpcStatus.SOLVED, True, following.task)
+    graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {p.key: p.value for p in d.values}["resets"] == "1")
+
+
+def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -> None:
+    driver = Driver(graph)
+    driver.state()
+    scans = graph.node.create_publisher(LaserScan, "scan", qos.STATE)
+    graph.wait(lambda: scans.get_subscription_count())
+
+    def scan(ranges: list[float]) -> None:
+        message = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=100.0, ranges=ranges)
+        set_stamp(message.header.stamp, driver.time)
+        scans.publish(message)
+        graph.wait(lambda: driver.node._pilot._newest_scan_ns == driver.time or driver.node._pilot._scans)
+
+    driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
+    graph.wait(lambda: driver.node._pilot.task.goal)
+    scan([])
+    driver.state()
+    driver.refusal("scan", "at least one beam")
+    scan([math.inf] * 180)
+    driver.state()
+    assert driver.state().obstacles == 0 and driver.node._pilot.refusals.total == 1
+    scan([0.5] * 180)  # all around, nearer than the vehicle's own outline
+    driver.state()
+    status = driver.state()
+    assert status.obstacles > 0
+    for _ in range(10):
+        status = driver.state(vx=1.0)
+    assert "obstacle" in status.violated_constraints and status.reason
+
+
+def test_posteriors_of_this_vehicle_are_taken_and_others_refused(graph: Any) -> None:
+    driver = Driver(graph)
+    driver.state()
+    good = dict(posterior_version=3, vehicle="hmmwv", model="eight_dof", target_names=["cornering_stiffness_front"],
+                target_units=["N/rad"], target_values=[60e3])
+    publisher = graph.node.create_publisher(Posterior, "posterior", qos.LATCHED)
+    publisher.publish(Posterior(**good))
+    graph.wait(lambda: driver.node._posterior_version == 3)
+    for changes, words in (({"model": "eighteen_dof"}, "is of model 'eighteen_dof'"), ({"vehicle": "sedan"}, "is of vehicle 'sedan'"),
+                           ({"target_values": [math.nan]}, "cornering_stiffness_front = nan")):
+        publisher.publish(Posterior(**{**good, "posterior_version": 4, **changes}))
+        driver.refusal("posterior", words)
+    assert driver.state().posterior_version == 3
+
+
+def test_a_scan_that_is_due_and_does_not_come_is_named(graph: Any) -> None:
+    driver = Driver(graph, lidar_rate=10.0, scan_patience=0.1)
+    driver.state()
+    driver.time += 60_000_000
+    driver.state()
+    graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and d.level == DiagnosticStatus.ERROR)
+    assert "the scan of 1.100 s has not come" in graph.diagnosis(driver.diagnostics, NAME).message
+
+
+def test_settings_that_are_live_change_and_others_do_not(graph: Any) -> None:
+    driver = Driver(graph)
+
+    def change(name: str, value: Any) -> Any:
+        message = Parameter(name, value=value).to_parameter_msg()
+        return graph.call(SetParameters, f"{NAME}/set_parameters", parameters=[message]).results[0]
+
+    assert change("obstacle_margin", 0.7).successful and driver.node._controller.settings.obstacle_margin == 0.7
+    assert not change("near_stages", 10).successful and not change("weight_lateral", -1.0).successful
+    assert change("time_budget", 0.01).successful and driver.node._controller.settings.time_budget == 0.0  # lockstep
+
+
+@pytest.mark.parametrize(("parameters", "words"), [
+    ({"task": "scenario"}, "set scenario too"),
+    ({"task": "scenario", "scenario": "coast_down"}, "neither path nor goal"),
+    ({"vehicle": "nope"}, "nope"),
+    ({"model": "nope"}, "nope"),
+])
+def test_rejected_configuration(graph: Any, parameters: dict[str, Any], words: str) -> None:
+    node = graph.add(MpcController, active=False, **{"use_limit_table": False, **parameters})
+    with pytest.raises(InputError, match=words):
+        node.bring_up("configure")
