@@ -5,6 +5,7 @@ from lfdm_ros.backends.code_cache import cache_directory
 from lfdm_ros.backends.compiled_functions import compiled, compiled_jacobian, compiled_model_function
 from lfdm_ros.backends.hpipm import Hpipm, SolverMissing
 from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
+from lfdm_ros.backends.nonlinear_program import Ipopt, Linearised
 from lfdm_ros.backends.piqp_solver import Piqp
 from lfdm_ros.backends.stage_functions import StageNames, compiled_stage, stage_function
 from lfdm_ros.backends.stage_qp import StageDimensions, StageQp, StageSolution, StageSolver
@@ -12,7 +13,7 @@ from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
 from lfdm_ros.backends.trajectory_kernels import BatchKernel, SensitivityKernel, batch_kernel, cores, run_batch, sensitivity_kernel
 
-__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "Hpipm", "Piqp", "SensitivityKernel", "SolverFailed",
-           "SolverMissing", "StageDimensions", "StageNames", "StageQp", "StageSolution", "StageSolver", "advance_kernel", "batch_kernel",
-           "cache_directory", "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "compiled_stage", "cores",
-           "implicit_interval", "run_batch", "sensitivity_kernel", "stage_function"]
+__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "Hpipm", "Ipopt", "Linearised", "Piqp", "SensitivityKernel",
+           "SolverFailed", "SolverMissing", "StageDimensions", "StageNames", "StageQp", "StageSolution", "StageSolver", "advance_kernel",
+           "batch_kernel", "cache_directory", "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "compiled_stage",
+           "cores", "implicit_interval", "run_batch", "sensitivity_kernel", "stage_function"]

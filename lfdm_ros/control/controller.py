@@ -30,7 +30,9 @@ from lfdm_ros.vehicles import Vehicle
 
 STANDING = 0.3  # [m/s] a slower vehicle stands
 REACTION = 0.5  # [s] until the brake of a stop within sight has built up
-BEYOND = 30.0  # [m] how far a path goes on behind its end, at least
+CLOSE_BY = 10.0  # [m] or nearer than this
+CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
+PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 BLOCKED = "no way round the obstacles is seen: stopping before them"
@@ -85,10 +87,13 @@ class _Task:
     speed: float
     stop: bool
     goal: Goal | None = None
+    path: Path | None = None
+    speeds: float | np.ndarray = 0.0  # highest on the path, one or one a point
+    corridor: np.ndarray | None = None
     reference: Reference | None = None
-    length: float = 0.0
     route: Route | None = None
     routed: float = -math.inf  # when the route was made
+    blocked_since: float = math.inf
     done: bool = False
 
 
@@ -122,10 +127,10 @@ class Controller:
         self._obstacles = self._seen = _NOTHING
         self._prediction.clear()
         self._planner.reset()
-        if self._task is not None:
-            self._task.done, self._task.route, self._task.routed = False, None, -math.inf
-            if self._task.goal is not None:
-                self._task.reference = None
+        self._now = -math.inf
+        task = self._task
+        if task is not None:
+            self._task = _Task(task.speed, task.stop, task.goal, task.path, task.speeds, task.corridor)
 
     # -- Tasks and what the world says --------------------------------------------------------------------------------
 
@@ -138,15 +143,16 @@ class Controller:
             stop: stand at its end; else the path counts as done there, and the vehicle stops behind it.
 
         Raises:
-            InputError: a speed that is negative or not finite.
+            InputError: a speed that is negative or not finite, or a corridor that is no table of rising s and finite room.
         """
-        s = self.settings
-        end = 0.0 if stop else math.inf
-        profile = speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
-        longer, speeds = self._longer(path, profile)
-        highest = float(np.max(speed))
-        self._begin(_Task(highest, stop, None, Reference(
-            longer, speeds, highest, corridor, margin=None if corridor is None else s.path_margin), path.length))
+        if corridor is not None:
+            corridor = np.array(corridor, float)
+            if corridor.ndim != 2 or corridor.shape[1] != 3 or not len(corridor) or not np.isfinite(corridor).all() or (
+                    np.diff(corridor[:, 0]) <= 0.0).any():
+                raise InputError("corridor: give rows [s, left, right] in m, finite, with rising s")
+        task = _Task(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor)
+        task.reference = self._along(task)
+        self._begin(task)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Drives to a goal in the least time, around obstacles, at most at `speed` [m/s].
@@ -170,9 +176,17 @@ class Controller:
         self._cold = True
 
     def see(self, obstacles: Obstacles) -> None:
-        """What is seen now; it counts from the next cycle on. Raises InputError for a number that is not finite."""
-        if not (np.isfinite(obstacles.centres).all() and np.isfinite(obstacles.radii).all() and np.isfinite(obstacles.velocities).all()):
-            raise InputError("obstacles: a place, radius or velocity is not finite")
+        """What is seen now; it counts from the next cycle on.
+
+        Raises:
+            InputError: shapes that do not fit, a number that is not finite, or a negative radius. What was seen before stays.
+        """
+        o, n = obstacles, len(obstacles.radii)
+        if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
+            raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")
+        if n and not (math.isfinite(o.time) and np.isfinite(o.centres).all() and np.isfinite(o.velocities).all()
+                      and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
+            raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
         self._seen = obstacles
         self._obstacles = self._that_count()
 
@@ -188,7 +202,6 @@ class Controller:
 
     def take(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
-        vehicle.vector(vehicle.model(self.settings.model))
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
 
@@ -200,27 +213,32 @@ class Controller:
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
+        if self._task is not None and self._task.path is not None:
+            self._task.reference = self._along(self._task)
 
     # -- A cycle ------------------------------------------------------------------------------------------------------
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """The command for the period that begins at `now` [s]; None if nothing was measured since the last cycle."""
         began = time.perf_counter()
-        if measured is not None and (self._measured is None or measured.time >= self._measured.time):
-            self._measured = measured
-        elif measured is not None:
+        if now < self._now - 1e-9:
             self.reset()  # the clock went back
+        self._now = now
+        if measured is not None and (self._measured is None or measured.time >= self._measured.time):
             self._measured = measured
         if self._measured is None:
             return self._stand(now, began, "no state yet", math.inf)
-        age = now - self._measured.time
-        s, task = self.settings, self._task
-        ahead = now + s.actuation_delay if s.compensate else max(self._measured.time, now)
-        x, road = self._prediction.at(self._measured, ahead if s.compensate else self._measured.time)
-        if age > s.state_timeout:
+        s, task, age = self.settings, self._task, now - self._measured.time
+        # A state that is stale still says where the vehicle is about to stop.
+        ahead = min(now + s.actuation_delay, self._measured.time + s.state_timeout + s.actuation_delay) if s.compensate else (
+            self._measured.time)
+        x, road = self._prediction.at(self._measured, ahead)
+        if abs(age) > s.state_timeout:
             return self._stand(now, began, f"state is stale: {age:.2f} s old", age, x)
         if task is None:
             return self._stand(now, began, "no task", age, x)
+        if not s.compensate:
+            ahead = now
 
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
         reference = task.reference or self._find_way(task, now, x)
@@ -230,7 +248,10 @@ class Controller:
         else:
             self._planner.shift(ahead - self._plan_time)
             self._unwrap(z0)
-        outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
+        try:
+            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
+        except (ArithmeticError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
+            outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
         previous, previous_time = self._good, self._good_time
@@ -267,15 +288,13 @@ class Controller:
 
     def _braking(self, x: np.ndarray | None) -> tuple[float, float]:
         """The steering of the last good plan where the vehicle is on its curve, and the brake."""
-        s, (steering, pedal) = self.settings, self._command
         wanted = 0.0
         if self._good is not None and x is not None:
             place = self._planner.place
             curve = self._good.states[:, [place["x"], place["y"]]]
             nearest = int(np.argmin(((curve - x[[place["x"], place["y"]]]) ** 2).sum(axis=1)))
             wanted = float(self._good.inputs[nearest, 0])
-        turn, press = s.steering_rate * s.period, s.brake_rate * s.period
-        return (min(max(wanted, steering - turn), steering + turn), max(pedal - press, -s.stop_brake))
+        return wanted, -self.settings.stop_brake
 
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold = True
@@ -285,8 +304,10 @@ class Controller:
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
         s = self.settings
-        steering, pedal = (min(max(value, lower), upper) for value, lower, upper in zip(
-            command, (-1.0, -s.largest_brake), (1.0, s.largest_throttle)))
+        before, turn = self._command, s.steering_rate * s.period
+        steering = min(max(command[0], -1.0, before[0] - turn), 1.0, before[0] + turn)
+        pedal = min(max(command[1], -s.largest_brake, before[1] - s.brake_rate * s.period), s.largest_throttle,
+                    before[1] + s.throttle_rate * s.period)
         self._command = (steering, pedal)
         self._prediction.sent(now, steering, pedal)
         return dataclasses.replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)))
@@ -296,11 +317,20 @@ class Controller:
         yaw = self._planner.place["yaw"]
         z0[yaw] += 2.0 * math.pi * round((float(self._planner.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))
 
+    def _along(self, task: _Task) -> Reference:
+        """The reference of a path."""
+        assert task.path is not None
+        s = self.settings
+        profile = speed_profile(task.path, task.speeds, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+                                0.0 if task.stop else math.inf)
+        longer, speeds = self._longer(task.path, np.zeros_like(profile) if task.done else profile)
+        return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin)
+
     # -- The way ------------------------------------------------------------------------------------------------------
 
     def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
         """A path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
-        longer = path.extended(BEYOND)
+        longer = path.extended(self._planner.grid[-1] * float(speeds.max()) + CLOSE_BY)
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 
     def look(self, now: float) -> None:
@@ -318,32 +348,41 @@ class Controller:
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
         seen = self._obstacles
         moved = dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
-        if not task.done:
+        close = task.route is not None and not task.route.blocked and task.route.kind != "turn" and (
+            math.hypot(goal.x - px, goal.y - py) < max(CLOSE * vx, CLOSE_BY))
+        if not (task.done or close):
             task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, moved, 0.5 * s.vehicle_width, s.obstacle_margin,
                                            task.route)
-            task.routed = now
             self._planner.forget()
+        task.routed = now
         assert task.route is not None
         path = task.route.path
         profile = speed_profile(path, min(task.speed, self._sight_speed()), s.path_lateral_acceleration, s.path_acceleration,
                                 s.path_braking, 0.0 if task.stop or task.done else math.inf)
-        if task.route.blocked:
+        if not task.route.blocked:
+            task.blocked_since = math.inf
+        else:
+            task.blocked_since = min(task.blocked_since, now)
+            if now - task.blocked_since > PATIENCE:
+                # There is none for long: stop here and now, and drive on when one is seen.
+                profile = np.minimum(profile, np.sqrt(np.maximum(vx * vx - 2.0 * s.path_braking * path.s, 0.0)))
             left = 2.0 * s.path_braking * (task.route.free_length - s.vehicle_front - STOP_SHORT - path.s)
             profile = np.minimum(profile, np.sqrt(np.maximum(left, 0.0)))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         hurry = 0.0 if task.done or task.route.blocked else s.weight_time
-        task.reference = Reference(longer, speeds, max(float(speeds.max()), 1.0), None, s.goal_lateral, hurry)
+        task.reference = Reference(longer, speeds, task.speed, None, s.goal_lateral, hurry)
         return task.reference
 
     def _sight_speed(self) -> float:
         """The speed from which the vehicle stops within what the sensor sees [m/s]."""
         s = self.settings
         free = max(s.sight - s.vehicle_front - STOP_SHORT, 0.0)
-        return math.sqrt((s.path_braking * REACTION) ** 2 + 2.0 * s.path_braking * free) - s.path_braking * REACTION
+        return math.sqrt((s.sight_braking * REACTION) ** 2 + 2.0 * s.sight_braking * free) - s.sight_braking * REACTION
 
     def _remaining(self, task: _Task, x: np.ndarray) -> float:
         if task.goal is None:
-            return max(task.length - self._planner.station, 0.0)
+            assert task.path is not None
+            return max(task.path.length - self._planner.station, 0.0)
         place = self._planner.place
         return math.hypot(float(x[place["x"]]) - task.goal.x, float(x[place["y"]]) - task.goal.y)
 
@@ -355,5 +394,5 @@ class Controller:
         near = task.goal.tolerance if task.goal is not None else 1.0
         if self._remaining(task, x) <= near and standing:
             task.done = True
-            if task.goal is None and task.reference is not None:
-                task.reference = dataclasses.replace(task.reference, speeds=np.zeros_like(task.reference.speeds))
+            if task.path is not None:
+                task.reference = self._along(task)

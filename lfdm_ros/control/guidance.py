@@ -77,15 +77,16 @@ class Route:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Obstacles (n) with the radii that the vehicle's position point must keep from their centres."""
+    """Obstacles (n) with the radii that the vehicle's position point must keep from their centres, and the vehicle's direction."""
 
     x: np.ndarray
     y: np.ndarray
     vx: np.ndarray
     vy: np.ndarray
-    reach: np.ndarray  # with half width and margin, but less than the distance now
+    reach: np.ndarray  # with half width and margin, or what is left of it where the vehicle is inside
     touch: np.ndarray  # with half width alone
     moving: bool
+    yaw: float  # the vehicle's, for a path's yaw to be within half a turn of it
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Guide:
         self._half = round(settings.side / settings.offset_step)
         self._offsets = settings.offset_step * np.arange(-self._half, self._half + 1)
         self._reach = 3  # slope classes that one station can change
+        self._bends = [np.abs(np.arange(-r, r + 1)) for r in range(self._reach + 1)]
         self._most = int(np.ceil(settings.horizon / settings.shortest_station)) + 2
         slopes, width, pad = 2 * settings.slopes + 1, len(self._offsets), settings.slopes
         # Costs to come: a station, a slope (padded by the reach), an offset (padded by the steepest step).
@@ -138,7 +140,7 @@ class Guide:
                 raise InputError(f"guidance: {name} is {value}; give a finite number")
         if half_width < 0.0 or margin < 0.0:
             raise InputError(f"guidance: half_width is {half_width:g} m and margin {margin:g} m; give 0 or more")
-        scene = self._scene(x, y, obstacles, half_width, margin)
+        scene = self._scene(x, y, yaw, obstacles, half_width, margin)
         pace = max(speed, LEAST_SPEED)
         distance = float(np.hypot(goal_x - x, goal_y - y))
         bearing = float(np.arctan2(goal_y - y, goal_x - x)) if distance > 1e-6 else yaw
@@ -165,7 +167,7 @@ class Guide:
             found.append(self._lattice_route(x, y, yaw, pace, station, frame, goal_x, goal_y, scene, previous))
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
 
-    def _scene(self, x: float, y: float, obstacles: Obstacles, half_width: float, margin: float) -> _Scene:
+    def _scene(self, x: float, y: float, yaw: float, obstacles: Obstacles, half_width: float, margin: float) -> _Scene:
         centres, radii, velocities = (np.asarray(a, float) for a in (obstacles.centres, obstacles.radii, obstacles.velocities))
         n = len(radii)
         if centres.shape != (n, 2) or velocities.shape != (n, 2) or radii.shape != (n,):
@@ -177,9 +179,10 @@ class Guide:
             raise InputError("guidance: an obstacle's radius is negative; give 0 m or more")
         cx, cy = centres.T
         touch = radii + half_width
-        # A vehicle that is inside a margin already must get out of it: the circle is made to end where the vehicle is.
-        reach = np.maximum(np.minimum(touch + margin, np.hypot(cx - x, cy - y) - 0.02), touch)
-        return _Scene(cx, cy, velocities[:, 0], velocities[:, 1], reach, touch, bool(velocities.any()))
+        # A vehicle that is inside a margin already must get out of it, for which it may have to come half as close again.
+        away = np.hypot(cx - x, cy - y) - touch
+        reach = touch + np.where(away < margin, 0.5 * np.maximum(away, 0.0), margin)
+        return _Scene(cx, cy, velocities[:, 0], velocities[:, 1], reach, touch, bool(velocities.any()), yaw)
 
     # -- The lattice -----------------------------------------------------------------------------------------------------------------
 
@@ -201,7 +204,7 @@ class Guide:
     def _lattice(self, x: float, y: float, yaw: float, pace: float, before: float, station: float, frame: float, goal_x: float,
                  goal_y: float, scene: _Scene, grown: np.ndarray, previous: Route | None) -> _Trace:
         """The cheapest path from (x, y, yaw), where the vehicle is in `before` seconds, in a frame that points to `frame`."""
-        settings, half = self.settings, self._half
+        settings = self.settings
         cosine, sine = np.cos(frame), np.sin(frame)
         goal_ahead, goal_side = cosine * (goal_x - x) + sine * (goal_y - y), -sine * (goal_x - x) + cosine * (goal_y - y)
         reaches_goal = goal_ahead <= settings.horizon and abs(goal_side) <= settings.side
@@ -225,29 +228,25 @@ class Guide:
         slope = np.tan(np.angle(np.exp(1j * (yaw - frame))))
         first = int(np.clip(np.rint(slope / rise), -settings.slopes, settings.slopes)) + settings.slopes
 
-        costs = self._costs[:n + 1]
-        costs.fill(8.0 * BIG)
-        inner, arrivals, width = self._inner, self._arrivals, len(slopes)
-        inner[0, first, half] = 0.0
+        self._costs[:n + 1].fill(8.0 * BIG)
+        inner, width, pad, margin = self._inner, len(slopes), settings.slopes, self._reach
+        inner[0, first, self._half] = 0.0
         cheapest, other = np.empty(inner.shape[1:], np.float32), np.empty(inner.shape[1:], np.float32)
-        pad, span = settings.slopes, len(self._offsets)
         penalties = change.astype(np.float32)
         for k in range(n):
-            rows, best = costs[k, :, pad:pad + span], inner[k]
+            rows, best = self._costs[k, :, pad:-pad], inner[k]
             for w in range(1, reach[k] + 1):
-                np.minimum(rows[self._reach - w:self._reach - w + width], rows[self._reach + w:self._reach + w + width], out=other)
+                np.minimum(rows[margin - w:margin - w + width], rows[margin + w:margin + w + width], out=other)
                 other += penalties[k, w]
                 best = np.minimum(best, other, out=cheapest)
-            np.add(best, edges[k], out=arrivals[k + 1])
-        return self._trace(x, y, yaw, frame, n, station, slope, reach, penalties, edges, goal_ahead, goal_side, reaches_goal)
+            np.add(best, edges[k], out=self._arrivals[k + 1])
+        return self._trace(x, y, yaw, frame, n, station, slope, reach, penalties, goal_ahead, goal_side, reaches_goal)
 
     def _trace(self, x: float, y: float, yaw: float, frame: float, n: int, station: float, slope: float, reach: list[int],
-               penalties: np.ndarray, edges: np.ndarray, goal_ahead: float, goal_side: float, reaches_goal: bool) -> _Trace:
+               penalties: np.ndarray, goal_ahead: float, goal_side: float, reaches_goal: bool) -> _Trace:
         """Back from the best end, and the smooth curve through the offsets."""
         settings, inner = self.settings, self._inner
-        last = n
-        free = inner[:n + 1].reshape(n + 1, -1).min(axis=1) < BIG
-        last = int(np.flatnonzero(free)[-1])
+        last = int(np.flatnonzero(inner[:n + 1].min(axis=(1, 2)) < BIG)[-1])
         final = inner[last] + np.hypot(goal_ahead - station * last, self._offsets - goal_side).astype(np.float32)
         arrived = last == n
         if arrived and reaches_goal:
@@ -257,16 +256,16 @@ class Guide:
             final = at_goal if arrived else final
         j, i = (int(v) for v in np.unravel_index(int(final.argmin()), final.shape))
         path = np.empty(last + 1)
-        path[last] = goal_side if arrived and reaches_goal and abs(self._offsets[i] - goal_side) <= 0.5 * settings.offset_step \
-            else self._offsets[i]
+        path[last] = self._offsets[i]
+        if arrived and reaches_goal and abs(path[last] - goal_side) <= 0.5 * settings.offset_step:
+            path[last] = goal_side
         # The costs to come say which state each came from.
         pad = settings.slopes
         for k in range(last - 1, -1, -1):
             i -= j - settings.slopes
             r = reach[k]
-            column = self._costs[k, self._reach + j - r:self._reach + j + r + 1, pad + i].tolist()
-            cost, steps = penalties[k], range(-r, r + 1)
-            j += min(steps, key=lambda w: (column[w + r] + float(cost[abs(w)]), abs(w)))
+            column = self._costs[k, self._reach + j - r:self._reach + j + r + 1, pad + i]
+            j += int((column + penalties[k, self._bends[r]]).argmin()) - r
             path[k] = self._offsets[i]
         if last == 0:
             return _straight(x, y, yaw, station)
@@ -408,7 +407,8 @@ class Guide:
         """Even samples, and how far they are free."""
         s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(trace.x), np.diff(trace.y)))])
         even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
-        path = Path.of_samples(even, np.interp(even, s, trace.x), np.interp(even, s, trace.y), np.interp(even, s, trace.yaw),
+        turns = 2.0 * np.pi * np.rint((scene.yaw - trace.yaw[0]) / (2.0 * np.pi))
+        path = Path.of_samples(even, np.interp(even, s, trace.x), np.interp(even, s, trace.y), np.interp(even, s, trace.yaw + turns),
                                np.interp(even, s, trace.curvature))
         # The margin may be cut a little by the smoothing, the vehicle's own width not.
         need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)

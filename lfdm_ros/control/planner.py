@@ -12,7 +12,18 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lfdm_ros.backends import Hpipm, Piqp, StageDimensions, StageNames, StageQp, StageSolver, compiled_stage, stage_function
+from lfdm_ros.backends import (
+    Hpipm,
+    Ipopt,
+    Linearised,
+    Piqp,
+    StageDimensions,
+    StageNames,
+    StageQp,
+    StageSolver,
+    compiled_stage,
+    stage_function,
+)
 from lfdm_ros.control import problem
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.obstacles import Obstacles
@@ -26,8 +37,8 @@ from lfdm_ros.vehicles import Vehicle
 RESIDUAL = 1e-3
 # A step of the optimisation moves no state further than this, all of it is shortened: what is far away is not what was linearised.
 LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
-# A plan whose states do not follow from each other by the model to this, in any unit, is none.
-LARGEST_GAP = 1.5
+# A plan is none if its states do not follow from each other by the model, to this share of the longest step.
+LARGEST_GAP = 0.3
 FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
 ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
 
@@ -44,8 +55,8 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step; `step`: the last step over the longest
-    that is taken."""
+    """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
+    shares of the longest step that is taken."""
 
     solved: bool
     status: str
@@ -57,6 +68,11 @@ class Outcome:
     violated: tuple[str, ...]
     gap: float
     step: float
+
+    @staticmethod
+    def failed(status: str) -> Outcome:
+        """Of a solver that gave nothing."""
+        return Outcome(False, status, 1, math.inf, math.inf, {}, (), (), math.inf, math.inf)
 
 
 class Planner:
@@ -103,7 +119,11 @@ class Planner:
 
         bounded = (self.place["steering"], self.place["pedal"])
         self.qp = StageQp(StageDimensions(stages, n, m, bounded, rows))
-        self._solver: StageSolver = Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp)
+        # What stands in the quadratic program's cost, for the solver of the nonlinear one.
+        self._weighting, self._linear = np.zeros((stages + 1, len(RESIDUALS))), np.zeros((stages + 1, n))
+        self._exact = Ipopt(self.qp, self.function, Linearised(self.z, self.w, self._p, self._k, self._c, self._value[:, self._parts[2]],
+                                                               self._weighting, self._linear)) if settings.solver == "ipopt" else None
+        self._solver: StageSolver = self._exact or (Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp))
         self._kinds = np.array(layout.kinds)
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in self.names])
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
@@ -120,7 +140,7 @@ class Planner:
 
     def take(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters, from the next plan on. Raises InputError if it lacks some."""
-        p = vehicle.vector(vehicle.model(self.settings.model))
+        p = vehicle.vector(self.model)
         values = SimpleNamespace(**vehicle.parameters)
         s = self.settings
         front, rear = static_loads(values)
@@ -211,14 +231,17 @@ class Planner:
             self._linearise(reference)
             done += 1
             solution = self._solver.solve()
-            residual = self.qp.residual(solution.dx, solution.du)
+            residual = (self._exact or self.qp).residual(solution.dx, solution.du)
             if not solution.solved or residual > RESIDUAL:
                 return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, math.inf)
             step = float((np.abs(solution.dx) * self._reach).max())
-            share = min(1.0, 1.0 / step) if step > 0.0 else 1.0
+            share = min(1.0, 1.0 / step) if step > 0.0 and self._exact is None else 1.0
             outcome = self._outcome(True, "", done, residual, step, solution.dx)
             self.z += share * solution.dx
             self.w[:-1] += share * solution.du
+            if self._exact is not None:  # what it came to, not what the first order says
+                self._linearise(reference)
+                outcome = self._outcome(True, "", done, residual, step, np.zeros_like(solution.dx))
             if step < 1e-6:
                 break
         assert outcome is not None
@@ -314,10 +337,9 @@ class Planner:
         qp.A[:], qp.B[:] = jacobian[:-1, ends, :n], jacobian[:-1, ends, n:n + m]
         np.subtract(value[:-1, ends], self.z[1:], out=qp.b)
         slopes, errors = jacobian[:, residuals, :n + m], value[:, residuals]
-        weights = self._weights
-        if reference.lateral != 1.0:
-            weights = weights.copy()
-            weights[:, 0] *= reference.lateral
+        weights = self._weighting
+        weights[:] = self._weights
+        weights[:, 0] *= reference.lateral
         weighted = np.swapaxes(slopes * weights[:, :, None], 1, 2)
         hessian = weighted @ slopes
         gradient = (weighted @ errors[:, :, None])[:, :, 0]
@@ -327,7 +349,8 @@ class Planner:
         # Time that is left at the end: the nearer along the path, the less.
         self._hurry = -reference.hurry / max(reference.highest, 1.0)
         for name, direction in (("x", "path_cos"), ("y", "path_sin")):
-            qp.q[-1, self.place[name]] += self._hurry * self._number[direction][-1]
+            self._linear[-1, self.place[name]] = self._hurry * self._number[direction][-1]
+        qp.q[-1] += self._linear[-1]
         qp.C[:] = jacobian[:, rows, :n]
         np.subtract(self._lower, value[:, rows], out=qp.row_lower)
         np.subtract(self._upper, value[:, rows], out=qp.row_upper)
@@ -360,7 +383,7 @@ class Planner:
                 elif nearest[of_kind].max() > -ACTIVE:
                     active.append(name)
         return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),
-                       float(np.abs(self.qp.b).max()), step)
+                       float((np.abs(self.qp.b) * self._reach).max()), step)
 
     def snapshot(self, time: float) -> Plan:
         """The plan as it is now, beginning at `time` [s]."""

@@ -73,7 +73,6 @@ class Prediction:
     def take(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
         p = vehicle.vector(self._model)
-        initial_state(self._model, vehicle)
         self._advance = self._roll(self._x, p, self._from, self._to)
         self._vehicle = vehicle
 
@@ -120,23 +119,17 @@ class Prediction:
         road, last = self._road(i, now), len(self._effects) - 1
         while now < time - _SAME:
             until = min(time, self._effects[i + 1]) if i < last else time
-            span = until - now
-            if span > 0.0:
-                steering, pedal = self._commands[i]
-                before[1] = after[1] = max(pedal, 0.0)
-                before[2] = after[2] = max(-pedal, 0.0)
-                pieces = math.ceil(span / PIECE - 1e-6) if lag else 1
-                piece = span / max(pieces, 1)
-                steps = math.ceil(piece / STEP - 1e-6)
-                for _ in range(max(pieces, 1)):
-                    before[0], road = road, self._follow(road, steering, piece)
-                    after[0] = road
-                    if not lag:
-                        before[0] = road
-                    self._advance(max(steps, 1), piece / max(steps, 1))
+            steering, pedal = self._commands[i]
+            before[1] = after[1] = max(pedal, 0.0)
+            before[2] = after[2] = max(-pedal, 0.0)
+            pieces = max(math.ceil((until - now) / PIECE - 1e-6), 1) if lag else 1
+            piece = (until - now) / pieces
+            steps = max(math.ceil(piece / STEP - 1e-6), 1)
+            for _ in range(pieces):
+                before[0] = road if lag else steering
+                road = after[0] = self._follow(road, steering, piece)
+                self._advance(steps, piece / steps)
             now, i = until, i + 1
-            if i <= last and not lag:
-                road = self._commands[i][0]
         return x.copy(), self._road(self._acting(time), time)
 
     def _acting(self, time: float) -> int:

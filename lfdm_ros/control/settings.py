@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import get_model
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
@@ -68,6 +69,7 @@ class Settings:
     path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, in place of the two above", 0.0, 10.0,
                                  live=True)
     sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
+    sight_braking: float = setting(5.0, "m/s^2", "for a stop within sight", 0.1, 20.0, live=True)
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
@@ -96,15 +98,20 @@ class Settings:
     def __post_init__(self) -> None:
         for f in fields(self):
             value, m = getattr(self, f.name), f.metadata
+            kinds: tuple[type, ...] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}[str(f.type)]
+            if not isinstance(value, kinds) or (isinstance(value, bool) and f.type != "bool"):
+                raise InputError(f"setting {f.name} is {value!r}; give a value of type {f.type}")
             if m["choices"] and value not in m["choices"]:
                 raise InputError(f"setting {f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and not m["lower"] <= value <= m["upper"]:
+            if f.type in ("float", "int") and not m["lower"] <= value <= m["upper"]:
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"setting {f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
         if self.obstacles % 2:
             raise InputError(f"setting obstacles is {self.obstacles}; give an even number, half for each side")
-        if self.substeps * 0.1 < max(self.near_step, self.far_step if self.far_stages else 0.0):
-            raise InputError(f"setting substeps is {self.substeps}; the model takes at most 0.1 s a step")
+        longest = max(self.near_step, self.far_step if self.far_stages else 0.0) / self.substeps
+        largest = get_model(self.model).largest_step
+        if longest > largest + 1e-9:
+            raise InputError(f"setting substeps is {self.substeps}, which are {longest:.3g} s each; {self.model} takes at most {largest:g} s")
 
     @property
     def stages(self) -> int:

@@ -170,7 +170,8 @@ class Pilot:
         self._last_state: tuple[int, Mapping[str, float]] | None = None
         self._waiting: tuple[int, Mapping[str, float]] | None = None
         self._first_ns: int | None = None  # of the states
-        self._cycle_ns: int | None = None
+        self._cycle_ns: int | None = None  # when the last cycle was
+        self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
         self._decision: Decision | None = None
         self._newest_scan_ns = self._scans[-1][0] if self._scans else None
         self._seen_ns: int | None = None  # that the obstacles are from
@@ -276,8 +277,10 @@ class Pilot:
         return self._answer(stamp_ns, usable, step, now_ns)
 
     def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> Decision | None:
-        due = self._cycle_ns is None or stamp_ns - self._cycle_ns >= self._period_ns - step_ns // 2
+        # By stamps: when the states are old, the time of the last cycle is ahead of them.
+        due = self._answered_ns is None or stamp_ns - self._answered_ns >= self._period_ns - step_ns // 2
         if due:
+            self._answered_ns = stamp_ns
             return self._cycle(stamp_ns if self._lockstep else max(now_ns, stamp_ns), Measured(1e-9 * stamp_ns, dict(values)))
         if self._lockstep and self._decision is not None:
             self._decision = Decision(stamp_ns, self._decision.cycle, self.frame, False, False)
@@ -393,8 +396,8 @@ class Pilot:
         if changed:
             self.obstacles = self._tracker.obstacles()
             self._controller.see(self.obstacles)
-        if last is not None:
-            self._controller.look(1e-9 * last)
+        if self._cycle_ns is not None:
+            self._controller.look(1e-9 * self._cycle_ns)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""

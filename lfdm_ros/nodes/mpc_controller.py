@@ -16,6 +16,7 @@ from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
+from lfdm_ros.backends import SolverMissing
 from lfdm_ros.control.controller import Controller, Outcome
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import ObstacleTracker, TrackerSettings
@@ -96,7 +97,10 @@ class MpcController(Component):
         task = self._first_task()
         limits = lift_limits(vehicle, manoeuvres=Manoeuvres(
             load_margin=settings.load_margin, steering_rate=settings.steering_rate)) if settings.use_limit_table else None
-        self._controller = Controller(vehicle, settings, limits)
+        try:
+            self._controller = Controller(vehicle, settings, limits)
+        except SolverMissing as error:
+            raise InputError(str(error)) from None
         tracker = ObstacleTracker(TrackerSettings(
             noise_sd=max(self.value("lidar_noise"), 1e-3), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
             mount_yaw=self.value("lidar_yaw")))
@@ -156,6 +160,7 @@ class MpcController(Component):
         self._last: Decision | None = None
         self._decided_before = self._refused_before = 0
         self._waits_since = math.inf
+        self._resets = self._pilot.resets
 
     def deactivate(self) -> None:
         self._pilot.reset()  # what is known now will be old then
@@ -194,14 +199,15 @@ class MpcController(Component):
             return
         decision = self._pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self._now())
         self._publish(decision, begin)
-        if self._pilot.waits_for_scan:
-            self._waits_since = time.monotonic()
+        # A state that waits may be published again meanwhile.
+        self._waits_since = min(self._waits_since, time.monotonic()) if self._pilot.waits_for_scan else math.inf
 
     def _on_scan(self, message: LaserScan) -> None:
         if self.state == "active":
             begin = time.perf_counter()
             decision = self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message))
             if decision is not None:
+                self._waits_since = math.inf
                 self._publish(decision, begin)
 
     def _watch(self) -> None:
@@ -212,6 +218,7 @@ class MpcController(Component):
 
     def _watch_scan(self) -> None:
         if self.state == "active" and self._pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+            self._waits_since = math.inf
             self._publish(self._pilot.give_up_on_scan(), time.perf_counter())
 
     def _on_goal(self, message: PoseStamped) -> None:
@@ -256,6 +263,8 @@ class MpcController(Component):
 
     def _publish(self, decision: Decision | None, begin: float) -> None:
         """The command at once, then everything else, then the scans that came meanwhile."""
+        if self._pilot.resets != self._resets:  # the task begins anew
+            self._resets, self.finished = self._pilot.resets, False
         if decision is not None:
             done = decision.cycle.done and not self.finished
             if done:
