@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.graph import TANGENT, VALUE, Tangents, graph_of
 from lfdm_ros.backends.llvm_code import Code
-from lfdm_ros.backends.machine_code import POINTER, TRIPLE, machine_code
+from lfdm_ros.backends.machine_code import INTEGER, POINTER, TRIPLE, machine_code
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
 
@@ -41,18 +41,16 @@ class CompiledFunction:
                  text: Callable[[], str]):
         self.name, self.columns = name, shapes_out[-1][1]
         self._shapes_in, self._shapes_out = list(shapes_in), list(shapes_out)
-        self._call = machine_code(key, text).function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
+        self._code = machine_code(f"{key} and in rows", lambda: text() + _in_rows(len(self._shapes_in) + len(self._shapes_out)))
+        self._call = self._code.function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
 
     def __call__(self, *arguments: ArrayLike) -> tuple[np.ndarray, ...]:
         bound = self.bind(*arguments)
         bound.evaluate()
         return bound.results
 
-    def bind(self, *arguments: ArrayLike, results: Sequence[np.ndarray] | None = None) -> BoundCall:
+    def bind(self, *arguments: ArrayLike) -> BoundCall:
         """Ties the function to arrays. C-ordered float64 arrays are used as they are, others are copied.
-
-        Args:
-            results: C-ordered float64 arrays of zeros to write to; default new ones.
 
         Raises:
             ValueError: an argument has not the size that the function declares.
@@ -64,10 +62,49 @@ class CompiledFunction:
             if a.shape != (rows, columns) and (columns > 1 or a.size != rows):
                 raise ValueError(f"{self.name}: argument {i} has shape {a.shape}, expected {(rows, columns) if columns > 1 else (rows,)}")
         # Structural zeros are never written, so they must be there before.
-        results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out) if results is None else tuple(results)
+        results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out)
         addresses = [a.ctypes.data for a in (*given, *results)]
         call = self._call
         return BoundCall(lambda: call(*addresses), given, results)
+
+
+    def bind_rows(self, *arguments: np.ndarray, results: Sequence[np.ndarray]) -> Callable[[], None]:
+        """Ties the function to a table of cases; what it returns evaluates all of them in one call.
+
+        Args:
+            arguments: C-ordered float64 arrays, of each (size,) for all cases or (cases, size).
+            results: one (cases, ...) for each result, zeros.
+
+        Raises:
+            ValueError: an array is not C-ordered float64, or has not the size that the function declares.
+        """
+        cases = len(results[0])
+        values: list[int] = []
+        for array, (rows, columns), shared in ((*zip(arguments, self._shapes_in, [True] * len(arguments)),
+                                                *zip(results, self._shapes_out, [False] * len(results)))):
+            each = array.size if shared and array.ndim == 1 else array.size // cases
+            if array.dtype != float or not array.flags.c_contiguous or each != rows * columns or (array.ndim > 1 and len(array) != cases):
+                raise ValueError(f"{self.name}: an array of shape {array.shape} does not hold {cases} cases of {rows * columns} numbers")
+            values += [array.ctypes.data, 0 if shared and array.ndim == 1 else array.strides[0]]
+        call = self._code.function("evaluate_rows", [INTEGER, *[POINTER, INTEGER] * (len(arguments) + len(results))])
+        kept = (*arguments, *results)
+
+        def evaluate() -> None:
+            _ = kept
+            call(cases, *values)
+
+        return evaluate
+
+
+def _in_rows(count: int) -> str:
+    """A function that calls `evaluate` for case after case: the number of cases, then of each array its address and step in bytes."""
+    pointers = [f"%p{i}" for i in range(count)]
+    return "\n".join([
+        "", f"define void @evaluate_rows(i64 %n, {', '.join(f'ptr %a{i}, i64 %s{i}' for i in range(count))}) nounwind {{",
+        "entry:", "br label %loop", "loop:", "%i = phi i64 [0, %entry], [%next, %loop]",
+        *(line for i in range(count) for line in (f"%o{i} = mul i64 %i, %s{i}", f"%p{i} = getelementptr i8, ptr %a{i}, i64 %o{i}")),
+        f"call void @evaluate({', '.join(f'ptr {p}' for p in pointers)})",
+        "%next = add i64 %i, 1", "%more = icmp slt i64 %next, %n", "br i1 %more, label %loop, label %done", "done:", "ret void", "}", ""])
 
 
 def compiled(function: ca.Function) -> CompiledFunction:

@@ -17,7 +17,6 @@ from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
-_TOLERANCE = 1e-6
 _ACCEPTABLE = 1e-3  # of stationarity and complementarity, where the solver could not go on; the residual of the rest is checked by whoever asks
 
 
@@ -46,7 +45,7 @@ class Hpipm:
 
     name = "hpipm"
 
-    def __init__(self, program: StageQp, iterations: int = 30, tolerance: float = _TOLERANCE):
+    def __init__(self, program: StageQp, iterations: int = 30, tolerance: float = 1e-6):
         """Raises SolverMissing."""
         self._program, self._library = program, _library()
         d = program.dimensions

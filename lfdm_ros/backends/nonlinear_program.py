@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from scipy import sparse
 
-from lfdm_ros.backends.compiled_functions import BoundCall, compiled_with_jacobian
+from lfdm_ros.backends.compiled_functions import compiled_with_jacobian
 from lfdm_ros.backends.stage_functions import compiled_stage
 from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 
@@ -68,17 +68,15 @@ class Ipopt:
         self._parts = slice(0, n), slice(n, n + r), slice(n + r, None)
 
         # The stages at an iterate: z_0 stays, w_N is none.
-        s, each = source, range(stages + 1)
+        s = source
         self._z, self._w, self._multiplier = np.zeros_like(s.z), np.zeros_like(s.w), np.zeros((stages + 1, n + r + g))
         gradient = _gradient(function)
         first, second = ((compiled_stage(function), compiled_with_jacobian(gradient, (0, 1))) if compiled
                          else (_Interpreted(function, n + m), _Interpreted(gradient, n + m)))
         self._value, self._jacobian = np.zeros((stages + 1, n + r + g)), np.zeros((stages + 1, n + r + g, first.columns))
         self._slope, self._curve = np.zeros((stages + 1, n + m)), np.zeros((stages + 1, n + m, second.columns))
-        self._first = [first.bind(self._z[i], self._w[i], s.p, s.k, s.c[i], results=(self._value[i], self._jacobian[i])).evaluate
-                       for i in each]
-        self._second = [second.bind(self._z[i], self._w[i], s.p, s.k, s.c[i], self._multiplier[i],
-                                    results=(self._slope[i], self._curve[i])).evaluate for i in each]
+        self._evaluate = first.bind_rows(self._z, self._w, s.p, s.k, s.c, results=(self._value, self._jacobian))
+        self._evaluate_curves = second.bind_rows(self._z, self._w, s.p, s.k, s.c, self._multiplier, results=(self._slope, self._curve))
         self._at = b""
 
         # Places of the variables w_k, z_{k+1}, below, above, and of the constraints: the dynamics, then the rows.
@@ -165,8 +163,7 @@ class Ipopt:
         here = x[:self._ends[1]].tobytes()
         if here != self._at:
             self._w[:-1].flat[:], self._z[1:].flat[:] = w, z
-            for call in self._first:
-                call()
+            self._evaluate()
             self._at = here
         return below.reshape(len(self._w) - 1, -1), above.reshape(len(self._w) - 1, -1)
 
@@ -205,8 +202,7 @@ class Ipopt:
         weights, split = lam_f[0] * s.weights, self._z[1:].size
         self._multiplier[:-1, ends], self._multiplier[1:, rows] = lam_g[:split].reshape(-1, n), lam_g[split:].reshape(len(s.z) - 1, -1)
         self._multiplier[:, errors] = weights * self._value[:, errors]
-        for call in self._second:
-            call()
+        self._evaluate_curves()
         slopes = self._jacobian[:, errors, :n + m]
         total = self._curve[:, :, :n + m] + np.matmul(np.swapaxes(slopes * weights[:, :, None], 1, 2), slopes)
         curvature = lam_f[0] * q.curvature[1:]
@@ -234,12 +230,13 @@ class _Interpreted:
         self.columns = columns
         self._function = ca.Function("interpreted", arguments, [value, ca.densify(ca.jacobian(value, ca.vertcat(*arguments[:2])))])
 
-    def bind(self, *arguments: np.ndarray, results: tuple[np.ndarray, np.ndarray]) -> BoundCall:
+    def bind_rows(self, *arguments: np.ndarray, results: Sequence[np.ndarray]) -> Callable[[], None]:
         def evaluate() -> None:
-            value, jacobian = self._function(*arguments)
-            results[0][:], results[1][:] = np.array(value)[:, 0], np.array(jacobian)
+            for i, (value, jacobian) in enumerate(zip(*results)):
+                found = self._function(*(a if a.ndim == 1 else a[i] for a in arguments))
+                value[:], jacobian[:] = np.array(found[0])[:, 0], np.array(found[1])
 
-        return BoundCall(evaluate, arguments, results)
+        return evaluate
 
 
 def _pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,10 +17,11 @@ COMMANDS = {
     "models": "list models with states, inputs, parameters and units",
     "vehicle": "import vehicles of the C++ library LFDM",
     "simulate": "run a vehicle model on a file of driver inputs",
+    "drive": "let the controller drive a scenario, without ROS",
     "bag": "record, inspect and import rosbag2 recordings",
     "calibrate": "infer vehicle parameters from recordings",
     "predict": "compare a posterior or a vehicle with a recording",
-    "study": "ask many calibrations one question: are posteriors right, do priors decide, do bags agree?",
+    "study": "ask many calibrations, or many drives of the controller, one question",
     "up": "run a stack of nodes in one process",
     "bench": "measure what the README claims",
 }

@@ -1,8 +1,11 @@
-"""Studies: many calibrations that together answer one question.
+"""Studies: many calibrations, or many drives, that together answer one question.
 
 sbc: are posteriors as wide as they say? Truths drawn from the priors, data simulated with them, inferred; ranks must be uniform.
 priors: do the data decide, or the priors? Calibrated again with the prior of each unknown twice and half as wide, one at a time.
-bags: do the recordings agree? Each bag calibrated alone, the posteriors compared."""
+bags: do the recordings agree? Each bag calibrated alone, the posteriors compared.
+mpc: does the controller arrive, and hit nothing? Obstacle fields and every other scenario that is a task, against other controllers.
+delay: what do old states and a slow actuator cost, and what does it help to predict through them?
+lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay."""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lfdm_ros.cli import study_control
 from lfdm_ros.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,13 +32,24 @@ EPILOG = """example:
   lfdm study sbc --scheduler local:2 --out checked                 (two worker processes; or tcp://HOST:PORT of a Dask scheduler)
   lfdm study priors genesis --bag fast_lap --out sensitivity       (do the data decide, or the priors?)
   lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (do the recordings agree?)
+  lfdm study mpc --out driven                                      (100 obstacle fields at each of 20, 40, 60 mph, and all scenarios)
+  lfdm study mpc --speeds 40 --seeds 10 --controllers mpc          (only a table)
+  lfdm study delay --out delayed
+  lfdm study lane_change --step 1 --out changed
 
-The directory then holds results.json and plots. Ctrl-C keeps what is done; the same command goes on from there, sbc with more --seeds adds
-to it. Exit status 1: a stage fails sbc, or bags contradict each other."""
+The directory then holds results.json and plots; mpc, delay and lane_change also write their table, and need no directory. Ctrl-C keeps what
+is done; the same command goes on from there, sbc and mpc with more --seeds add to it. mpc, delay and lane_change use all cores of this
+machine. Exit status 1: a stage fails sbc, bags contradict each other, or the controller hits something, lifts a wheel or misses its goals
+(beyond 40 mph these may be missed)."""
 
-STUDIES = ("sbc", "priors", "bags")
+CALIBRATIONS = ("sbc", "priors", "bags")
+STUDIES = (*CALIBRATIONS, *study_control.NAMES)
 SBC_DEFAULTS: dict[str, Any] = {"seeds": 500, "seed": 1, "draws": 200, "likelihood": "gaussian", "steps": None, "final_steps": None}
-ONLY_SBC = ("seeds", "likelihood", "steps", "final_steps")
+_COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors")
+_DRIVEN = ("seeds", "vehicle", "set", "json")
+# Options of each study besides --scheduler and --out.
+OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
+           "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step")}
 DEFAULT_RECIPE = "hmmwv_demo"
 RATE = 100.0  # Hz, of the recordings that are made
 
@@ -42,11 +57,12 @@ RATE = 100.0  # Hz, of the recordings that are made
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm study`."""
     parser.add_argument("study", metavar="NAME", choices=STUDIES, help=f"one of: {', '.join(STUDIES)}")
-    parser.add_argument("recipe", metavar="RECIPE", nargs="?", default=DEFAULT_RECIPE, help="recipe file or name (default %(default)s)")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=f"recipe file or name (default {DEFAULT_RECIPE})")
     parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat. sbc takes "
                         "windows, inputs and initial states from it; without it, the scenario of that name is driven")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay: obstacle fields at each speed "
+                        "(default 100, 10)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")
@@ -58,19 +74,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, metavar="N", help="sbc with smc: moves at each temperature (default: as a calibration)")
     parser.add_argument("--final-steps", type=int, metavar="N", help="sbc with smc: moves at the posterior (default: as a calibration)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="directory for the results")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
+    study_control.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm study`; returns the exit status."""
-    for name, least in (("seeds", 20), ("draws", 10), ("seed", 0), ("chains", 1)):
+    for name in dict.fromkeys(option for options in OPTIONS.values() for option in options):
+        if getattr(args, name) not in (None, [], False) and name not in OPTIONS[args.study]:
+            shown = "RECIPE" if name == "recipe" else f"--{name.replace('_', '-')}"
+            raise InputError(f"{shown}: study {args.study} has no such option; leave it out")
+    driven = args.study in study_control.NAMES
+    for name, least in (("seeds", 1 if driven else 20), ("draws", 10), ("seed", 0), ("chains", 1), ("slow_seeds", 0), ("step", 0.1)):
         value = getattr(args, name)
-        if value is not None and value < least:
-            raise InputError(f"--{name} {value}: at least {least} are needed")
-    foreign = ("chains",) if args.study == "sbc" else ONLY_SBC
-    for name in foreign:
-        if getattr(args, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')}: study {args.study} has no such option; leave it out")
+        if value is not None and not value >= least:
+            raise InputError(f"--{name.replace('_', '-')} {value}: at least {least} are needed")
+    if driven:
+        args.vehicle = args.vehicle or "hmmwv"
+        return study_control.run_control_study(args)
+    args.recipe = args.recipe or DEFAULT_RECIPE
+    if args.out is None:
+        raise InputError(f"study {args.study} needs a directory for its results; add --out DIR")
     return _run_sbc(args) if args.study == "sbc" else _run_variants(args)
 
 

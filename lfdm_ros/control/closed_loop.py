@@ -199,11 +199,11 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             if math.hypot(vx, vy) > SPINNING:
                 sideslip = max(sideslip, abs(math.atan2(vy, vx)))
             if close:
-                then, at = now + (i + 1) * chunk, outputs[place].tolist()
-                between = scenario.world.clearance(then, *at, footprint)
+                then, (x, y, yaw) = now + (i + 1) * chunk, outputs[place].tolist()
+                between = scenario.world.clearance(then, x, y, yaw, footprint)
                 clearance = min(clearance, between)
                 if between <= 0.0:
-                    collision = scenario.world.nearest(then, *at, footprint)
+                    collision = scenario.world.nearest(then, x, y, yaw, footprint)
                     break
         if diverged or collision:
             break

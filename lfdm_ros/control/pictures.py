@@ -18,7 +18,6 @@ from PIL import Image
 
 from lfdm_ros.control.closed_loop import Run
 from lfdm_ros.control.controller import Cycle
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.studies import FIELD, OUTSIDE, SPEEDS, TRACKS
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings, Scan
@@ -63,7 +62,7 @@ class Film:
 def draw_run(scenario: Scenario, run: Run, footprint: Footprint, title: str) -> Figure:
     """The way over the ground, the vehicle once a second; speed, steering and pedals, least wheel load over time."""
     figure = Figure(figsize=(10.0, 6.2), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
+    upper, lower = np.atleast_1d(figure.subfigures(2, 1, height_ratios=(1.0, 1.1)))
     axis = upper.subplots()
     x, y, yaw = (run.column(name) for name in ("x", "y", "yaw"))
     _ground(axis, scenario, 0.0)
@@ -220,7 +219,7 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Largest path error and collisions over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
+    upper, lower = np.atleast_1d(figure.subfigures(2, 1, height_ratios=(1.3, 1.0)))
     left, right = upper.subplots(1, 2)
     courses = [name for name in (summary[0] if summary else {}) if name not in ("delay", "compensate")]
     for name, marker in zip(courses, "osD"):
@@ -265,7 +264,8 @@ def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
             speeds = np.array([run["speed"] for run in climb["runs"]])
             outside = np.array([run["outside"] for run in climb["runs"]])
             failed = np.array([bool(run["failure"]) for run in climb["runs"]])
-            label = f"{1e3 * climb['delay']:.0f} ms" + ("" if not climb["delay"] else ", predicted" if climb["compensate"] else ", not predicted")
+            predicted = ", predicted" if climb["compensate"] else ", not predicted"
+            label = f"{1e3 * climb['delay']:.0f} ms{predicted if climb['delay'] else ''}"
             row[0].plot(speeds, outside, color=colour, lw=1.0, label=label)
             row[0].plot(speeds[failed], outside[failed], "x", color=colour, ms=7)
             for run in climb["runs"]:

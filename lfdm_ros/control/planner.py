@@ -39,6 +39,8 @@ RESIDUAL = 1e-3
 LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
 # A plan is none if its states do not follow from each other by the model, to this share of the longest step.
 LARGEST_GAP = 0.3
+# Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
+QUICK, EXACT = 1e-4, 1e-8
 FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
 ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
 
@@ -113,8 +115,7 @@ class Planner:
         rows = len(layout.rows)
         self._value = np.zeros((stages + 1, n + len(RESIDUALS) + rows))
         self._jacobian = np.zeros((stages + 1, n + len(RESIDUALS) + rows, compiled.columns))
-        self._calls = [compiled.bind(self.z[i], self.w[i], self._p, self._k, self._c[i], results=(self._value[i], self._jacobian[i]))
-                       .evaluate for i in range(stages + 1)]
+        self._evaluate = compiled.bind_rows(self.z, self.w, self._p, self._k, self._c, results=(self._value, self._jacobian))
         self._parts = slice(0, n), slice(n, n + len(RESIDUALS)), slice(n + len(RESIDUALS), None)
 
         bounded = (self.place["steering"], self.place["pedal"])
@@ -255,11 +256,10 @@ class Planner:
         """What the path says at each stage."""
         number, place, path = self._number, self.place, reference.path
         x, y, yaw = self.z[:, place["x"]], self.z[:, place["y"]], self.z[:, place["yaw"]]
-        s0 = path.project(x[:1], y[:1])[0] if self._s is None else path.project(x[:1], y[:1], np.array([self._s]))[0]
-        self._s = float(s0[0])
-        moved = np.hypot(np.diff(x), np.diff(y))
-        s, _ = path.project(x, y, self._s + np.concatenate([[0.0], np.cumsum(moved)]))
-        self._stations = s
+        near = self._stations
+        if near is None:
+            near = float(path.project(x[:1], y[:1])[0][0]) + np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+        self._stations = s = path.project(x, y, near)[0]
         px, py, pyaw, curvature = path.at(s)
         number["path_x"][:], number["path_y"][:], number["path_curvature"][:] = px, py, curvature
         number["path_cos"][:], number["path_sin"][:] = np.cos(pyaw), np.sin(pyaw)
@@ -284,22 +284,21 @@ class Planner:
             upper[:, at[name]], lower[:, at[name]] = left - 0.5 * s_.vehicle_width, 0.5 * s_.vehicle_width - right
         lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, reference.highest
 
-    _s: float | None = None  # where on the path the plan begins
-    _stations: np.ndarray
+    _stations: np.ndarray | None = None  # where on the path the stages are
 
     def forget(self) -> None:
         """The next plan looks for its place on the whole path."""
-        self._s = None
+        self._stations = None
 
     def reset(self) -> None:
         """The next plan is what it would be first."""
-        self._s = None
+        self._stations = None
         self._solver.reset()
 
     @property
     def station(self) -> float:
         """Where on the path the plan begins [m]."""
-        return self._s or 0.0
+        return 0.0 if self._stations is None else float(self._stations[0])
 
     def _see(self, obstacles: Obstacles | None, time: float) -> None:
         """The obstacles next to each stage, half on its left and half on its right."""
@@ -329,8 +328,7 @@ class Planner:
 
     def _linearise(self, reference: Reference) -> None:
         """Fills the quadratic program at the present plan."""
-        for call in self._calls:
-            call()
+        self._evaluate()
         qp, n, m = self.qp, len(self.names), len(CONTROLS)
         ends, residuals, rows = self._parts
         value, jacobian = self._value, self._jacobian

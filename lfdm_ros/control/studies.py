@@ -76,7 +76,7 @@ class Climb:
     """Runs of a lane change at growing speeds [m/s], until it fails; then `STILL_FAILING` more."""
 
     trial: Trial
-    first: float = 8.0
+    first: float = 5.0
     step: float = 0.5
     last: float = 36.0
 
@@ -224,9 +224,9 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
         "cycle_us": np.round(1e6 * run.seconds).astype(int).tolist(),
     }
     if trial.speed is not None:
-        begun, over = (int(np.argmax(x >= limit)) if x[-1] >= limit else -1 for limit in (APPROACH, float(scenario.path[-1, 0]) - APPROACH)) \
-            if scenario.path is not None else (0, -1)
-        found |= {"entry_speed": float(vx[begun]), "exit_speed": float(vx[over]), "failure": failure(found)}
+        end = x[-1] if scenario.path is None else scenario.path[-1, 0] - APPROACH
+        entry, leaving = (float(vx[np.argmax(x >= limit)] if x[-1] >= limit else vx[-1]) for limit in (APPROACH, end))
+        found |= {"entry_speed": entry, "exit_speed": leaving, "failure": failure(found)}
     if trial.track:
         every = max(1, round(TRACK_STEP / trial.settings.period))
         found["track"] = np.round(np.column_stack([x, y])[::every], 2).tolist()
@@ -254,9 +254,8 @@ def _climb(climb: Climb) -> dict[str, Any]:
         runs.append(run)
         failed += bool(failed or run["failure"])
         speed += climb.step
-    good = [run for run in runs[:next((i for i, run in enumerate(runs) if run["failure"]), len(runs))]]
-    passed = good[-1] if good else None
-    first = next((run for run in runs if run["failure"]), None)
+    number = next((i for i, run in enumerate(runs) if run["failure"]), len(runs))
+    passed, first = (runs[number - 1] if number else None), (runs[number] if number < len(runs) else None)
     return {"scenario": climb.trial.scenario, "delay": runs[0]["delay"], "compensate": climb.trial.settings.compensate,
             "step": climb.step, "highest": passed["speed"] if passed else None, "entry_speed": passed["entry_speed"] if passed else None,
             "exit_speed": passed["exit_speed"] if passed else None, "failure": first["failure"] if first else "", "runs": runs}

@@ -114,8 +114,8 @@ def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
             own = [run for run in group if run["scenario"] == name]
             errors = [run["largest_error"] for run in own if run["largest_error"] is not None]
             row[name] = {
-                "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own), "lifts": sum(run["lifted"] > 0.0 for run in own),
-                "reached": sum(run["reached"] is not None for run in own), "largest_error": max(errors) if errors else None,
+                "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
+                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own), "largest_error": max(errors) if errors else None,
                 "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
                 "ending": ending(own[0]) if len(own) == 1 else ""}
         found.append(row)
@@ -126,7 +126,7 @@ def delays_table(summary: Sequence[Mapping[str, Any]]) -> Table:
     names = [name for name in summary[0] if name not in ("delay", "compensate")] if summary else []
     heads = ["delay [ms]", "predicted"]
     for name in names:
-        heads += [name, f"{name}: largest path error [m]"] if not name.startswith(FIELD) else [f"{name}: collisions", "wheel lifts", "goals"]
+        heads += [f"{name}: collisions", "wheel lifts", "goals"] if name.startswith(FIELD) else [name, f"{name}: largest path error [m]"]
     rows = []
     for row in summary:
         cells = [f"{1e3 * row['delay']:.0f}", "yes" if row["compensate"] else "no"]

@@ -31,7 +31,7 @@ from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.driving import Decision, Pilot, Task
 from lfdm_ros.nodes.markers import PLAN, ROUTE, Picture
 from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import Parameter, of_dataclass
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
 from lfdm_ros.nodes.plan_messages import PlanMessages, goal_task, path_task, reason, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
@@ -60,8 +60,9 @@ class MpcController(Component):
         Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead"),
         Parameter("task", "none", "what to drive at first: nothing, or the path or goal of the scenario", choices=("none", "scenario")),
         Parameter("scenario", "", "name of a scenario in config/scenarios, or a path; with task scenario"),
-        Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic, and for a scenario that says none [m/s]; "
-                                 "for those that come after a change", 0.1, 100.0, live=True),
+        SCENARIO_SEED,
+        Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic [m/s]; for those that come after a change",
+                  0.1, 100.0, live=True),
         Parameter("goal_tolerance", 3.0, "distance to a goal that came by topic at which it is reached [m]; as speed", 0.1, 100.0,
                   live=True),
         Parameter("stop_at_end", True, "stand at the end of a goal or path that came by topic; as speed", live=True),
@@ -145,7 +146,7 @@ class MpcController(Component):
         name = self.value("scenario")
         if not name:
             raise InputError(f"node {self.get_name()}: task is scenario; set scenario too")
-        scenario = load_scenario(name)
+        scenario = load_scenario(name, seed_of(self.value("scenario_seed")))
         speed = self.value("speed") if scenario.speed is None else scenario.speed
         if scenario.path is None and scenario.goal is None:
             raise InputError(f"scenario {scenario.name} has neither path nor goal; choose another or set task to none")

@@ -89,6 +89,15 @@ def of_dataclass(kind: Any, only: Iterable[str] = (), without: Iterable[str] = (
         for f in fields(kind) if (f.name in wanted if wanted else f.name not in unwanted))
 
 
+# Of nodes that take part in a scenario; given to the whole stack.
+SCENARIO_SEED = Parameter("scenario_seed", -1, "seed of the scenario's course: another field; -1: as its file says", -1, 2**31 - 1)
+
+
+def seed_of(value: int) -> int | None:
+    """What `load_scenario` takes for a value of SCENARIO_SEED."""
+    return None if value < 0 else value
+
+
 # rclpy declares this one itself, in every node.
 USE_SIM_TIME = Parameter("use_sim_time", False, "take the time from /clock")
 

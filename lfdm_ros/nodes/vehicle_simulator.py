@@ -25,7 +25,7 @@ from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.judge import Judge, Verdict
 from lfdm_ros.nodes.markers import Picture
 from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
-from lfdm_ros.nodes.parameters import Parameter, of_dataclass
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.nodes.simulated_lidar import SimulatedLidar
@@ -60,6 +60,7 @@ class VehicleSimulator(Component):
         Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", -100.0, 100.0),
         Parameter("initial_speed", 0.0, "initial forward speed [m/s]", 0.0, 200.0),
         Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
+        SCENARIO_SEED,
         Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "
                                           "a command stamped longer ago is stale", 0.001, 1e6),
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
@@ -94,7 +95,7 @@ class VehicleSimulator(Component):
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
         if scenario:
-            manoeuvre = load_scenario(scenario)
+            manoeuvre = load_scenario(scenario, seed_of(self.value("scenario_seed")))
             pose, self._world = manoeuvre.initial, manoeuvre.world
         else:
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()

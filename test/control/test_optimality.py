@@ -41,7 +41,7 @@ class Case:
 CASES = {
     "free_road": Case(BEND, 10.0, "", start=dict(y=0.5)),
     "obstacles": Case(STRAIGHT, 12.0, "obstacle", AHEAD, hurry=0.5),
-    "wheel_loads": Case(BEND, 17.0, "wheel_lift", settings=dict(load_margin=0.7), start=dict(yaw_rate=0.2)),
+    "wheel_loads": Case(BEND, 17.0, "wheel_lift", settings=dict(load_margin=0.6), start=dict(yaw_rate=0.2)),
     "steering_rate": Case(STRAIGHT, 15.0, "steering_rate", settings=dict(steering_rate=0.1), start=dict(y=3.0)),
     "corridor": Case(STRAIGHT, 10.0, "corridor", start=dict(y=0.8), corridor=np.array([[0.0, 3.0, 3.0], [30.0, 0.8, 3.0], [300.0, 0.8, 3.0]])),
 }

@@ -22,6 +22,7 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.compose import run_stack
 from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.mpc_controller import MpcController
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 
 NAME = "mpc_controller"
 
@@ -46,6 +47,25 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     commands, states, status = (values for _, values in runs[0])
     assert np.ptp(commands[:, 0]) > 1e-3 and states[-1, 0] > 40.0  # it drove, and steered
     assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
+
+
+def test_the_simulator_scans_and_tells_of_collisions(graph: Any, tmp_path: Path) -> None:
+    scenario = tmp_path / "wall.yaml"
+    scenario.write_text("duration: 5.0\nspeed: 10.0\ngoal: {x: 50.0, y: 0.0}\ninitial: {speed: 10.0}\n"
+                        "obstacles:\n  - {circle: {x: 12.0, y: 0.0, radius: 1.0}, name: boulder}\n")
+    scans = graph.listen("scan", "sensor_msgs/msg/LaserScan", qos.STATE)
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
+    world = graph.listen("world", "visualization_msgs/msg/MarkerArray")
+    node = graph.add(VehicleSimulator, active=False, scenario=str(scenario), speed_factor=0.0, stop_time=1.5, lidar_rate=20.0)
+    node.bring_up("configure")
+    graph.wait(lambda: node._scan_publisher.get_subscription_count())
+    node.bring_up("activate")
+    graph.wait(lambda: status and status[-1].ticks == 150 and world and len(scans) == 31)
+    assert [nanoseconds(scan.header.stamp) for scan in scans] == [50_000_000 * i for i in range(31)]
+    assert min(scans[0].ranges) == pytest.approx(10.0, abs=0.1) and scans[0].header.frame_id == "lidar"
+    assert (status[-1].collisions, status[-1].first_collision) == (1, "boulder")
+    assert status[-1].first_collision_time == pytest.approx(0.87, abs=0.03) and status[-1].least_clearance < 0.0
+    assert node.summary()["collisions"] == 1 and [m.ns for m in world[-1].markers] == ["", "world"]
 
 
 class Driver:

@@ -1,0 +1,97 @@
+"""Let the controller drive a scenario in closed loop with a simulated vehicle, actuator and LIDAR, without ROS, and say what happened.
+
+The vehicle is simulated by a larger model than the controller predicts with. The same command gives the same run to the bit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.registry import SLOTS
+
+EPILOG = """example:
+  lfdm drive obstacle_field_40 --seed 7 --figure run.png --animation run.gif
+  lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
+  lfdm drive slalom --plant eighteen_dof --set model=eight_dof --json
+
+Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor stop before what blocks its way)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, or a YAML file")
+    parser.add_argument("--seed", type=int, metavar="S", help="of the scenario's course and the LIDAR's noise (default: the scenario's, 1)")
+    parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
+    parser.add_argument("--plant", default="twenty_four_dof", metavar="MODEL", help="model of the simulated vehicle (default %(default)s)")
+    parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), default="tmeasy", help="its tyre model (default %(default)s)")
+    parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
+    parser.add_argument("--delay", type=float, default=0.0, metavar="SEC", help="of the actuator; the controller knows it (default 0)")
+    parser.add_argument("--steering-lag", type=float, default=0.0, metavar="SEC", help="time constant of the steering, known (default 0)")
+    parser.add_argument("--drop-out", type=float, default=0.0, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller, for example "
+                        "model=eight_dof, solver=piqp or compensate=false; repeat")
+    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw the run")
+    parser.add_argument("--animation", type=Path, metavar="FILE.gif", help="draw the run as it was, at twice its pace (takes a minute)")
+    parser.add_argument("--json", action="store_true", help="print what happened as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lfdm_ros.cli.study_control import parse_settings
+    from lfdm_ros.control import studies
+    from lfdm_ros.control.closed_loop import Plant, drive
+    from lfdm_ros.control.study_tables import ending, failures
+    from lfdm_ros.sensors import LidarSettings
+    from lfdm_ros.simulation.world import Footprint
+    from lfdm_ros.vehicles import load_vehicle
+
+    if args.seed is not None and args.seed < 0:
+        raise InputError(f"--seed {args.seed}: give 0 or more")
+    for name in ("state_age", "delay", "steering_lag"):
+        if not 0.0 <= getattr(args, name) <= 2.0:
+            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name):g}: give 0 to 2 s")
+    for path in (args.figure, args.animation):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InputError(f"{path}: no such folder")
+    settings = replace(parse_settings(args.set), actuation_delay=args.delay, steering_lag=args.steering_lag)
+    lidar = LidarSettings(drop_out=args.drop_out)
+    plant = Plant(args.plant, args.tyre, delay=args.delay, steering_lag=args.steering_lag, state_age=args.state_age, lidar=lidar,
+                  seed=1 if args.seed is None else args.seed)
+    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle)
+    scenario, vehicle = studies.trial_scenario(trial), load_vehicle(args.vehicle)
+    driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
+    film = None
+    if args.animation is not None:
+        from lfdm_ros.control.pictures import Film
+
+        film = Film(lidar)
+    found = drive(vehicle, scenario, driver, plant, film.note if film else None)
+    what = studies.figures(trial, scenario, found)
+    del what["cycle_us"]
+    if args.json:
+        print(json.dumps(what))
+    else:
+        print(f"{scenario.name}: {ending(what)}")
+        print(f"  {what['length']:.0f} m in {what['seconds']:.1f} s, {what['mean_speed']:.1f} m/s in the mean"
+              + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
+        if what["least_clearance"] is not None:
+            print(f"  least clearance {what['least_clearance']:.2f} m")
+        if what["largest_error"] is not None:
+            print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
+        print(f"  least wheel load {100.0 * what['least_load']:.0f} % of the static one, at most {what['lateral_acceleration']:.1f} m/s^2 "
+              "to the side")
+        print(f"  cycles: {', '.join(f'{count} {name.lower()}' for name, count in what['outcomes'].items())}; "
+              "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
+        if what["violated"]:
+            print(f"  violated in the plan: {', '.join(f'{name} in {count} cycles' for name, count in what['violated'].items())}")
+    footprint = Footprint(settings.vehicle_front, settings.vehicle_rear, 0.5 * settings.vehicle_width)
+    if args.figure is not None:
+        from lfdm_ros.control.pictures import draw_run, save_png
+
+        save_png(draw_run(scenario, found, footprint, f"{scenario.name}: {ending(what)}"), args.figure)
+    if film is not None:
+        from lfdm_ros.control.pictures import animate
+
+        animate(args.animation, scenario, found, footprint, film)
+    return 1 if failures([what]) else 0

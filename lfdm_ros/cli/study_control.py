@@ -1,0 +1,185 @@
+"""`lfdm study mpc`, `delay` and `lane_change`: the controller in closed loop, many times."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lfdm_ros.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lfdm_ros.control.settings import Settings
+    from lfdm_ros.control.studies import Item
+
+NAMES = ("mpc", "delay", "lane_change")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1}
+SLOW_SEEDS = 5
+Results = list[dict[str, Any]]
+
+
+def run_control_study(args: argparse.Namespace) -> int:
+    """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something, lifts a wheel or misses goals."""
+    from lfdm_ros.cli.bench import machine
+    from lfdm_ros.control import studies
+    from lfdm_ros.scheduling import available_cores, get_scheduler
+
+    settings = parse_settings(args.set)
+    items, report = _prepare(args, settings)
+    found: dict[int, dict[str, Any]] = {}
+    outcome: dict[str, Any] = {"study": args.study, "vehicle": args.vehicle, "machine": machine(), "settings": _changed(settings)}
+    interrupted = False
+    try:
+        with get_scheduler(args.scheduler, available_cores()) as scheduler:
+            studies.carry_out(items, scheduler, found, args.out, _tell)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    outcome |= {"asked": len(items), "done": len(found), "interrupted": interrupted}
+    runs = [found[i] for i in sorted(found)]
+    text, good, figures = report(runs, outcome)
+    outcome["runs"] = [{key: value for key, value in run.items() if key != "cycle_us"} for run in runs]
+    if args.out is not None:
+        (args.out / "results.json").write_text(json.dumps(outcome) + "\n", encoding="utf-8")
+        (args.out / "table.md").write_text(text + "\n", encoding="utf-8")
+        from lfdm_ros.control.pictures import save_png
+
+        for name, draw in figures.items():
+            figure = draw()
+            if figure is not None:
+                save_png(figure, args.out / f"{name}.png")
+    print(json.dumps(outcome) if args.json else text)
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0 if good else 1
+
+
+Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]]
+
+
+def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Item], Report]:
+    from lfdm_ros.control import studies
+
+    seeds = args.seeds if args.seeds is not None else SEEDS[args.study]
+    if args.study == "delay":
+        return studies.delays(seeds, settings, args.vehicle), _report_delays
+    if args.study == "lane_change":
+        return studies.lane_changes(settings, args.vehicle, args.step if args.step is not None else 0.5), _report_lane_changes
+    speeds = args.speeds or list(studies.SPEEDS)
+    for speed in speeds:
+        if speed not in studies.SPEEDS:
+            raise InputError(f"--speeds {speed}: there are fields for {', '.join(map(str, studies.SPEEDS))} mph")
+    controllers = args.controllers or list(studies.CONTROLLERS)
+    for name in controllers:
+        studies.controllers_settings(name, settings)
+    if not args.controllers and not _has_do_mpc():
+        controllers.remove("do_mpc")
+        print("do_mpc is left out: it needs pip install do-mpc, and benchmarks/ of a checkout", file=sys.stderr)
+    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS
+    return [*studies.fields(seeds, slow, speeds, controllers, settings, args.vehicle),
+            *studies.suite(controllers, settings, args.vehicle)], _report_mpc
+
+
+def _has_do_mpc() -> bool:
+    from importlib.util import find_spec
+
+    from lfdm_ros.control.studies import DO_MPC
+    from lfdm_ros.resources import share_directory
+
+    return find_spec("do_mpc") is not None and (share_directory() / "benchmarks" / f"{DO_MPC}.py").is_file()
+
+
+def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.control import pictures
+    from lfdm_ros.control import study_tables as tables
+    from lfdm_ros.control.studies import FIELD
+
+    in_fields = [run for run in runs if run["scenario"].startswith(FIELD)]
+    others = [run for run in runs if not run["scenario"].startswith(FIELD)]
+    outcome["summary"] = summary = tables.summarise_fields(in_fields)
+    outcome["failures"] = failed = tables.failures(runs)
+    parts = []
+    if summary:
+        parts.append(tables.markdown(tables.fields_table(summary)))
+    if others:
+        parts.append(tables.markdown(tables.suite_table(others)))
+    parts.append("\n".join([f"failures: {len(failed) or 'none'}", *(f"- {line}" for line in failed)]))
+    good = tables.passes(summary) and not [line for line in tables.failures(others) if ", mpc:" in line]
+    return "\n\n".join(parts), good, {"fields": lambda: pictures.draw_fields(runs),
+                                      "distributions": lambda: pictures.draw_distributions(runs)}
+
+
+def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.control import pictures
+    from lfdm_ros.control import study_tables as tables
+
+    outcome["summary"] = summary = tables.summarise_delays(runs)
+    outcome["failures"] = tables.failures(runs)
+    good = not tables.failures([run for run in runs if run["compensate"]])
+    return tables.markdown(tables.delays_table(summary)), good, {"delay": lambda: pictures.draw_delays(summary, runs)}
+
+
+def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.control import pictures
+    from lfdm_ros.control import study_tables as tables
+
+    return tables.markdown(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
+
+
+# -- Settings -----------------------------------------------------------------------------------------------------------------
+
+
+def parse_settings(texts: Sequence[str]) -> Settings:
+    """Settings of a run that repeats to the bit, with changes NAME=VALUE.
+
+    Raises:
+        InputError: no such setting, or a value that it cannot have.
+    """
+    from lfdm_ros.control.settings import Settings, describe
+
+    defaults = {name: default for name, default, _ in describe()}
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in defaults:
+            raise InputError(f"--set {text}: give NAME=VALUE, with one of these names: {', '.join(defaults)}")
+        kind = type(defaults[name])
+        try:
+            if kind is bool:
+                changes[name] = {"true": True, "false": False}[value.lower()]
+            else:
+                changes[name] = kind(value)
+        except (ValueError, KeyError):
+            raise InputError(f"--set {text}: expected {'true or false' if kind is bool else 'a number'}") from None
+    return Settings(**{"time_budget": 0.0, **changes})
+
+
+def _changed(settings: Settings) -> dict[str, Any]:
+    from lfdm_ros.control.settings import Settings
+
+    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(Settings) if getattr(settings, f.name) != f.default}
+
+
+def _tell(done: int, asked: int, left: float) -> None:
+    remaining = f", {left:.0f} s left" if left > 0.0 else ""
+    print(f"{done} of {asked} runs{remaining}", file=sys.stderr, flush=True)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those that only these studies have."""
+    parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc: 20, 40, 60 mph, or some of them (default: all)")
+    parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
+                        "convergence; slow), do_mpc (paths only), or some of them (default: all that are installed)")
+    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS})")
+    parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change: name or file (default hmmwv)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change: another setting of all "
+                        "controllers; repeat")
+    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change: print the results as JSON instead of a table")
+
