@@ -117,10 +117,18 @@ class Hpipm:
         """One of the library's records, with its memory."""
         stem = "_".join(filter(None, ("d_ocp_qp", name)))
         record = ctypes.create_string_buffer(getattr(self._library, f"{stem}_strsize")())
-        memory = ctypes.create_string_buffer(getattr(self._library, f"{stem}_memsize")(*arguments) + 64)
+        size = getattr(self._library, f"{stem}_memsize")(*arguments)
+        memory = ctypes.create_string_buffer(size + 64)
         address = (ctypes.addressof(memory) + 63) // 64 * 64
         self._kept += [record, memory]
-        getattr(self._library, f"{stem}_create")(*arguments, record, ctypes.c_void_p(address))
+
+        def create() -> None:
+            ctypes.memset(address, 0, size)
+            getattr(self._library, f"{stem}_create")(*arguments, record, ctypes.c_void_p(address))
+
+        create()
+        if name == "ipm_ws":
+            self._renew = create
         return record
 
     def _set(self, field: str, value: object) -> None:
@@ -131,7 +139,7 @@ class Hpipm:
         """Infinite bounds are switched off; a change of which they are is rare."""
         for name, copy in self._copies.items():
             given = getattr(self._program, name)
-            finite = np.isfinite(given)
+            finite = ~np.isinf(given)  # what is not a number must not pass for no bound
             np.copyto(copy, given)
             copy[~finite] = 0.0
             pattern = finite.tobytes()
@@ -161,7 +169,10 @@ class Hpipm:
         dx, du = self._dx, self._du[:-1]
         dx[0] = 0.0
         good = status == 0 or (status in (1, 2) and self._residuals() < _ACCEPTABLE)
-        solved = good and bool(np.isfinite(dx).all() and np.isfinite(du).all())
+        finite = bool(np.isfinite(dx).all() and np.isfinite(du).all())
+        solved = good and finite
+        if not finite:
+            self._renew()  # numbers that are none would stay in its memory for ever
         self._warm = solved
         return StageSolution(dx, du, solved, _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}", iterations)
 

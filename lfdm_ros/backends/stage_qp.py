@@ -50,8 +50,8 @@ class StageQp:
         """How far a solution is from meeting the dynamics and the bounds, largest absolute violation; inf if it is not finite."""
         gaps = dx[1:] - np.matmul(self.A, dx[:-1, :, None])[..., 0] - np.matmul(self.B, du[..., None])[..., 0] - self.b
         bounded = dx[1:, list(self.dimensions.bounded)]
-        worst = max(np.abs(gaps).max(), (self.lower_u - du).max(), (du - self.upper_u).max(),
-                    (self.lower_x[1:] - bounded).max(initial=-np.inf), (bounded - self.upper_x[1:]).max(initial=-np.inf))
+        worst = np.max([np.abs(gaps).max(), (self.lower_u - du).max(), (du - self.upper_u).max(),
+                        (self.lower_x[1:] - bounded).max(initial=-np.inf), (bounded - self.upper_x[1:]).max(initial=-np.inf)])
         return float(worst) if np.isfinite(worst) and np.isfinite(dx[0]).all() else float("inf")
 
 

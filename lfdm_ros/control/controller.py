@@ -28,13 +28,15 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
-STANDING = 0.3  # [m/s] a slower vehicle stands
+STANDING = 1.0  # [m/s] a slower vehicle that is to stop is held by the brake
+AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
 REACTION = 0.5  # [s] until the brake of a stop within sight has built up
 CLOSE_BY = 10.0  # [m] or nearer than this
 CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
 PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
+ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
@@ -240,6 +242,8 @@ class Controller:
         if not s.compensate:
             ahead = now
 
+        if task.done and abs(float(x[self._planner.place["vx"]])) < STANDING:
+            return self._stand(now, began, ARRIVED, age, x)
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
         reference = task.reference or self._find_way(task, now, x)
         cold = self._cold or ahead - self._plan_time > s.plan_timeout
@@ -299,7 +303,7 @@ class Controller:
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold = True
         return self._send(now, self._braking(x), Cycle(
-            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, solver=self._planner.solver, age=age, plan=self._good,
+            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver, age=age, plan=self._good,
             seconds=time.perf_counter() - began))
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
@@ -369,8 +373,12 @@ class Controller:
             left = 2.0 * s.path_braking * (task.route.free_length - s.vehicle_front - STOP_SHORT - path.s)
             profile = np.minimum(profile, np.sqrt(np.maximum(left, 0.0)))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
-        hurry = 0.0 if task.done or task.route.blocked else s.weight_time
-        task.reference = Reference(longer, speeds, task.speed, None, s.goal_lateral, hurry)
+        # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
+        remaining = math.hypot(goal.x - px, goal.y - py)
+        lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
+        stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
+        hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
+        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry)
         return task.reference
 
     def _sight_speed(self) -> float:

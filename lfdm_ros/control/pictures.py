@@ -36,7 +36,9 @@ def save_png(figure: Figure, path: Path) -> None:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=DPI)
     try:
-        Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, format="png", optimize=True)
+        # Not the usual median cut: it gives thin lines of different colours the same.
+        image = Image.open(drawn).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        image.save(path, format="png", optimize=True)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
 
@@ -62,7 +64,8 @@ class Film:
 def draw_run(scenario: Scenario, run: Run, footprint: Footprint, title: str) -> Figure:
     """The way over the ground, the vehicle once a second; speed, steering and pedals, least wheel load over time."""
     figure = Figure(figsize=(10.0, 6.2), layout="constrained")
-    upper, lower = np.atleast_1d(figure.subfigures(2, 1, height_ratios=(1.0, 1.1)))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
+    upper, lower = parts
     axis = upper.subplots()
     x, y, yaw = (run.column(name) for name in ("x", "y", "yaw"))
     _ground(axis, scenario, 0.0)
@@ -96,7 +99,7 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
     """
     pictures = [_frame(scenario, run, footprint, film, k) for k in range(len(film.frames))]
     for skip, colours in ((1, 32), (1, 16), (2, 16), (3, 16), (5, 8)):
-        chosen = [picture.quantize(colours, dither=Image.Dither.NONE) for picture in pictures[::skip]]
+        chosen = [picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE) for picture in pictures[::skip]]
         written = io.BytesIO()
         milliseconds = round(1e3 * film.step * skip / 2.0)
         chosen[0].save(written, format="GIF", save_all=True, append_images=chosen[1:], duration=milliseconds, loop=0, optimize=True)
@@ -219,7 +222,8 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Largest path error and collisions over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
-    upper, lower = np.atleast_1d(figure.subfigures(2, 1, height_ratios=(1.3, 1.0)))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
+    upper, lower = parts
     left, right = upper.subplots(1, 2)
     courses = [name for name in (summary[0] if summary else {}) if name not in ("delay", "compensate")]
     for name, marker in zip(courses, "osD"):

@@ -259,9 +259,12 @@ class Planner:
         near = self._stations
         if near is None:
             near = float(path.project(x[:1], y[:1])[0][0]) + np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-        self._stations = s = path.project(x, y, near)[0]
+        s, offset = path.project(x, y, near)
+        self._stations = s
         px, py, pyaw, curvature = path.at(s)
-        number["path_x"][:], number["path_y"][:], number["path_curvature"][:] = px, py, curvature
+        number["path_x"][:], number["path_y"][:] = px, py
+        # Of the parallel curve through the stage's point.
+        number["path_curvature"][:] = curvature / np.maximum(1.0 - curvature * offset, 0.2)
         number["path_cos"][:], number["path_sin"][:] = np.cos(pyaw), np.sin(pyaw)
         number["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
         number["path_speed"][:], number["path_speed_slope"][:] = reference.speed_at(s)

@@ -20,7 +20,8 @@ VEHICLE_NUMBERS = ("front", "rear", "half_width", "load_front", "load_rear", "to
 _STAGE_NUMBERS = (
     "step",  # of the model [s]
     "decay",  # of the steering's lag over a step
-    "path_x", "path_y", "path_cos", "path_sin", "path_yaw", "path_curvature",  # of the path's point next to the stage
+    "path_x", "path_y", "path_cos", "path_sin", "path_yaw", "path_curvature",  # of the path's point next to the stage, the
+    # curvature that of the parallel to the path through the stage
     "path_speed", "path_speed_slope",  # reference [m/s], and its change a metre along the path
     "friction",  # acceleration that friction allows [m/s^2]
     "limit", "limit_slope",  # of the steering: at speed 0 and a m/s, along the tangent at the stage's speed

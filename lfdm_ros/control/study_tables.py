@@ -115,7 +115,8 @@ def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
             errors = [run["largest_error"] for run in own if run["largest_error"] is not None]
             row[name] = {
                 "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
-                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own), "largest_error": max(errors) if errors else None,
+                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own),
+                "largest_error": max(errors) if errors else None,
                 "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
                 "ending": ending(own[0]) if len(own) == 1 else ""}
         found.append(row)
