@@ -12,7 +12,9 @@ from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 class _Entries:
     """A sparse matrix whose entries are written in the order they were declared in."""
 
-    def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]):
+    def __init__(self, shape: tuple[int, int], blocks: list[tuple[np.ndarray, np.ndarray]]):
+        """blocks: rows and columns of entries."""
+        rows, columns = (np.concatenate(part) for part in zip(*blocks))
         numbered = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
         self._order = numbered.data.astype(int) - 1
         self.matrix = sparse.csc_matrix((np.ones(len(rows)), numbered.indices, numbered.indptr), shape=shape)
@@ -48,11 +50,11 @@ class Piqp:
         blocks = [pairs(u, u), pairs(x, x), pairs(u[1:], x[:-1]), pairs(x[:-1], u[1:])]
         soft = np.concatenate([self._below_at.ravel(), self._above_at.ravel()])
         blocks.append((soft, soft))
-        self._cost = _Entries(*(np.concatenate(part) for part in zip(*blocks)), (self._size, self._size))
+        self._cost = _Entries((self._size, self._size), blocks)
         # Dynamics: dx+ - B du - A dx = b.
         rows = np.arange(stages * n).reshape(stages, n)
         blocks = [(rows.ravel(), x.ravel()), pairs(rows, u), pairs(rows[1:], x[:-1])]
-        self._dynamics = _Entries(*(np.concatenate(part) for part in zip(*blocks)), (stages * n, self._size))
+        self._dynamics = _Entries((stages * n, self._size), blocks)
 
     def _setup(self, finite_lower: np.ndarray, finite_upper: np.ndarray) -> None:
         """Rows with a bound, those below first; each with its slack."""
@@ -64,7 +66,7 @@ class Piqp:
         states = self._dx_at[stage]
         slack = np.concatenate([self._below_at[self._low], self._above_at[self._high]])
         index = np.arange(count)
-        self._soft = _Entries(np.concatenate([np.repeat(index, n), index]), np.concatenate([states.ravel(), slack]), (count, self._size))
+        self._soft = _Entries((count, self._size), [(np.repeat(index, n), states.ravel()), (index, slack)])
         self._sign = np.concatenate([np.ones(len(self._low[0])), -np.ones(len(self._high[0]))])
         self._places = stage, row
 
@@ -103,6 +105,7 @@ class Piqp:
             solver.setup(cost, linear, dynamics, p.b.ravel(), soft, bound, top, least, most)
             self._solver, self._pattern = solver, pattern
         else:
+            assert self._solver is not None
             solver = self._solver
             solver.update(P=cost, c=linear, A=dynamics, b=p.b.ravel(), G=soft, h_l=bound, h_u=top, x_l=least, x_u=most)
         status = solver.solve()

@@ -23,6 +23,7 @@ from lfdm_ros.resources import share_directory
 EPILOG = """examples:
   lfdm bench graph --json graph.json
   lfdm bench calibration --runs 5 --only smc
+  lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
       a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
       run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
     parser.add_argument("--peer", action="append", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
                         help="models: run this program in turn with ours and report the ratio of the times; repeatable")
+    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
+    parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt do_mpc)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,13 +67,12 @@ def run(args: argparse.Namespace) -> int:
     if args.name not in _names():
         raise InputError(f"no benchmark '{args.name}' in {_folder()}; there are: {', '.join(_names()) or 'none'}")
     module = load_benchmark(args.name)
-    options: dict[str, Any] = {}
-    if args.only is not None:
-        options["only"] = args.only
+    names = ("only", "cycles", "models", "solvers")
+    options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.peer:
         options["peers"] = [Peer.parse(text) for text in args.peer]
     for option in options.keys() - inspect.signature(module.measure).parameters.keys():
-        raise InputError(f"--{option.removesuffix('s')} is not an option of the benchmark '{args.name}'")
+        raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
     records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:

@@ -247,12 +247,12 @@ class Controller:
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
         reference = task.reference or self._find_way(task, now, x)
         cold = self._cold or ahead - self._plan_time > s.plan_timeout
-        if cold:
-            self._planner.start(z0, reference)
-        else:
-            self._planner.shift(ahead - self._plan_time)
-            self._unwrap(z0)
         try:
+            if cold:
+                self._planner.start(z0, reference)
+            else:
+                self._planner.shift(ahead - self._plan_time)
+                self._unwrap(z0)
             outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
         except (ArithmeticError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")

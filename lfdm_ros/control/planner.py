@@ -25,6 +25,7 @@ from lfdm_ros.backends import (
     stage_function,
 )
 from lfdm_ros.control import problem
+from lfdm_ros.control.first_guess import FirstGuess
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
@@ -39,6 +40,8 @@ RESIDUAL = 1e-3
 LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
 # A plan is none if its states do not follow from each other by the model, to this share of the longest step.
 LARGEST_GAP = 0.3
+UNKNOWN = "the state to plan from is not finite"
+CONVERGED = 1e-6  # a step that moves no state further than this, in its unit, is the last
 # Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
 QUICK, EXACT = 1e-4, 1e-8
 FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
@@ -111,6 +114,7 @@ class Planner:
         self._obstacle_numbers = self._c[:, first:].reshape(stages + 1, settings.obstacles, 3)
         self._p, self._k = np.zeros(len(self.model.parameters)), np.zeros(len(VEHICLE_NUMBERS))
         self.take(vehicle)
+        self._guess = FirstGuess(self.model.name, layout, self.durations, settings.substeps, self._p)
 
         rows = len(layout.rows)
         self._value = np.zeros((stages + 1, n + len(RESIDUALS) + rows))
@@ -149,7 +153,7 @@ class Planner:
         self._k[:] = s.vehicle_front, s.vehicle_rear, 0.5 * s.vehicle_width, front, rear, values.cg_to_rear_axle
         self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
         self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
-        self.full_lock, self.wheel_radius = values.max_road_wheel_angle, values.wheel_radius
+        self.full_lock = values.max_road_wheel_angle
         self.vehicle = vehicle
 
     def tune(self, settings: Settings) -> None:
@@ -167,34 +171,10 @@ class Planner:
     # -- The plan -----------------------------------------------------------------------------------------------------
 
     def start(self, z0: np.ndarray, reference: Reference) -> None:
-        """A first guess from the state z0 (nz,): along the path, at the speed that the reference and the brakes allow."""
-        place, s = self.place, self.settings
-        now = float(z0[place["vx"]])
-        s0, e0 = (float(v[0]) for v in reference.path.project(z0[[place["x"]]], z0[[place["y"]]]))
-        along, speed, speeds = s0, max(now, 0.0), []
-        stops = [s0]
-        for dt in self.durations.tolist():
-            speeds.append(speed)
-            wanted = min(float(np.interp(along, reference.path.s, reference.speeds)), reference.highest)
-            speed += min(max(wanted - speed, -s.path_braking * dt), s.path_acceleration * dt)
-            along += speed * dt
-            stops.append(along)
-        speeds.append(speed)
-        x, y, yaw, curvature = reference.path.at(np.array(stops))
-        fade = e0 * np.exp(-self.grid / 1.0)
-        v = np.array(speeds)
-        self.z[:] = z0
-        yaw += 2.0 * math.pi * round((float(z0[place["yaw"]]) - float(yaw[0])) / (2.0 * math.pi))
-        guess = {"x": x - fade * np.sin(yaw), "y": y + fade * np.cos(yaw), "yaw": yaw, "vx": v, "yaw_rate": curvature * v,
-                 "steering": np.clip(np.arctan(self.wheelbase * curvature) / self.full_lock, -1.0, 1.0), "pedal": np.zeros(len(v)),
-                 "vy": np.zeros(len(v)), "ax": np.zeros(len(v)), "ay": curvature * v * v}
-        guess |= {name: v / self.wheel_radius for name in self.names if name.startswith("omega_")}
-        if self.layout.lag:
-            guess["road_steering"] = guess["steering"]
-        for name, values in guess.items():
-            if name in place:
-                self.z[1:, place[name]] = values[1:]
-        self._rates()
+        """A first plan from the state z0 (nz,). Raises ValueError if that is not finite."""
+        if not np.isfinite(z0).all():
+            raise ValueError(UNKNOWN)
+        self._guess.fill(self.z, self.w, z0, reference, self.settings, self.wheelbase, self.full_lock)
 
     def shift(self, time: float) -> None:
         """Moves the plan on by `time` [s], interpolated; beyond its end it goes on as it did."""
@@ -224,32 +204,38 @@ class Planner:
             time: of z0 [s], in the time of the obstacles.
             iterations: linearisations.
         """
+        if not np.isfinite(z0).all():
+            return Outcome.failed(UNKNOWN)
         self.z[0] = z0
-        done, outcome = 0, None
-        for _ in range(iterations):
+        outcome: Outcome | None = None
+        for done in range(1, iterations + 1):
+            before = outcome
+            if iterations > 1:
+                kept = self.z.copy(), self.w.copy()
             self._refer(reference)
             self._see(obstacles, time)
             self._linearise(reference)
-            done += 1
             solution = self._solver.solve()
-            residual = (self._exact or self.qp).residual(solution.dx, solution.du)
-            if not solution.solved or residual > RESIDUAL:
-                return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, math.inf)
-            step = float((np.abs(solution.dx) * self._reach).max())
-            share = min(1.0, 1.0 / step) if step > 0.0 and self._exact is None else 1.0
-            outcome = self._outcome(True, "", done, residual, step, solution.dx)
+            residual = self.qp.residual(solution.dx, solution.du)
+            good = solution.solved and residual <= RESIDUAL
+            outcome = self._outcome(good, "" if good else f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual,
+                                    solution.dx if good else None)
+            if outcome.gap > LARGEST_GAP:
+                outcome = dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
+            if not outcome.solved:
+                if before is None:
+                    return outcome
+                # The step before led nowhere: the plan that it began from was one.
+                self.z[:], self.w[:] = last
+                return before
+            share = 1.0 / max(outcome.step, 1.0)
+            if iterations > 1:
+                last = kept
             self.z += share * solution.dx
             self.w[:-1] += share * solution.du
-            if self._exact is not None:  # what it came to, not what the first order says
-                self._linearise(reference)
-                outcome = self._outcome(True, "", done, residual, step, np.zeros_like(solution.dx))
-            if step < 1e-6:
+            if np.abs(solution.dx).max() < CONVERGED:
                 break
         assert outcome is not None
-        # The gaps that were linearised close with the step, to first order.
-        gap = (1.0 - share) * outcome.gap if step > 1.0 else 0.0
-        if outcome.gap > LARGEST_GAP or gap > LARGEST_GAP:
-            return dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
         return outcome
 
     def _refer(self, reference: Reference) -> None:
@@ -363,7 +349,7 @@ class Planner:
         np.subtract([-s.steering_rate, -s.brake_rate], self.w[:-1], out=qp.lower_u)
         np.subtract([s.steering_rate, s.throttle_rate], self.w[:-1], out=qp.upper_u)
 
-    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, step: float, dx: np.ndarray | None = None) -> Outcome:
+    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, dx: np.ndarray | None) -> Outcome:
         """Cost by its terms, and the rows as the solution has them, to first order."""
         terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
@@ -383,6 +369,7 @@ class Planner:
                     violated.append(name)
                 elif nearest[of_kind].max() > -ACTIVE:
                     active.append(name)
+        step = math.inf if dx is None else float((np.abs(dx) * self._reach).max())
         return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),
                        float((np.abs(self.qp.b) * self._reach).max()), step)
 

@@ -17,20 +17,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.control.closed_loop import Driver, Plant, Run, drive
-from lfdm_ros.control.controller import STANDING, Controller
+from lfdm_ros.control.controller import STANDING, Controller, Cycle, Outcome
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config, share_directory
 from lfdm_ros.scheduling import Scheduler
-from lfdm_ros.simulation import Scenario, load_scenario
+from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
@@ -41,7 +44,7 @@ FIELD = "obstacle_field_"
 # Settings that make a controller of the comparison; do_mpc is another program and drives paths only.
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
-DO_MPC = "_do_mpc"  # module in benchmarks/ with driver(vehicle, settings) -> Driver
+DO_MPC = "_do_mpc"  # module in benchmarks/
 SLOW = ("ipopt", "do_mpc")
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
 LANE_CHANGES: dict[str, dict[str, float]] = {
@@ -156,11 +159,43 @@ def _delayed(base: Settings, delay: float, compensate: bool) -> tuple[Settings, 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy") -> Driver:
     """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
     if controller == "do_mpc":
-        driver: Driver = _benchmark_module(DO_MPC).driver(vehicle, settings)
-        return driver
+        return _DoMpc(vehicle, settings)
     limits = lift_limits(vehicle, tyre=tyre, manoeuvres=Manoeuvres(
         load_margin=settings.load_margin, steering_rate=settings.steering_rate)) if settings.use_limit_table else None
     return Controller(vehicle, settings, limits)
+
+
+class _DoMpc:
+    """do-mpc as `lfdm bench mpc` has it: the same bicycle, weights and soft limits, but no obstacles, corridor and speed profile."""
+
+    def __init__(self, vehicle: Vehicle, settings: Settings):
+        self.settings, self._vehicle = settings, vehicle
+        self._module = _benchmark_module(DO_MPC)
+        if not self._module.is_there():
+            raise InputError(self._module.HINT)
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        self._path, self._along = path, 0.0
+        self._follower = self._module.Follower(self._vehicle.name, np.column_stack([path.x, path.y]), float(np.max(speed)),
+                                               self.settings.actuation_delay)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        raise InputError("do_mpc drives along paths only; leave it out for a goal")
+
+    def see(self, obstacles: Obstacles) -> None:
+        pass
+
+    def look(self, now: float) -> None:
+        pass
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        assert measured is not None
+        began = time.perf_counter()
+        command = self._follower.command(now, measured.time, measured.values)
+        seconds = time.perf_counter() - began
+        x, y = (np.array([measured.values[name]]) for name in ("x", "y"))
+        self._along = float(self._path.project(x, y, np.array([self._along]))[0][0])
+        return Cycle(command, Outcome.SOLVED, done=self._along > self._path.length - 1.0, solver="do_mpc", seconds=seconds)
 
 
 def _benchmark_module(name: str) -> Any:
@@ -210,7 +245,7 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
         straight = (math.hypot(scenario.goal.x - start.x, scenario.goal.y - start.y) - scenario.goal.tolerance) / scenario.speed
     ms = 1e3 * run.seconds
     found: dict[str, Any] = {
-        "scenario": trial.scenario, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
+        "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
         "delay": trial.plant.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
         "reached": _number(run.reached), "straight": straight,
         "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
@@ -272,7 +307,7 @@ def _counted(counter: Counter[str]) -> dict[str, int]:
 # -- All runs -----------------------------------------------------------------------------------------------------------------
 
 
-def carry_out(items: Sequence[Item], scheduler: Scheduler, found: dict[int, dict[str, Any]], folder: Path | None = None,
+def carry_out(items: Sequence[Item], scheduler: Scheduler, found: dict[int, dict[str, Any]], folder: File | None = None,
               progress: Callable[[int, int, float], None] | None = None) -> None:
     """Works on all items; what each came to is in `found` by its number, also when this is interrupted.
 
@@ -312,7 +347,7 @@ def carry_out(items: Sequence[Item], scheduler: Scheduler, found: dict[int, dict
             file.close()
 
 
-def _kept(path: Path) -> dict[str, dict[str, Any]]:
+def _kept(path: File) -> dict[str, dict[str, Any]]:
     kept = {}
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -335,7 +370,7 @@ def _key(item: Item) -> str:
 @cache
 def _sources() -> str:
     digest = hashlib.sha256(__version__.encode())
-    package = Path(__file__).resolve().parent.parent
+    package = File(__file__).resolve().parent.parent
     for room in ("models", "backends", "vehicles", "simulation", "sensors", "control"):
         for path in sorted((package / room).glob("*.py")):
             if path.stem not in ("study_tables", "pictures"):

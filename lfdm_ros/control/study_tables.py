@@ -88,7 +88,9 @@ def ending(run: Mapping[str, Any]) -> str:
     if run["reached"] is not None:
         where = "goal" if run["straight"] is not None else "end of the path"
         return f"{where} after {run['reached']:.2f} s{lift}"
-    return ("stands, its goal out of reach" if run["stands"] else "still on its way when the time is over") + lift
+    if run["stands"]:
+        return f"stands, its goal out of reach{lift}" if run["straight"] is not None else f"stands before the end of its path{lift}"
+    return f"still on its way when the time is over{lift}"
 
 
 def failures(runs: Runs) -> list[str]:

@@ -104,6 +104,10 @@ class Component(LifecycleNode):
         """The node's health: level, one line, values."""
         return OK, self.state, {}
 
+    def summary(self) -> dict[str, Any]:
+        """What the run came to, for whoever runs the node in its own process; asked once it was active."""
+        return {}
+
     def settled(self) -> bool:
         """Whether nothing has come in since the last call."""
         return True

@@ -12,7 +12,6 @@ from rclpy.logging import LoggingSeverity
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
-from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.runtime import Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack, load_stack, node_class
@@ -112,11 +111,9 @@ def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
 def _summary(nodes: list[Component], wall: float) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for node in nodes:
+        summary.update(node.summary())
         if isinstance(node, VehicleSimulator):
-            summary.update(node.summary())
             summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
-        elif isinstance(node, MpcController):
-            summary.update(node.summary())
         elif isinstance(node, InputPlayer):
             summary["scenario_finished"] = node.finished
         elif isinstance(node, Recorder):

@@ -168,7 +168,7 @@ class Pilot:
         self._history.clear()
         self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
         self._last_state: tuple[int, Mapping[str, float]] | None = None
-        self._waiting: tuple[int, Mapping[str, float]] | None = None
+        self._waiting: tuple[int, Mapping[str, float], int] | None = None  # as `_answer` takes it
         self._first_ns: int | None = None  # of the states
         self._cycle_ns: int | None = None  # when the last cycle was
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
@@ -270,10 +270,10 @@ class Pilot:
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
         self._history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         self._last_state = (stamp_ns, usable)
-        if self._lockstep and self._scan_due(stamp_ns):
-            self._waiting = self._last_state
-            return None
         step = stamp_ns - last[0] if last is not None else 0
+        if self._lockstep and self._scan_due(stamp_ns):
+            self._waiting = (stamp_ns, usable, step)
+            return None
         return self._answer(stamp_ns, usable, step, now_ns)
 
     def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> Decision | None:
@@ -356,9 +356,9 @@ class Pilot:
 
     def _release(self) -> Decision | None:
         assert self._waiting is not None
-        stamp_ns, values = self._waiting
+        stamp_ns, values, step_ns = self._waiting
         self._waiting = None
-        return self._answer(stamp_ns, values, 0, stamp_ns)
+        return self._answer(stamp_ns, values, step_ns, stamp_ns)
 
     def _last_due(self, now_ns: int) -> int:
         """Stamp of the newest scan that has arrived by now, if it is as punctual as it says."""

@@ -178,7 +178,6 @@ class MpcController(Component):
     finished = False
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to, for whoever runs the node in its own process; after `activate`."""
         return {"task": self._pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
                 "cold_starts": self._cold_starts,
                 "inputs_refused": dict(self._pilot.refusals.counts), "cycle_times": list(self._cycle_times)}
@@ -273,9 +272,8 @@ class MpcController(Component):
                 self.get_logger().info(f"{self._pilot.task.name} done at {1e-9 * decision.time_ns:.3f} s")
                 if self.value("on_finish") == "shutdown":
                     self.stop_requested(f"{self._pilot.task.name} done")
-            if self.finished and self._falls_silent:
-                return  # In lockstep the simulator then stands at exactly this state.
-            self._command_publisher.publish(self._messages.fill_command(decision))
+            if not (self.finished and self._falls_silent):  # else the simulator stands at exactly this state
+                self._command_publisher.publish(self._messages.fill_command(decision))
             if decision.new:
                 self._tell_cycle(decision, time.perf_counter() - begin)
         self._pilot.after()

@@ -185,7 +185,6 @@ class VehicleSimulator(Component):
             self._stepper.set_speed_factor(value)
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to, for whoever runs the node in its own process; after `configure`."""
         status = self._stepper.status()
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),

@@ -73,3 +73,55 @@ def test_options_of_another_study_are_refused(recipe: str, tmp_path: Path, capsy
     assert main(["study", arguments[0], recipe, *arguments[1:], "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+# -- Of the controller ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The studies drive two short fields instead of theirs, in this process."""
+    from lfdm_ros.control import studies
+
+    path = tmp_path / "obstacle_field_short.yaml"
+    path.write_text("course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n")
+    monkeypatch.setattr(studies, "fields", lambda seeds, slow, speeds, controllers, settings, vehicle: [
+        studies.Trial(str(path), seed, settings=settings, vehicle=vehicle) for seed in range(1, seeds + 1)])
+    monkeypatch.setattr(studies, "suite", lambda *_: [])
+    monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
+
+
+def test_a_study_of_the_controller_writes_table_results_and_plots(short_fields: None, tmp_path: Path,
+                                                                  capsys: pytest.CaptureFixture) -> None:
+    command = ["study", "mpc", "--controllers", "mpc", "--seeds", "2", "--set", "obstacle_margin=0.5", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    table = capsys.readouterr()
+    assert "| mpc        | 2    | 0          | 0           | 100 %" in table.out and "failures: none" in table.out
+    assert "2 of 2 runs" in table.err
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["settings"] == {"time_budget": 0.0, "obstacle_margin": 0.5} and not results["interrupted"]
+    assert [run["seed"] for run in results["runs"]] == [1, 2] and results["summary"][0]["goals"] == 1.0
+    assert (tmp_path / "out" / "table.md").read_text() == table.out
+    assert (tmp_path / "out" / "distributions.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*command, "--json"]) == 0  # nothing is driven again, so even the times are the same
+    assert json.loads(capsys.readouterr().out)["runs"] == results["runs"]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["mpc", "hmmwv"], "RECIPE: study mpc has no such option"),
+    (["mpc", "--speeds", "50"], "--speeds 50: there are fields for 20, 40, 60 mph"),
+    (["mpc", "--controllers", "pid"], "no controller 'pid'; choose from: mpc, kinematic"),
+    (["mpc", "--step", "0.5"], "--step: study mpc has no such option"),
+    (["delay", "--speeds", "20"], "--speeds: study delay has no such option"),
+    (["delay", "--seeds", "0"], "--seeds 0: at least 1 are needed"),
+    (["lane_change", "--step", "nan"], "--step nan: at least 0.1 are needed"),
+    (["delay", "--set", "colour=red"], "--set colour=red: give NAME=VALUE, with one of these names: model, "),
+    (["delay", "--set", "compensate=maybe"], "--set compensate=maybe: expected true or false"),
+    (["delay", "--set", "load_margin=2"], "setting load_margin is 2"),
+    (["sbc", "--speeds", "20"], "--speeds: study sbc has no such option"),
+    (["priors", "--vehicle", "hmmwv"], "--vehicle: study priors has no such option"),
+    (["sbc"], "study sbc needs a directory for its results; add --out DIR"),
+])
+def test_mistakes_in_a_study_of_the_controller_are_told(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
+    assert main(["study", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -200,6 +200,25 @@ def test_lockstep_waits_for_the_scan_that_is_due() -> None:
     assert rig.pilot.scan_missing == "" and rig.state(230) is not None and rig.state(320) is None
 
 
+def test_a_state_that_waited_gets_the_same_cycle_as_one_that_did_not() -> None:
+    """States every 8 ms: a cycle is due half a state early, whichever of scan and state came first."""
+    cycles = []
+    for scan_first in (True, False):
+        rig = Rig(lockstep=True, lidar_rate=62.5)
+        for i in range(13):
+            ms = 8 * i
+            due = i % 2 == 0
+            if due and scan_first:
+                rig.scan(ms)
+            answer = rig.state(ms)
+            if due and not scan_first:
+                assert answer is None
+                answer = rig.scan(ms)
+            assert answer is not None and answer.time_ns == ms * MS
+        cycles.append(rig.notes.cycles())
+    assert cycles[0] == cycles[1] and len(cycles[0]) == 7
+
+
 def test_scans_are_looked_at_after_the_command_at_the_pose_of_their_stamp() -> None:
     rig = Rig()
     rig.state(0)

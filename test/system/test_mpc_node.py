@@ -49,6 +49,17 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
 
 
+def test_a_run_ends_at_the_goal_and_leaves_that_state_unanswered(tmp_path: Path) -> None:
+    scenario = tmp_path / "near.yaml"
+    scenario.write_text("duration: 10.0\nspeed: 8.0\ngoal: {x: 20.0, y: 0.0}\ninitial: {speed: 8.0}\n")
+    summary = run_stack("autonomy", speed=0.0, overrides={
+        "scenario": str(scenario), "stepping": "lockstep", "on_finish": "shutdown", "odometry": True}, quiet=True, timeout=60.0)
+    assert summary["reason"] == "scenario near done" and summary["task_done"]
+    assert summary["commands_accepted"] == summary["ticks"] > 150 and summary["outcomes"].keys() == {"solved"}
+    assert summary["collisions"] == summary["lifted_wheels_most"] == 0
+    assert len(summary["cycle_times"]) == sum(summary["outcomes"].values()) == 1 + summary["ticks"] // 2
+
+
 def test_the_simulator_scans_and_tells_of_collisions(graph: Any, tmp_path: Path) -> None:
     scenario = tmp_path / "wall.yaml"
     scenario.write_text("duration: 5.0\nspeed: 10.0\ngoal: {x: 50.0, y: 0.0}\ninitial: {speed: 10.0}\n"

@@ -1,0 +1,360 @@
+"""The controller's cycle in closed loop on one core, under load all the time: milliseconds, and what they are spent on.
+
+`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle drives to a goal that is out of reach, at 15 m/s, through an endless slalom
+of circles, of which the controller sees the 8 next ones (ten times a second); the plant is the 24-DOF model with an actuation delay of
+100 ms, its state arrives 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage), the wheel loads,
+the friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*`
+this thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; what exists before the
+first cycle is taken out of its sight (`gc.freeze`), as a node would. The slow solvers drive fewer cycles (SLOW_CYCLES).
+
+- `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
+- `part_ms_p50/MODEL/hpipm/PART`: in a run of its own, since taking the time costs some.
+- `look_ms_*`: looking for the way round the obstacles, after the command has gone out.
+- `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
+- `solved_share`, `active_share`: of the cycles, those that ended with a plan, and those in which an obstacle's row was at work.
+- do_mpc: the path-following task only, the sine of `PATH`; hpipm on that task is `*/MODEL/hpipm_path`. See `_do_mpc.py`.
+- `first_start_s`, `start_s`: a process of its own from its first line to the first command, imports and the table of limits included,
+  with an empty cache and with a full one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from lfdm_ros.backends import SolverMissing
+from lfdm_ros.cli.bench import Record, format_table, load_benchmark
+from lfdm_ros.control.controller import Controller, Cycle, Outcome
+from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Actuator, Goal, Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+do_mpc = load_benchmark("_do_mpc")
+
+VEHICLE, PLANT, TYRE = "hmmwv", "twenty_four_dof", "tmeasy"
+MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt", "do_mpc")
+SLOW_CYCLES = {"ipopt": 300, "do_mpc": 300}
+WARM_UP = 25  # cycles that do not count: the cold start among them
+SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
+SEEN, SPACING, ASIDE, RADIUS, BEHIND = 8, 12.0, 1.6, 0.8, 5.0  # circles; [m]
+OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
+PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
+PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner._refer", "obstacles": "_planner._see",
+         "linearise": "_planner._linearise", "solver": "_planner._solver.solve", "check": "_planner.qp.residual",
+         "outcome": "_planner._outcome", "snapshot": "_planner.snapshot"}
+
+
+def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:
+    """All numbers of `lfdm bench mpc`, or those of some models and solvers.
+
+    Raises:
+        InputError: no such model or solver, or too few cycles.
+    """
+    for what, given, known in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
+        for name in given:
+            if name not in known:
+                raise InputError(f"{what} {name}: choose from {', '.join(known)}")
+    if cycles < 100:
+        raise InputError(f"--cycles {cycles}: give 100 or more")
+    records = []
+    for model in models:
+        records += cost_of_start(model, runs)
+    with one_core():
+        for model in models:
+            records += of_model(model, [s for s in solvers if s != "do_mpc" or model == do_mpc.MODEL], runs, cycles)
+    return records
+
+
+def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list[Record]:
+    """What the cycles with one model cost."""
+    records: list[Record] = []
+    medians: dict[str, float] = {}
+
+    def add(name: str, drives: Sequence[Drive]) -> None:
+        records.extend(records_of(f"{model}/{name}", drives))
+        medians[name] = float(np.median([np.median(d.wall) for d in drives]))
+
+    for solver in solvers:
+        if solver == "do_mpc":
+            continue
+        try:
+            controller = make_controller(model, solver)
+        except SolverMissing as error:
+            print(error, file=sys.stderr)
+            continue
+        add(solver, [slalom(controller, few(solver, cycles)) for _ in range(1 if solver in SLOW_CYCLES else runs)])
+        if solver != "hpipm":
+            continue
+        records += looks_of(model, controller, cycles)
+        records += parts_of(model, controller, min(cycles, 1000))
+        if model == do_mpc.MODEL:
+            add("hpipm_8_rows", [slalom(make_controller(model, solver, obstacles=SEEN), cycles)])
+    if "do_mpc" in solvers:
+        if not do_mpc.is_there():
+            print(do_mpc.HINT, file=sys.stderr)
+        else:
+            count = few("do_mpc", cycles)
+            for name, driver in (("hpipm_path", Follower(make_controller(model, "hpipm"))),
+                                 ("do_mpc", do_mpc.Follower(VEHICLE, PATH, SPEED, DELAY))):
+                run, errors = follow(driver, count)
+                add(name, [run])
+                records += [Record(f"path_error_rms_m/{model}/{name}", float(np.sqrt(np.mean(errors**2))), "m", 0.0, 1),
+                            Record(f"path_error_max_m/{model}/{name}", float(np.abs(errors).max()), "m", 0.0, 1)]
+    records += [Record(f"ratio_p50/{model}/{name}", median / medians[base], "1", 0.0, 1) for name, median in medians.items()
+                if (base := "hpipm_path" if name == "do_mpc" else "hpipm") in medians and name not in (base, "hpipm_path")]
+    return records
+
+
+def few(solver: str, cycles: int) -> int:
+    """How many cycles a solver drives."""
+    return min(cycles, SLOW_CYCLES.get(solver, cycles))
+
+
+# -- Driving --------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Drive:
+    """Seconds of each cycle, on the wall and of this thread, and of each look for the way; shares of the cycles."""
+
+    wall: np.ndarray
+    cpu: np.ndarray
+    looks: np.ndarray
+    solved: float
+    active: float
+
+
+class Driver(Protocol):
+    """What drives the plant: a command (steering, throttle, brake) at a time from a state (by name) and its time."""
+
+    def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]: ...
+
+
+class Plant:
+    """The vehicle, its actuator and how old its state is."""
+
+    def __init__(self, period: float):
+        self._simulator = Simulator(load_vehicle(VEHICLE), PLANT, 1e-3, TYRE)
+        self._simulator.reset(vx=SPEED)
+        self._actuator, self._period = Actuator(DELAY, 0.0, 0.8), period
+        self._columns = [self._simulator.output_index[name] for name in OBSERVED]
+        self._inputs = np.zeros(3)
+        self._states: list[dict[str, float]] = []
+
+    def state(self, k: int) -> tuple[float, dict[str, float]]:
+        """What arrives in cycle k, and when it was so."""
+        self._states.append(dict(zip(OBSERVED, self._simulator.outputs[self._columns].tolist())))
+        k = max(k - AGE, 0)
+        return k * self._period, self._states[k]
+
+    def advance(self, now: float, command: tuple[float, float, float]) -> None:
+        """A period with a new command."""
+        self._actuator.send(now, command)
+        before, self._inputs = self._inputs, np.asarray(self._actuator.advance(now + self._period))
+        self._simulator.advance(before, self._inputs, round(self._period / 1e-3))
+
+
+def make_controller(model: str, solver: str, **settings: Any) -> Controller:
+    """A controller that never gives up for time: what is measured must not change what is computed."""
+    return Controller(load_vehicle(VEHICLE), Settings(model=model, solver=solver, time_budget=0.0, actuation_delay=DELAY, **settings),
+                      limits())
+
+
+def limits() -> LimitTable:
+    """The steering limits of the largest model."""
+    s = Settings()
+    return lift_limits(load_vehicle(VEHICLE), manoeuvres=Manoeuvres(load_margin=s.load_margin, steering_rate=s.steering_rate))
+
+
+def circles(now: float, x: float) -> Obstacles:
+    """The next circles of the slalom, by their distance."""
+    first = max(int(np.ceil((x - BEHIND) / SPACING)), 2)
+    index = np.arange(first, first + SEEN)
+    centres = np.column_stack([SPACING * index, np.where(index % 2, ASIDE, -ASIDE)])
+    return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
+
+
+def slalom(controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
+    """Through the circles; `after` is called after each cycle that counts."""
+    period = controller.settings.period
+    controller.reset()
+    controller.go_to(Goal(1e5, 0.0), SPEED)
+    plant = Plant(period)
+    wall, cpu, looks, done, route, looked = [], [], [], [], None, 0.0
+    gc.collect()
+    gc.freeze()
+    try:
+        for k in range(cycles + WARM_UP):
+            now = k * period
+            measured_at, state = plant.state(k)
+            if k % 5 == 0:
+                controller.see(circles(now, state["x"]))
+            began, busy = time.perf_counter(), time.thread_time()
+            cycle: Cycle = controller.cycle(now, Measured(measured_at, state))
+            busy, ended = time.thread_time() - busy, time.perf_counter()
+            if k >= WARM_UP:
+                wall.append(ended - began)
+                cpu.append(busy)
+                done.append(cycle)
+                after()
+                if cycle.route is not route:  # the last look found a new one
+                    looks.append(looked)
+            route, began = cycle.route, time.perf_counter()
+            controller.look(now)
+            looked = time.perf_counter() - began
+            plant.advance(now, cycle.command)
+    finally:
+        gc.unfreeze()
+    return Drive(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is Outcome.SOLVED for c in done])),
+                 float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
+
+
+class Follower:
+    """Our controller on the path."""
+
+    def __init__(self, controller: Controller):
+        controller.reset()
+        controller.follow(Path(PATH), SPEED, stop=False)
+        self._controller = controller
+
+    def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]:
+        return self._controller.cycle(now, Measured(measured_at, state)).command
+
+
+def follow(driver: Driver, cycles: int) -> tuple[Drive, np.ndarray]:
+    """Along the path without obstacles; the cost, and the distance from the path in each cycle [m]."""
+    period, path, along = Settings().period, Path(PATH), 0.0
+    plant = Plant(period)
+    wall, cpu, errors = [], [], []
+    for k in range(cycles + WARM_UP):
+        now = k * period
+        measured_at, state = plant.state(k)
+        began, busy = time.perf_counter(), time.thread_time()
+        command = driver.command(now, measured_at, state)
+        busy, ended = time.thread_time() - busy, time.perf_counter()
+        plant.advance(now, command)
+        s, e = path.project(np.array([state["x"]]), np.array([state["y"]]), np.array([along]))
+        along = float(s[0])
+        if k >= WARM_UP:
+            wall.append(ended - began)
+            cpu.append(busy)
+            errors.append(float(e[0]))
+    return Drive(np.array(wall), np.array(cpu), np.zeros(0), float("nan"), float("nan")), np.array(errors)
+
+
+# -- Numbers --------------------------------------------------------------------------------------------------------
+
+def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
+    """Of runs that are the same but for the machine; the largest is the largest of all."""
+    out = []
+    for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
+        values = [1e3 * float(np.percentile(d.wall, percent)) for d in drives]
+        record = Record.of(f"cycle_ms_{what}/{name}", values, "ms")
+        out.append(record if what != "max" else Record(record.name, max(values), "ms", record.spread, record.runs))
+    out += [Record.of(f"cycle_cpu_ms_{what}/{name}", [1e3 * float(np.percentile(d.cpu, percent)) for d in drives], "ms")
+            for what, percent in (("p50", 50.0), ("p99", 99.0))]
+    out.append(Record(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
+    if np.isfinite(drives[0].solved):
+        out += [Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
+                Record.of(f"active_share/{name}", [d.active for d in drives], "1")]
+    return out
+
+
+def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+    """The search for a way."""
+    looks = 1e3 * slalom(controller, min(cycles, 2500)).looks
+    return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
+            for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
+
+
+def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
+    """What the cycle's time is spent on, by clocks around its parts; `rest` is what is outside of them."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    table: list[dict[str, float]] = []
+    undo = []
+    for part, where in PARTS.items():
+        *owners, name = where.split(".")
+        owner: Any = controller
+        for attribute in owners:
+            owner = getattr(owner, attribute)
+        setattr(owner, name, timed(getattr(owner, name), part, spent))
+        undo.append((owner, name))
+
+    def after() -> None:
+        table.append(dict(spent))
+
+    try:
+        drive = slalom(controller, cycles, after)
+    finally:
+        for owner, name in undo:
+            delattr(owner, name)  # the class's own again
+    parts = np.diff([[row[part] for part in PARTS] for row in table], axis=0)
+    rest = drive.wall[1:] - parts.sum(axis=1)
+    return [Record(f"part_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
+            for part, values in (*zip(PARTS, parts.T), ("rest", rest))]
+
+
+def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
+    """The same call, whose time is added to that of its part."""
+    def wrapped(*arguments: Any) -> Any:
+        began = time.perf_counter()
+        result = call(*arguments)
+        spent[part] += time.perf_counter() - began
+        return result
+
+    return wrapped
+
+
+def cost_of_start(model: str, runs: int) -> list[Record]:
+    """With an empty cache and with a full one: seconds of a process from its first line to the first command."""
+    script = (
+        "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller; "
+        "from lfdm_ros.control.limits import Manoeuvres, lift_limits; from lfdm_ros.control.prediction import Measured; "
+        "from lfdm_ros.control.settings import Settings; from lfdm_ros.simulation import Goal; from lfdm_ros.vehicles import load_vehicle; "
+        f"v = load_vehicle({VEHICLE!r}); s = Settings(model={model!r}); "
+        "c = Controller(v, s, lift_limits(v, manoeuvres=Manoeuvres(load_margin=s.load_margin, steering_rate=s.steering_rate))); "
+        "c.go_to(Goal(500.0, 0.0), 15.0); c.cycle(0.0, Measured(0.0, dict(x=0, y=0, yaw=0, vx=10, vy=0, yaw_rate=0))); "
+        "print(time.perf_counter() - t)")
+
+    def seconds(cache: str) -> float:
+        env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+    first, later = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as cache:
+            first.append(seconds(cache))
+            later.append(seconds(cache))
+    return [Record.of(f"first_start_s/{model}", first, "s"), Record.of(f"start_s/{model}", later, "s")]
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keeps this process on one core, where the system can."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+if __name__ == "__main__":
+    print(format_table(measure(3)))

@@ -1,0 +1,59 @@
+"""`lfdm drive`: one run without ROS, what it says and what it draws."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from lfdm_ros.cli.main import main
+
+SCENARIO = """
+initial: {speed: 8.0}
+goal: {x: 30.0, y: 0.0}
+speed: 8.0
+duration: 8.0
+obstacles:
+  - {circle: {x: 18.0, y: -2.6, radius: 0.8}}
+  - {polygon: [[10.0, 5.0], [12.0, 5.0], [11.0, 6.0]], velocity: [0.5, 0.5], name: bird}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "yard.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_run_is_told_and_drawn(scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    figure, animation = tmp_path / "run.png", tmp_path / "run.gif"
+    assert main(["drive", str(scenario), "--figure", str(figure), "--animation", str(animation)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("yard: goal after 3.") and "least clearance 1." in text and " solved; " in text
+    with Image.open(figure) as drawn:
+        assert drawn.size[0] > 500
+    with Image.open(animation) as film:
+        assert film.n_frames > 10
+    assert animation.stat().st_size < 1_500_000
+
+
+def test_what_happened_as_json_and_that_it_failed(scenario: Path, capsys: pytest.CaptureFixture) -> None:
+    scenario.write_text(SCENARIO.replace("y: -2.6, radius: 0.8", "y: 0.0, radius: 9.0"))
+    assert main(["drive", str(scenario), "--delay", "0.1", "--state-age", "0.1", "--set", "compensate=false", "--json"]) == 1
+    run = json.loads(capsys.readouterr().out)
+    assert (run["delay"], run["compensate"], run["collision"], run["reached"]) == (0.2, False, "obstacle 0", None)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["sine_steer"], "scenario sine_steer has no goal and no path"),
+    (["slalom", "--seed", "3"], "slalom has no seed"),
+    (["slalom", "--seed", "-3"], "--seed -3: give 0 or more"),
+    (["slalom", "--delay", "nan"], "--delay nan: give 0 to 2 s"),
+    (["slalom", "--set", "solver=magic"], "setting solver is 'magic'; choose one of: hpipm"),
+    (["slalom", "--figure", "/nowhere/at/all.png"], "/nowhere/at/all.png: no such folder"),
+    (["warp"], "warp"),
+])
+def test_mistakes_are_told(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
+    assert main(["drive", *arguments]) == 2
+    assert message in capsys.readouterr().err
