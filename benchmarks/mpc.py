@@ -1,15 +1,15 @@
 """The controller's cycle in closed loop on one core, under load all the time: milliseconds, and what they are spent on.
 
-`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle drives to a goal that is out of reach, at 15 m/s, through an endless slalom
-of circles, of which the controller sees the 8 next ones (ten times a second); the plant is the 24-DOF model with an actuation delay of
-100 ms, its state arrives 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage), the wheel loads,
-the friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*`
-this thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; what exists before the
-first cycle is taken out of its sight (`gc.freeze`), as a node would. The slow solvers drive fewer cycles (SLOW_CYCLES).
+`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle follows a straight line at 15 m/s, from which an endless slalom of circles
+keeps it away; the controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms,
+its state arrives 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage), the wheel loads, the
+friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
+thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; what exists before the first
+cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycles (SLOW_CYCLES).
 
 - `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
 - `part_ms_p50/MODEL/hpipm/PART`: in a run of its own, since taking the time costs some.
-- `look_ms_*`: looking for the way round the obstacles, after the command has gone out.
+- `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
 - `solved_share`, `active_share`: of the cycles, those that ended with a plan, and those in which an obstacle's row was at work.
 - do_mpc: the path-following task only, the sine of `PATH`; hpipm on that task is `*/MODEL/hpipm_path`. See `_do_mpc.py`.
@@ -188,11 +188,15 @@ def circles(now: float, x: float) -> Obstacles:
     return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
 
 
-def slalom(controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
-    """Through the circles; `after` is called after each cycle that counts."""
+def slalom(controller: Controller, cycles: int, after: Callable[[], None] = lambda: None, goal: bool = False) -> Drive:
+    """Through the circles along a straight line, or to a goal; `after` is called after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
-    controller.go_to(Goal(1e5, 0.0), SPEED)
+    end = 100.0 + SPEED * period * (cycles + WARM_UP)
+    if goal:
+        controller.go_to(Goal(end, 0.0), SPEED)
+    else:
+        controller.follow(Path(np.array([[0.0, 0.0], [end, 0.0]])), SPEED, stop=False)
     plant = Plant(period)
     wall, cpu, looks, done, route, looked = [], [], [], [], None, 0.0
     gc.collect()
@@ -276,7 +280,7 @@ def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
 
 def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
     """The search for a way."""
-    looks = 1e3 * slalom(controller, min(cycles, 2500)).looks
+    looks = 1e3 * slalom(controller, min(cycles, 2500), goal=True).looks
     return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
             for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
 

@@ -17,7 +17,8 @@ from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
-_ACCEPTABLE = 1e-3  # of stationarity and complementarity, where the solver could not go on; the residual of the rest is checked by whoever asks
+# Of stationarity and complementarity, where the solver could not go on; whoever asks checks the residual of the rest.
+_ACCEPTABLE = 1e-3
 
 
 class SolverMissing(RuntimeError):

@@ -33,11 +33,11 @@ class Piqp:
         self._program, self._iterations, self._tolerance = program, iterations, tolerance
         d = program.dimensions
         n, m, stages, g = d.states, d.controls, d.stages, d.rows
-        self._du_at = np.arange(stages)[:, None] * (n + m) + np.arange(m)
-        self._dx_at = m + np.arange(stages)[:, None] * (n + m) + np.arange(n)  # of the states 1 to N
-        slack = stages * (n + m) + 2 * np.arange(stages * g).reshape(stages, g)
-        self._below_at, self._above_at = slack, slack + 1
-        self._size = stages * (n + m) + 2 * stages * g
+        # Stage after stage: controls, the states after them, the slacks of those; the solver finds the band in this order.
+        first = np.arange(stages)[:, None] * (m + n + 2 * g)
+        self._du_at, self._dx_at = first + np.arange(m), first + m + np.arange(n)
+        self._below_at = first + m + n + 2 * np.arange(g)
+        self._above_at, self._size = self._below_at + 1, stages * (m + n + 2 * g)
         self._pattern = b""
         self._solver: piqp.SparseSolver | None = None
 
@@ -84,7 +84,8 @@ class Piqp:
         if fresh:
             self._setup(*finite)
         softness = np.concatenate([p.curvature[1:].ravel()] * 2) + 1e-9
-        cost = self._cost.fill(np.concatenate([p.R.ravel(), p.Q[1:].ravel(), p.S[1:].ravel(), np.swapaxes(p.S[1:], 1, 2).ravel(), softness]))
+        across = p.S[1:]
+        cost = self._cost.fill(np.concatenate([p.R.ravel(), p.Q[1:].ravel(), across.ravel(), np.swapaxes(across, 1, 2).ravel(), softness]))
         dynamics = self._dynamics.fill(np.concatenate([np.ones(p.b.size), -p.B.ravel(), -p.A[1:].ravel()]))
         stage, row = self._places
         soft = self._soft.fill(np.concatenate([(self._sign[:, None] * p.C[1:][stage, row]).ravel(), np.ones(len(stage)) * 1.0]))

@@ -167,6 +167,8 @@ def _changed(settings: Settings) -> dict[str, Any]:
 
 
 def _tell(done: int, asked: int, left: float) -> None:
+    if done < asked and done % max(1, asked // 50):
+        return
     remaining = f", {left:.0f} s left" if left > 0.0 else ""
     print(f"{done} of {asked} runs{remaining}", file=sys.stderr, flush=True)
 

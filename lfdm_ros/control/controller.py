@@ -303,8 +303,8 @@ class Controller:
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold = True
         return self._send(now, self._braking(x), Cycle(
-            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver, age=age, plan=self._good,
-            seconds=time.perf_counter() - began))
+            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver,
+            age=age, plan=self._good, seconds=time.perf_counter() - began))
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
         s = self.settings

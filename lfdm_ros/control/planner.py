@@ -20,6 +20,7 @@ from lfdm_ros.backends import (
     StageDimensions,
     StageNames,
     StageQp,
+    StageSolution,
     StageSolver,
     compiled_stage,
     stage_function,
@@ -163,7 +164,8 @@ class Planner:
         self._weights = spans * [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
                                  s.weight_steering_rate, s.weight_pedal_rate]
         self._weights[-1, -2:] = 0.0
-        of_kind = np.array([s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering, s.penalty_corridor, s.penalty_speed])
+        of_kind = np.array([s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering, s.penalty_corridor,
+                            s.penalty_speed])
         self.qp.penalty[1:] = self.durations[:, None] * of_kind[self._kinds]
         # A little curvature keeps the slacks' multipliers apart where a penalty is at work; it is a tenth of it at one unit.
         self.qp.curvature[:] = 0.1 * self.qp.penalty
@@ -207,35 +209,36 @@ class Planner:
         if not np.isfinite(z0).all():
             return Outcome.failed(UNKNOWN)
         self.z[0] = z0
-        outcome: Outcome | None = None
+        reached: tuple[Outcome, np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
         for done in range(1, iterations + 1):
-            before = outcome
-            if iterations > 1:
-                kept = self.z.copy(), self.w.copy()
             self._refer(reference)
             self._see(obstacles, time)
             self._linearise(reference)
             solution = self._solver.solve()
             residual = self.qp.residual(solution.dx, solution.du)
-            good = solution.solved and residual <= RESIDUAL
-            outcome = self._outcome(good, "" if good else f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual,
-                                    solution.dx if good else None)
-            if outcome.gap > LARGEST_GAP:
-                outcome = dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
+            outcome = self._judge(solution, residual, done)
             if not outcome.solved:
-                if before is None:
+                if reached is None:
                     return outcome
-                # The step before led nowhere: the plan that it began from was one.
-                self.z[:], self.w[:] = last
-                return before
-            share = 1.0 / max(outcome.step, 1.0)
+                # The step before led nowhere.
+                outcome, self.z[:], self.w[:] = reached
+                return outcome
             if iterations > 1:
-                last = kept
+                reached = outcome, self.z.copy(), self.w.copy()
+            share = 1.0 / max(outcome.step, 1.0)
             self.z += share * solution.dx
             self.w[:-1] += share * solution.du
             if np.abs(solution.dx).max() < CONVERGED:
                 break
-        assert outcome is not None
+        return outcome
+
+    def _judge(self, solution: StageSolution, residual: float, done: int) -> Outcome:
+        """Whether there is a plan to go on with."""
+        if not solution.solved or residual > RESIDUAL:
+            return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, None)
+        outcome = self._outcome(True, "", done, residual, solution.dx)
+        if outcome.gap > LARGEST_GAP:
+            return dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
         return outcome
 
     def _refer(self, reference: Reference) -> None:

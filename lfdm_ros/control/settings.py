@@ -66,7 +66,7 @@ class Settings:
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
     obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
     obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
-    path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, in place of the two above", 0.0, 10.0,
+    path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, instead of those two", 0.0, 10.0,
                                  live=True)
     sight: float = setting(100.0, "m", "range of the sensor that sees obstacles: the speed allows a stop within it", 1.0, 1e4, live=True)
     sight_braking: float = setting(5.0, "m/s^2", "for a stop within sight", 0.1, 20.0, live=True)
@@ -78,7 +78,7 @@ class Settings:
     vehicle_width: float = setting(2.2, "m", "width over all", 0.1, 10.0)
 
     penalty_obstacle: float = setting(300.0, "1/m", "of coming nearer to an obstacle than the margin, for a second", 0.0, 1e7, live=True)
-    penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the static load, for a second", 0.0, 1e7, live=True)
+    penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the one at rest, a second", 0.0, 1e7, live=True)
     penalty_friction: float = setting(20.0, "1", "of leaving the friction circle, for a second", 0.0, 1e7, live=True)
     penalty_steering: float = setting(20.0, "1", "of leaving the steering's limit, as share of it, for a second", 0.0, 1e7, live=True)
     penalty_corridor: float = setting(100.0, "1/m", "of leaving the corridor, for a second", 0.0, 1e7, live=True)
@@ -111,7 +111,7 @@ class Settings:
         longest = max(self.near_step, self.far_step if self.far_stages else 0.0) / self.substeps
         largest = get_model(self.model).largest_step
         if longest > largest + 1e-9:
-            raise InputError(f"setting substeps is {self.substeps}, which are {longest:.3g} s each; {self.model} takes at most {largest:g} s")
+            raise InputError(f"setting substeps is {self.substeps}, {longest:.3g} s each; {self.model} takes at most {largest:g} s a step")
 
     @property
     def stages(self) -> int:

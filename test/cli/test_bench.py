@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from lfdm_ros.cli import bench
@@ -41,7 +42,8 @@ def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (["nope"], "there are: quick"), (["_shared"], "there are: quick"), (["quick", "--runs", "0"], "--runs 0"),
     (["quick", "--json", "/no/such/dir/x"], "no such folder"),
     (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
-    (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'")])
+    (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'"),
+    (["quick", "--models", "x"], "--models is not an option of the benchmark 'quick'")])
 def test_mistakes_are_named(folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 2
     assert words in capsys.readouterr().err
@@ -190,3 +192,42 @@ def test_what_the_conventions_change(reference_data: Path, monkeypatch: pytest.M
     # Its axle tyre carries about what one wheel does: 20 m less after 10 s.
     assert 18.0 < records["total_place/eleven_dof/HMMWV/acc3"] < 24.0
     assert records["input_time_place/eleven_dof/HMMWV/acc3"] < 0.05
+
+
+# -- lfdm bench mpc ---------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark with everything that takes long cut short."""
+    module = bench.load_benchmark("mpc")
+    monkeypatch.setattr(module, "cost_of_start", lambda model, runs: [])
+    monkeypatch.setattr(module, "limits", lambda: None)
+    monkeypatch.setattr(module.do_mpc, "is_there", lambda: False)
+    return module
+
+
+def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp", "do_mpc"])}
+    assert {f"cycle_ms_{what}/driven_bicycle/{solver}" for what in ("p50", "p99", "max") for solver in ("hpipm", "piqp")} <= records.keys()
+    assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["active_share/driven_bicycle/hpipm"].value
+    # The parts and the rest add up to the cycle, the machine's moods aside.
+    parts = sum(record.value for name, record in records.items() if name.startswith("part_ms_p50/driven_bicycle/hpipm/"))
+    assert 0.3 < parts / records["cycle_ms_p50/driven_bicycle/hpipm"].value < 3.0
+    assert records["ratio_p50/driven_bicycle/piqp"].value > 0.0
+    assert not any("do_mpc" in name for name in records)
+    assert "pip install do-mpc" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (dict(cycles=10), "--cycles 10: give 100 or more"), (dict(models=["unicycle"]), "--models unicycle: choose from driven_bicycle"),
+    (dict(solvers=["magic"]), "--solvers magic: choose from hpipm")])
+def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        mpc.measure(1, **options)
+
+
+def test_do_mpc_follows_the_same_path(mpc: ModuleType) -> None:
+    pytest.importorskip("do_mpc")
+    run, errors = mpc.follow(mpc.do_mpc.Follower(mpc.VEHICLE, mpc.PATH, mpc.SPEED, mpc.DELAY), 5)
+    _, ours = mpc.follow(mpc.Follower(mpc.make_controller("driven_bicycle", "hpipm")), 5)
+    assert len(run.wall) == 5 and np.abs(errors - ours).max() < 0.05
