@@ -29,6 +29,7 @@ from lfdm_ros.vehicles import load_vehicle
 MODEL = "driven_bicycle"
 HINT = "do-mpc is left out; to have it here: pip install do-mpc"
 STAGES, STEP = 40, 0.1
+ITERATIONS = 100  # IPOPT's own 3000 take a minute where it does not find out of a kink
 ROWS = {"load_front": ("penalty_load", -1.0), "load_rear": ("penalty_load", -1.0), "friction": ("penalty_friction", 1.0),
         "speed": ("penalty_speed", 1.0)}  # with the side that is forbidden
 
@@ -39,7 +40,7 @@ def is_there() -> bool:
 
 
 class Follower:
-    """Drives along a path."""
+    """Drives along a path. failures: cycles in which IPOPT did not converge; its last iterate is driven all the same."""
 
     def __init__(self, vehicle_name: str, points: np.ndarray, speed: float, delay: float = 0.1):
         """delay: of the actuation, predicted through [s]."""
@@ -47,6 +48,7 @@ class Follower:
             warnings.simplefilter("ignore")  # of its optional parts
             import do_mpc
         import casadi as ca
+        warnings.filterwarnings("ignore", r"\s*casadi: a numpy function", FutureWarning)  # do-mpc's calls
 
         self._path, self._speed, self._delay = Path(points), speed, delay
         self._settings = s = Settings(model=MODEL, obstacles=0, actuation_delay=delay)
@@ -85,7 +87,7 @@ class Follower:
             warnings.simplefilter("ignore")
             mpc.set_param(n_horizon=STAGES, t_step=STEP, state_discretization="collocation", collocation_type="radau", collocation_deg=2,
                           collocation_ni=1, store_full_solution=False, store_lagr_multiplier=False,
-                          nlpsol_opts={"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": 0})
+                          nlpsol_opts={"ipopt.print_level": 0, "ipopt.sb": "yes", "ipopt.max_iter": ITERATIONS, "print_time": 0})
             mpc.set_objective(lterm=self._cost(text.residuals(zs, ws, k, cs), weights, STEP),
                               mterm=self._cost(text.residuals(zs, still, k, cs), weights, s.weight_terminal))
             mpc.set_rterm(**dict.fromkeys(problem.CONTROLS, 0.0))
@@ -108,6 +110,7 @@ class Follower:
         self._prediction = Prediction(MODEL, vehicle, delay, 0.0)
         self._command = (0.0, 0.0)
         self._ready = False
+        self.failures = 0
 
     @staticmethod
     def _cost(residuals: Any, weights: list[float], time: float) -> Any:
@@ -143,10 +146,10 @@ class Follower:
             self._mpc.x0 = z0
             self._mpc.set_initial_guess()
             self._ready = True
-        rates = np.array(self._mpc.make_step(z0))[:, 0]
+        rates = self._mpc.make_step(z0)[:, 0]
+        self.failures += not self._mpc.solver_stats["success"]
         plan = self._mpc.opt_x_num
-        self._points = np.array([np.array(plan["_x", i, 0, -1])[place, 0] for i in range(STAGES + 1)]) * np.array(
-            self._mpc.opt_x_scaling["_x", 0, 0, -1])[place, 0]
+        self._points = np.array([plan["_x", i, 0, -1].full()[place, 0] for i in range(STAGES + 1)])
         period = self._settings.period
         steering, pedal = np.clip(np.array(self._command) + period * rates, [-1.0, -self._settings.largest_brake],
                                   [1.0, self._settings.largest_throttle])

@@ -51,7 +51,7 @@ MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt", "d
 SLOW_CYCLES = {"ipopt": 300, "do_mpc": 300}
 WARM_UP = 25  # cycles that do not count: the cold start among them
 SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
-SEEN, SPACING, ASIDE, RADIUS, BEHIND = 8, 12.0, 1.6, 0.8, 5.0  # circles; [m]
+SEEN, SPACING, ASIDE, RADIUS, BEHIND = 8, 12.0, 2.0, 0.8, 5.0  # circles; [m]
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
 PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner._refer", "obstacles": "_planner._see",
@@ -139,7 +139,10 @@ class Drive:
 
 
 class Driver(Protocol):
-    """What drives the plant: a command (steering, throttle, brake) at a time from a state (by name) and its time."""
+    """What drives the plant: a command (steering, throttle, brake) at a time from a state (by name) and its time. failures: cycles
+    without a solution."""
+
+    failures: int
 
     def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]: ...
 
@@ -233,10 +236,12 @@ class Follower:
     def __init__(self, controller: Controller):
         controller.reset()
         controller.follow(Path(PATH), SPEED, stop=False)
-        self._controller = controller
+        self._controller, self.failures = controller, 0
 
     def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]:
-        return self._controller.cycle(now, Measured(measured_at, state)).command
+        cycle = self._controller.cycle(now, Measured(measured_at, state))
+        self.failures += cycle.outcome is not Outcome.SOLVED
+        return cycle.command
 
 
 def follow(driver: Driver, cycles: int) -> tuple[Drive, np.ndarray]:
@@ -257,7 +262,7 @@ def follow(driver: Driver, cycles: int) -> tuple[Drive, np.ndarray]:
             wall.append(ended - began)
             cpu.append(busy)
             errors.append(float(e[0]))
-    return Drive(np.array(wall), np.array(cpu), np.zeros(0), float("nan"), float("nan")), np.array(errors)
+    return Drive(np.array(wall), np.array(cpu), np.zeros(0), 1.0 - driver.failures / (cycles + WARM_UP), 0.0), np.array(errors)
 
 
 # -- Numbers --------------------------------------------------------------------------------------------------------
@@ -272,10 +277,8 @@ def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
     out += [Record.of(f"cycle_cpu_ms_{what}/{name}", [1e3 * float(np.percentile(d.cpu, percent)) for d in drives], "ms")
             for what, percent in (("p50", 50.0), ("p99", 99.0))]
     out.append(Record(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
-    if np.isfinite(drives[0].solved):
-        out += [Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
-                Record.of(f"active_share/{name}", [d.active for d in drives], "1")]
-    return out
+    return [*out, Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
+            Record.of(f"active_share/{name}", [d.active for d in drives], "1")]
 
 
 def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:

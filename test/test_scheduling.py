@@ -3,13 +3,14 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.scheduling import get_scheduler
+from lfdm_ros.scheduling import Here, Processes, get_scheduler
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 
@@ -42,6 +43,43 @@ def test_here_works_on_items_one_after_the_other() -> None:
         assert next(results) == (0, 6)
         assert seen == [3]  # what is not asked for is not begun
         assert list(results) == [(1, 2)]
+
+
+def _die(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def _stay(folder: Path, number: int) -> None:
+    (folder / "process.part").write_text(str(os.getpid()))
+    (folder / "process.part").rename(folder / "process")
+    time.sleep(600.0)
+
+
+def test_processes_do_what_this_process_does() -> None:
+    vehicle = load_vehicle("hmmwv")
+    assert isinstance(get_scheduler(processes=1), Here)
+    with get_scheduler(processes=2) as several:
+        assert dict(several.map(partial(_total, vehicle), [1, 2, 3])) == {i: _total(vehicle, i + 1) for i in range(3)}
+        with pytest.raises(InputError, match="item 7 is no good"):
+            list(several.map(_fail, [7]))
+
+
+def test_processes_end_with_the_study_whatever_they_are_at(tmp_path) -> None:
+    with pytest.raises(KeyboardInterrupt), Processes(1) as one:
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(lambda: next(one.map(partial(_stay, tmp_path), [1, 2])))
+            while not (tmp_path / "process").exists():
+                time.sleep(0.05)
+            one.__exit__(None, None, None)
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "process").read_text()), 0)
+
+
+def test_a_process_that_is_killed_is_told() -> None:
+    with Processes(1) as one, pytest.raises(InputError, match=r"a process of the study was killed \(memory\?\)"):
+        list(one.map(_die, [1]))
 
 
 def test_results_are_those_of_this_process(cluster) -> None:

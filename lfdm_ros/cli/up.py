@@ -41,6 +41,10 @@ def _report(summary: dict) -> str:
     if "simulated_seconds" in summary:
         parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {summary['speed_factor']:.1f} x real time, "
                      f"{summary['overruns']} overruns, {sum(summary['commands_rejected'].values())} commands refused")
+    if "task_done" in summary:
+        parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
+    if summary.get("collisions") is not None:
+        parts.append(f"{summary['collisions']} collisions, at most {summary['lifted_wheels_most']} wheels lifted")
     if "messages_recorded" in summary:
         parts.append(f"{summary['messages_recorded']} messages recorded, {summary['messages_dropped']} dropped")
     return "; ".join(parts)

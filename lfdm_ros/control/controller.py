@@ -133,6 +133,8 @@ class Controller:
         task = self._task
         if task is not None:
             self._task = _Task(task.speed, task.stop, task.goal, task.path, task.speeds, task.corridor)
+            if task.path is not None:
+                self._task.reference = self._along(self._task)
 
     # -- Tasks and what the world says --------------------------------------------------------------------------------
 
@@ -226,16 +228,19 @@ class Controller:
         if now < self._now - 1e-9:
             self.reset()  # the clock went back
         self._now = now
-        if measured is not None and (self._measured is None or measured.time >= self._measured.time):
+        s, task = self.settings, self._task
+        # Neither one that was overtaken, nor one from a clock that runs ahead.
+        if measured is not None and measured.time <= now + s.state_timeout and (
+                self._measured is None or measured.time >= self._measured.time):
             self._measured = measured
         if self._measured is None:
             return self._stand(now, began, "no state yet", math.inf)
-        s, task, age = self.settings, self._task, now - self._measured.time
+        age = now - self._measured.time
         # A state that is stale still says where the vehicle is about to stop.
         ahead = min(now + s.actuation_delay, self._measured.time + s.state_timeout + s.actuation_delay) if s.compensate else (
             self._measured.time)
         x, road = self._prediction.at(self._measured, ahead)
-        if abs(age) > s.state_timeout:
+        if age > s.state_timeout:
             return self._stand(now, began, f"state is stale: {age:.2f} s old", age, x)
         if task is None:
             return self._stand(now, began, "no task", age, x)
@@ -245,16 +250,16 @@ class Controller:
         if task.done and abs(float(x[self._planner.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
-        reference = task.reference or self._find_way(task, now, x)
         cold = self._cold or ahead - self._plan_time > s.plan_timeout
         try:
+            reference = task.reference or self._find_way(task, now, x)
             if cold:
                 self._planner.start(z0, reference)
             else:
                 self._planner.shift(ahead - self._plan_time)
                 self._unwrap(z0)
             outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
-        except (ArithmeticError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
+        except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
@@ -268,7 +273,7 @@ class Controller:
         return self._send(now, command, Cycle(
             (0.0, 0.0, 0.0), rung, reason or task_reason, cold, task.done, bool(task_reason), self._planner.solver,
             time.perf_counter() - began, outcome.iterations, outcome.residual, outcome.cost, outcome.cost_terms, outcome.active,
-            outcome.violated, age, ahead - self._measured.time if s.compensate else 0.0, self._good, reference.path,
+            outcome.violated, age, ahead - self._measured.time if s.compensate else 0.0, self._good, None if task.reference is None else task.reference.path,
             self._remaining(task, x)))
 
     def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, previous: Plan | None, previous_time: float,

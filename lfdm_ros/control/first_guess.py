@@ -24,7 +24,7 @@ class FirstGuess:
     """
 
     def __init__(self, model: str, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray):
-        """p (np,) is read anew at each call; durations of the stages [s]."""
+        """p (np,) are the model's parameters, durations those of the stages [s]."""
         self._layout, self._durations, self._substeps = layout, durations.tolist(), substeps
         self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)
         self._advance = advance_kernel(model)(self._x, p, self._before, self._after)

@@ -207,10 +207,10 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     for row, name in zip(figure.subplots(len(names), len(what), squeeze=False), names):
         for axis, (key, label) in zip(row, what):
             for controller, colour in CONTROLLER_COLOURS.items():
-                values = np.sort([run[key] for run in runs
-                                  if run["scenario"] == name and run["controller"] == controller and run[key] is not None])
-                if len(values):
-                    axis.step(values, np.arange(1, len(values) + 1) / len(values), where="post", color=colour, label=controller)
+                own = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
+                values = np.sort([run[key] for run in own if run[key] is not None])
+                if len(values):  # a run that did not arrive keeps the curve below 1
+                    axis.step(values, np.arange(1, len(values) + 1) / len(own), where="post", color=colour, label=controller)
             if key != "ratio":
                 axis.axvline(0.0, color=SEEN, lw=0.8)
             axis.set(ylim=(0.0, 1.02), xlabel=label)
@@ -226,7 +226,7 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
     upper, lower = parts
     left, right = upper.subplots(1, 2)
     courses = [name for name in (summary[0] if summary else {}) if name not in ("delay", "compensate")]
-    for name, marker in zip(courses, "osD"):
+    for name, marker in zip(courses, "osD^"):
         of_fields = name.startswith(FIELD)
         for compensate, colour in ((True, VEHICLE), (False, SEEN)):
             rows = [row for row in summary if name in row and (row["compensate"] == compensate or row["delay"] == 0.0)]
@@ -240,7 +240,8 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
     left.set(xlabel="delay [ms]", ylabel="largest path error [m]; x: hit a cone", ylim=(0.0, None))
     right.set(xlabel="delay [ms]", ylabel="share of runs with a collision", ylim=(-0.02, 1.02))
     for axis in (left, right):
-        axis.legend(fontsize=7)
+        if axis.lines:
+            axis.legend(fontsize=7)
     axis = lower.subplots()
     slalom = [run for run in runs if run["scenario"] == "slalom" and "track" in run]
     if slalom:

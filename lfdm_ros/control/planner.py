@@ -20,7 +20,6 @@ from lfdm_ros.backends import (
     StageDimensions,
     StageNames,
     StageQp,
-    StageSolution,
     StageSolver,
     compiled_stage,
     stage_function,
@@ -115,7 +114,6 @@ class Planner:
         self._obstacle_numbers = self._c[:, first:].reshape(stages + 1, settings.obstacles, 3)
         self._p, self._k = np.zeros(len(self.model.parameters)), np.zeros(len(VEHICLE_NUMBERS))
         self.take(vehicle)
-        self._guess = FirstGuess(self.model.name, layout, self.durations, settings.substeps, self._p)
 
         rows = len(layout.rows)
         self._value = np.zeros((stages + 1, n + len(RESIDUALS) + rows))
@@ -129,7 +127,8 @@ class Planner:
         self._weighting, self._linear = np.zeros((stages + 1, len(RESIDUALS))), np.zeros((stages + 1, n))
         self._exact = Ipopt(self.qp, self.function, Linearised(self.z, self.w, self._p, self._k, self._c, self._value[:, self._parts[2]],
                                                                self._weighting, self._linear)) if settings.solver == "ipopt" else None
-        self._solver: StageSolver = self._exact or (Hpipm(self.qp) if settings.solver == "hpipm" else Piqp(self.qp))
+        tolerance = QUICK if settings.iterations == 1 else EXACT
+        self._solver: StageSolver = self._exact or (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=tolerance)
         self._kinds = np.array(layout.kinds)
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in self.names])
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
@@ -155,7 +154,7 @@ class Planner:
         self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
         self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
         self.full_lock = values.max_road_wheel_angle
-        self.vehicle = vehicle
+        self._guess = FirstGuess(self.model.name, self.layout, self.durations, s.substeps, self._p)
 
     def tune(self, settings: Settings) -> None:
         """Other weights, penalties and limits; what is not live (model, stages, ...) stays as it was."""
@@ -209,37 +208,41 @@ class Planner:
         if not np.isfinite(z0).all():
             return Outcome.failed(UNKNOWN)
         self.z[0] = z0
-        reached: tuple[Outcome, np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
+        reached: tuple[np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
         for done in range(1, iterations + 1):
             self._refer(reference)
             self._see(obstacles, time)
             self._linearise(reference)
+            gap = self._gap()
+            if done > 1 and gap <= LARGEST_GAP:
+                reached = self.z.copy(), self.w.copy()
             solution = self._solver.solve()
-            residual = self.qp.residual(solution.dx, solution.du)
-            outcome = self._judge(solution, residual, done)
-            if not outcome.solved:
-                if reached is None:
-                    return outcome
-                # The step before led nowhere.
-                outcome, self.z[:], self.w[:] = reached
-                return outcome
-            if iterations > 1:
-                reached = outcome, self.z.copy(), self.w.copy()
-            share = 1.0 / max(outcome.step, 1.0)
+            residual = (self._exact or self.qp).residual(solution.dx, solution.du)
+            if not solution.solved or residual > RESIDUAL:
+                outcome = self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, gap)
+                break
+            outcome = self._outcome(True, "", done, residual, gap, solution.dx)
+            share = 1.0 / max(outcome.step, 1.0) if self._exact is None else 1.0
             self.z += share * solution.dx
             self.w[:-1] += share * solution.du
             if np.abs(solution.dx).max() < CONVERGED:
                 break
+        # A step closes the gaps that it begins with, to first order; where they were large, see what it left.
+        if outcome.solved and (gap > LARGEST_GAP or self._exact is not None):
+            self._linearise(reference)
+            gap = self._gap()
+            outcome = self._outcome(True, "", done, residual, gap)
+            if gap > LARGEST_GAP:
+                outcome = dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {gap:.1e}")
+        if not outcome.solved and reached is not None:
+            self.z[:], self.w[:] = reached
+            self._linearise(reference)
+            return self._outcome(True, "", done, outcome.residual, self._gap())
         return outcome
 
-    def _judge(self, solution: StageSolution, residual: float, done: int) -> Outcome:
-        """Whether there is a plan to go on with."""
-        if not solution.solved or residual > RESIDUAL:
-            return self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, None)
-        outcome = self._outcome(True, "", done, residual, solution.dx)
-        if outcome.gap > LARGEST_GAP:
-            return dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {outcome.gap:.1e}")
-        return outcome
+    def _gap(self) -> float:
+        """Largest defect of the dynamics at the last linearisation, as share of the longest step."""
+        return float((np.abs(self.qp.b) * self._reach).max())
 
     def _refer(self, reference: Reference) -> None:
         """What the path says at each stage."""
@@ -352,29 +355,25 @@ class Planner:
         np.subtract([-s.steering_rate, -s.brake_rate], self.w[:-1], out=qp.lower_u)
         np.subtract([s.steering_rate, s.throttle_rate], self.w[:-1], out=qp.upper_u)
 
-    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, dx: np.ndarray | None) -> Outcome:
-        """Cost by its terms, and the rows as the solution has them, to first order."""
+    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, gap: float, dx: np.ndarray | None = None) -> Outcome:
+        """Cost by its terms, and the rows as they will be after a step `dx` (N+1, nz), to first order; without one, as they are."""
         terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
         violated: list[str] = []
-        if dx is not None:
-            moved = np.matmul(self.qp.C[1:], dx[1:, :, None])[..., 0]
-            below, above = self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:]
-            worst = np.maximum(below, above)
-            over = np.maximum(worst, 0.0)
-            largest, nearest = (self.qp.penalty[1:] * over).sum(axis=0), worst.max(axis=0)
-            for kind, name in enumerate(KINDS):
-                of_kind = self._kinds == kind
-                if not of_kind.any():
-                    continue
-                terms[name] = float(largest[of_kind].sum())
-                if nearest[of_kind].max() > ACTIVE:
-                    violated.append(name)
-                elif nearest[of_kind].max() > -ACTIVE:
-                    active.append(name)
-        step = math.inf if dx is None else float((np.abs(dx) * self._reach).max())
-        return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),
-                       float((np.abs(self.qp.b) * self._reach).max()), step)
+        moved = 0.0 if dx is None else np.matmul(self.qp.C[1:], dx[1:, :, None])[..., 0]
+        worst = np.maximum(self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:])
+        paid, nearest = (self.qp.penalty[1:] * np.maximum(worst, 0.0)).sum(axis=0), worst.max(axis=0)
+        for kind, name in enumerate(KINDS):
+            of_kind = self._kinds == kind
+            if not of_kind.any():
+                continue
+            terms[name] = float(paid[of_kind].sum())
+            if nearest[of_kind].max() > ACTIVE:
+                violated.append(name)
+            elif nearest[of_kind].max() > -ACTIVE:
+                active.append(name)
+        step = 0.0 if dx is None else float((np.abs(dx) * self._reach).max())
+        return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated), gap, step)
 
     def snapshot(self, time: float) -> Plan:
         """The plan as it is now, beginning at `time` [s]."""

@@ -149,6 +149,22 @@ def test_after_a_reset_the_same_bits_as_at_first(name):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("where", ["A", "b", "Q", "q", "C", "upper_u"])
+def test_not_a_number_is_no_solution_and_leaves_nothing_behind(name, where):
+    program = fill(StageQp(SMALL), 1)
+    expected = SOLVERS[name](program).solve()
+    dx, du = expected.dx.copy(), expected.du.copy()
+    solver = SOLVERS[name](program)
+    getattr(program, where)[2] = np.nan
+    broken = solver.solve()
+    assert not (broken.solved and program.residual(broken.dx, broken.du) < 1e-3)
+    fill(program, 1)
+    solver.reset()
+    again = solver.solve()
+    assert again.solved and np.array_equal(again.dx, dx) and np.array_equal(again.du, du)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
 def test_bounds_that_contradict_each_other_are_no_solution(name):
     program = fill(StageQp(SMALL), 1)
     program.B[:], program.b[:] = 0.0, 0.0

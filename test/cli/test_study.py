@@ -59,6 +59,9 @@ def test_a_recording_that_is_no_scenario_must_be_given(tmp_path: Path, capsys: p
     path.write_text(RECIPE.replace("coast_down", "monday"))
     assert main(["study", "sbc", str(path), "--out", str(tmp_path / "out")]) == 2
     assert "recording 'monday': give it with --bag" in capsys.readouterr().err
+    path.write_text(RECIPE.replace("coast_down", "slalom"))
+    assert main(["study", "sbc", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert "recording 'slalom': give it with --bag; that scenario is a task without inputs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

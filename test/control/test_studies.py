@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lfdm_ros.control import studies
+from lfdm_ros.control import pictures, studies
 from lfdm_ros.control import study_tables as tables
 from lfdm_ros.control.closed_loop import Plant
 from lfdm_ros.control.controller import Cycle, Outcome
@@ -116,6 +116,35 @@ def test_one_bad_run_of_thirty_decides(bad, good):
     speed, controller = bad.get("speed", 17.88), bad.get("controller", "mpc")
     runs = [result(seed=seed, speed=speed, controller=controller) for seed in range(1, 30)]
     assert tables.passes(tables.summarise_fields([*runs, result(seed=30, **bad)])) == good
+
+
+def test_delays_are_told_and_drawn():
+    track = [[0.0, 0.0], [50.0, 1.0]]
+    runs = [result(scenario="slalom", seed=None, delay=delay, compensate=compensate, largest_error=error, straight=None, track=track,
+                   collision="" if error < 1.0 else "cone 2", reached=20.0 if error < 1.0 else None)
+            for delay, compensate, error in ((0.0, True, 0.1), (0.2, True, 0.2), (0.2, False, 2.0))]
+    summary = tables.summarise_delays(runs)
+    heads, rows = tables.delays_table(summary)
+    assert [dict(zip(heads, row))["slalom: largest path error [m]"] for row in rows] == ["0.10", "0.20", "2.00"]
+    assert [row[:3] for row in rows][1:] == [["200", "yes", "end of the path after 20.00 s"], ["200", "no", "hit cone 2 after 20.0 s"]]
+    errors, collisions, ways = pictures.draw_delays(summary, runs).axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in errors.lines}
+    assert lines["slalom, predicted through"] == [[0.0, 0.1], [200.0, 0.2]]
+    assert lines["slalom, not predicted through"] == [[0.0, 0.1], [200.0, 2.0]]
+    assert [[200.0, 2.0]] in [line.get_xydata().tolist() for line in errors.lines if line.get_marker() == "x"]
+    assert not collisions.lines and sum(line.get_xydata().tolist() == track for line in ways.lines) == 2
+
+
+def test_lane_changes_are_told_and_drawn():
+    runs = [{"speed": speed, "outside": outside, "failure": failed, "least_load": 0.5, "track": [[0.0, 0.0], [90.0, 0.0]]}
+            for speed, outside, failed in ((9.0, 0.0, ""), (10.0, 0.2, "0.20 m outside"))]
+    climb = {"scenario": "iso_3888_2", "delay": 0.2, "compensate": False, "highest": 9.0, "exit_speed": 8.5, "failure": "0.20 m outside",
+             "runs": runs}
+    heads, (row,) = tables.lane_change_table([climb])
+    assert row == ["iso_3888_2", "200", "no", "9.0", "32", "8.5", "0.50", "0.20 m outside"] and len(heads) == len(row)
+    over_speed, _ = pictures.draw_lane_changes([climb]).axes
+    assert over_speed.lines[0].get_xydata().tolist() == [[9.0, 0.0], [10.0, 0.2]]
+    assert over_speed.lines[1].get_xydata().tolist() == [[10.0, 0.2]]
 
 
 def test_times_of_cycles_are_those_of_all_runs():

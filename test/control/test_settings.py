@@ -1,0 +1,69 @@
+"""What can be set: ranges, types, and that what is said about each setting is enough to make parameters from."""
+
+import dataclasses
+import math
+
+import pytest
+
+from lfdm_ros.control.settings import SOLVERS, Settings, describe
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import get_model
+
+DESCRIBED = {name: (default, about) for name, default, about in describe()}
+NUMBERS = [name for name, (default, _) in DESCRIBED.items() if isinstance(default, (int, float)) and not isinstance(default, bool)]
+
+
+def test_each_setting_is_described():
+    assert list(DESCRIBED) == [f.name for f in dataclasses.fields(Settings)]
+    for name, (default, about) in DESCRIBED.items():
+        assert default == getattr(Settings(), name)
+        assert about["description"] and not about["description"].endswith(".")
+        assert set(about) == {"unit", "description", "lower", "upper", "live", "choices"}
+        if name in NUMBERS:
+            assert about["unit"] and math.isfinite(about["lower"]) and math.isfinite(about["upper"])
+            assert about["lower"] <= default <= about["upper"]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_out_of_range_or_of_another_type_are_refused(name):
+    default, about = DESCRIBED[name]
+    for value in (about["lower"] - 1.0, about["upper"] + 1.0, math.nan, math.inf, "1", None, True):
+        if isinstance(default, int) and isinstance(value, float) and math.isfinite(value):
+            value = int(value)
+        with pytest.raises(InputError, match=f"setting {name} "):
+            dataclasses.replace(Settings(), **{name: value})
+
+
+@pytest.mark.parametrize("name", [n for n in NUMBERS if isinstance(DESCRIBED[n][0], int)])
+def test_whole_numbers_are_whole(name):
+    with pytest.raises(InputError, match=f"setting {name} "):
+        dataclasses.replace(Settings(), **{name: DESCRIBED[name][0] + 0.5})
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(solver="osqp"), "hpipm, piqp, ipopt"), (dict(obstacles=3), "even"), (dict(near_step=0.3, substeps=1), "substeps"),
+    (dict(far_step=1.0), "substeps"), (dict(model="no_such"), "no_such"), (dict(compensate="yes"), "compensate"), (dict(model=3), "model")])
+def test_what_does_not_fit_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        Settings(**change)
+
+
+def test_steps_of_the_model_are_within_what_it_allows():
+    largest = get_model("driven_bicycle").largest_step
+    assert Settings(far_step=3 * largest, substeps=3).far_step == 3 * largest
+    with pytest.raises(InputError, match=f"{largest:g} s"):
+        Settings(far_step=3 * largest + 0.01, substeps=3)
+    # A far phase that is not there has no step.
+    assert Settings(far_stages=0, far_step=1.0).stages == 20
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_each_solver_can_be_chosen(solver):
+    assert Settings(solver=solver).solver == solver
+
+
+def test_what_the_problem_is_made_of_does_not_change_while_driving():
+    live = {name for name, (_, about) in DESCRIBED.items() if about["live"]}
+    assert not live & {"model", "solver", "period", "near_stages", "near_step", "far_stages", "far_step", "substeps", "obstacles",
+                       "steering_lag", "actuation_delay", "steering_rate", "vehicle_front"}
+    assert {"friction_use", "load_margin", "obstacle_margin", "weight_lateral", "time_budget", "compensate"} <= live
