@@ -171,6 +171,46 @@ def test_a_stale_state_stops_and_a_new_one_starts_cold(controller):
     assert again.outcome is Outcome.SOLVED and again.cold_start and not drive.cycle().cold_start
 
 
+@pytest.mark.parametrize("how", ["says so", "lies", "nan", RuntimeError("singular"), ValueError("shape"), FloatingPointError("overflow"),
+                                 np.linalg.LinAlgError("not positive")], ids=str)
+def test_a_failing_solver_leads_down_the_ladder_and_up_again(controller, monkeypatch, how):
+    controller.follow(CIRCLE, 9.0)
+    drive = Drive(controller, y=1.5, vx=9.0).run(0.4)
+    good, last = drive.cycles[-1].plan, drive.command.copy()
+    timeout = controller.settings.plan_timeout
+    with monkeypatch.context() as patch:
+        break_solver(patch, controller, how)
+        for _ in range(59):
+            now = drive.now
+            cycle = drive.cycle()
+            age = now - good.times[0]
+            if age < timeout - 1e-6:
+                assert cycle.outcome is Outcome.SHIFTED and cycle.plan is good
+                # The last good plan where it is now, at the end of the period.
+                expected = [float(np.interp(now + PERIOD, good.times, good.inputs[:, i])) for i in range(3)]
+                assert cycle.command == pytest.approx(expected, abs=1e-9)
+            elif age > timeout + 1e-6:
+                assert cycle.outcome is Outcome.BRAKING and "too old" in cycle.reason
+            assert "hpipm" in cycle.reason
+            if how == "says so":
+                assert "tired" in cycle.reason
+            if isinstance(how, Exception):
+                assert str(how) in cycle.reason
+        assert cycle.command[2] == controller.settings.stop_brake and not np.array_equal(drive.command, last)
+        assert abs(math.hypot(drive.values["x"], drive.values["y"] - 30.0) - 30.0) < 2.5
+    cycle = drive.cycle()
+    assert cycle.outcome is Outcome.SOLVED and cycle.cold_start and cycle.reason == ""
+    assert not drive.cycle().cold_start
+
+
+def test_a_solver_that_fails_from_the_start_has_no_plan_to_fall_back_on(controller, monkeypatch):
+    controller.follow(STRAIGHT, 10.0)
+    break_solver(monkeypatch, controller, "says so")
+    drive = Drive(controller, vx=10.0).run(0.5)
+    assert set(drive.outcomes) == {Outcome.BRAKING}
+    assert "no plan to fall back on" in drive.cycles[-1].reason and drive.cycles[-1].plan is None
+
+
 def test_over_its_time_budget_the_last_plan_is_used(controller, monkeypatch):
     """A clock that says each cycle takes long; the plan that came too late counts in the next cycle."""
     controller.follow(CIRCLE, 9.0)
