@@ -11,6 +11,6 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings, describe
 
-__all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "ObstacleTracker", "Obstacles", "Outcome",
-           "Path", "Plan", "Planner", "Plant", "Reference", "Route", "Run", "Settings", "TrackerSettings", "describe", "drive", "give_task",
-           "lift_limits", "speed_profile"]
+__all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "ObstacleTracker", "Obstacles",
+           "Outcome", "Path", "Plan", "Planner", "Plant", "Reference", "Route", "Run", "Settings", "TrackerSettings", "describe", "drive",
+           "give_task", "lift_limits", "speed_profile"]

@@ -269,12 +269,13 @@ class Controller:
             self._good, self._good_time = self._planner.snapshot(ahead), ahead
         rung, reason, command = self._rung(outcome, late, ahead, previous, previous_time, x)
         self._finish(task, x)
-        task_reason = BLOCKED if task.route is not None and task.route.blocked else ""
+        blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
-            (0.0, 0.0, 0.0), rung, reason or task_reason, cold, task.done, bool(task_reason), self._planner.solver,
-            time.perf_counter() - began, outcome.iterations, outcome.residual, outcome.cost, outcome.cost_terms, outcome.active,
-            outcome.violated, age, ahead - self._measured.time if s.compensate else 0.0, self._good, None if task.reference is None else task.reference.path,
-            self._remaining(task, x)))
+            command=(0.0, 0.0, 0.0), outcome=rung, reason=reason or (BLOCKED if blocked else ""), cold_start=cold, done=task.done,
+            blocked=blocked, solver=self._planner.solver, seconds=time.perf_counter() - began, iterations=outcome.iterations,
+            residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms, active=outcome.active, violated=outcome.violated,
+            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._good,
+            route=None if task.reference is None else task.reference.path, remaining=self._remaining(task, x)))
 
     def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, previous: Plan | None, previous_time: float,
               x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:

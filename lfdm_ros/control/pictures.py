@@ -220,7 +220,7 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Largest path error and collisions over the delay, and the slalom's ways with the largest one."""
+    """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
     upper, lower = parts
@@ -231,16 +231,16 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
         for compensate, colour in ((True, VEHICLE), (False, SEEN)):
             rows = [row for row in summary if name in row and (row["compensate"] == compensate or row["delay"] == 0.0)]
             label = f"{name}, {'' if compensate else 'not '}predicted through"
-            values = [row[name]["collisions"] / row[name]["runs"] if of_fields else row[name]["largest_error"] for row in rows]
+            values = [row[name]["least_clearance" if of_fields else "largest_error"] for row in rows]
             axis, delays = (right if of_fields else left), [1e3 * row["delay"] for row in rows]
             axis.plot(delays, values, color=colour, marker=marker, ms=5, lw=1.2, label=label)
-            if not of_fields:
-                hit = [i for i, row in enumerate(rows) if row[name]["collisions"]]
-                axis.plot([delays[i] for i in hit], [values[i] for i in hit], "x", color="black", ms=9)
+            hit = [i for i, row in enumerate(rows) if row[name]["collisions"]]
+            axis.plot([delays[i] for i in hit], [values[i] for i in hit], "x", color="black", ms=9)
     left.set(xlabel="delay [ms]", ylabel="largest path error [m]; x: hit a cone", ylim=(0.0, None))
-    right.set(xlabel="delay [ms]", ylabel="share of runs with a collision", ylim=(-0.02, 1.02))
+    right.axhline(0.0, color=OBSTACLE, lw=0.8)
+    right.set(xlabel="delay [ms]", ylabel="least clearance of all runs [m]")
     for axis in (left, right):
-        if axis.lines:
+        if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize=7)
     axis = lower.subplots()
     slalom = [run for run in runs if run["scenario"] == "slalom" and "track" in run]

@@ -100,7 +100,8 @@ def failures(runs: Runs) -> list[str]:
         arrived = run["reached"] is not None or (run["scenario"] == "dead_end" and run["stands"])
         if run["collision"] or run["lifted"] > 0.0 or run["diverged"] or not arrived:
             seed = f" seed {run['seed']}" if run["seed"] is not None else ""
-            found.append(f"{run['scenario']}{seed}, {run['controller']}: {ending(run)}")
+            late = f", {1e3 * run['delay']:.0f} ms {'' if run['compensate'] else 'not '}predicted" if run.get("delay") else ""
+            found.append(f"{run['scenario']}{seed}, {run['controller']}{late}: {ending(run)}")
     return found
 
 
@@ -118,7 +119,8 @@ def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
             row[name] = {
                 "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
                 "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own),
-                "largest_error": max(errors) if errors else None,
+                "largest_error": max(errors) if errors else None, "least_clearance": min(
+                    math.inf if run["least_clearance"] is None else run["least_clearance"] for run in own),
                 "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
                 "ending": ending(own[0]) if len(own) == 1 else ""}
         found.append(row)
@@ -129,16 +131,18 @@ def delays_table(summary: Sequence[Mapping[str, Any]]) -> Table:
     names = [name for name in summary[0] if name not in ("delay", "compensate")] if summary else []
     heads = ["delay [ms]", "predicted"]
     for name in names:
-        heads += [f"{name}: collisions", "wheel lifts", "goals"] if name.startswith(FIELD) else [name, f"{name}: largest path error [m]"]
+        of_fields = [f"{name}: collisions", "least clearance [m]", "wheel lifts", "goals"]
+        heads += of_fields if name.startswith(FIELD) else [name, f"{name}: largest path error [m]"]
     rows = []
     for row in summary:
         cells = [f"{1e3 * row['delay']:.0f}", "yes" if row["compensate"] else "no"]
         for name in names:
             own = row.get(name)
             if own is None:  # interrupted before
-                cells += ["-"] * (3 if name.startswith(FIELD) else 2)
+                cells += ["-"] * (4 if name.startswith(FIELD) else 2)
             elif name.startswith(FIELD):
-                cells += [f"{own['collisions']} of {own['runs']}", str(own["lifts"]), f"{own['reached']} of {own['runs']}"]
+                cells += [f"{own['collisions']} of {own['runs']}", _figure(own["least_clearance"], ".2f"), str(own["lifts"]),
+                          f"{own['reached']} of {own['runs']}"]
             else:
                 cells += [own["ending"], _figure(own["largest_error"], ".2f")]
         rows.append(cells)

@@ -127,12 +127,12 @@ def test_delays_are_told_and_drawn():
     heads, rows = tables.delays_table(summary)
     assert [dict(zip(heads, row))["slalom: largest path error [m]"] for row in rows] == ["0.10", "0.20", "2.00"]
     assert [row[:3] for row in rows][1:] == [["200", "yes", "end of the path after 20.00 s"], ["200", "no", "hit cone 2 after 20.0 s"]]
-    errors, collisions, ways = pictures.draw_delays(summary, runs).axes
+    errors, clearances, ways = pictures.draw_delays(summary, runs).axes
     lines = {line.get_label(): line.get_xydata().tolist() for line in errors.lines}
     assert lines["slalom, predicted through"] == [[0.0, 0.1], [200.0, 0.2]]
     assert lines["slalom, not predicted through"] == [[0.0, 0.1], [200.0, 2.0]]
     assert [[200.0, 2.0]] in [line.get_xydata().tolist() for line in errors.lines if line.get_marker() == "x"]
-    assert not collisions.lines and sum(line.get_xydata().tolist() == track for line in ways.lines) == 2
+    assert len(clearances.lines) == 1 and sum(line.get_xydata().tolist() == track for line in ways.lines) == 2
 
 
 def test_lane_changes_are_told_and_drawn():
