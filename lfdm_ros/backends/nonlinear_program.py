@@ -103,7 +103,8 @@ class Ipopt:
             _Callback("hessian", {"x": x, "p": p, "lam_f": one, "lam_g": lam}, {"triu_hess_gamma_x_x": self._hessian_entries.sparsity},
                       self._hessian))
         options: dict[str, Any] = {
-            "max_iter": iterations, "tol": tolerance, "acceptable_tol": 100.0 * tolerance, "acceptable_iter": 5, "mu_strategy": "adaptive", "sb": "yes",
+            "max_iter": iterations, "tol": tolerance, "acceptable_tol": 100.0 * tolerance, "acceptable_iter": 5,
+            "mu_strategy": "adaptive", "sb": "yes",
             "print_level": 0, "bound_relax_factor": 0.0, "warm_start_init_point": "yes",
             **{f"warm_start_{what}": 1e-7
                for what in ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")}}
