@@ -17,6 +17,7 @@ from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
+_INSIDE = 1e-3  # least slack and multiplier of a bound to begin with
 # Of stationarity and complementarity, where the solver could not go on; whoever asks checks the residual of the rest.
 _ACCEPTABLE = 1e-3
 
@@ -73,7 +74,11 @@ class Hpipm:
         self._set("iter_max", ctypes.c_int(iterations))
         for name in ("stat", "eq", "ineq", "comp"):
             self._set(f"tol_{name}", ctypes.c_double(tolerance))
-        self._starts = {False: ctypes.byref(ctypes.c_int(0)), True: ctypes.byref(ctypes.c_int(2))}  # 2: primal and dual
+        # Stays on the central path short of the tolerance, and begins the next program a little off the boundary: half the iterations.
+        self._set("tau_min", ctypes.c_double(0.2 * tolerance))
+        for name in ("lam0_min", "t0_min"):
+            self._set(name, ctypes.c_double(_INSIDE))
+        self._starts = {False: ctypes.byref(ctypes.c_int(0)), True: ctypes.byref(ctypes.c_int(3))}  # 3: the last iterate as it is
         self._ws = self._make("ipm_ws", self._dim, self._arg)
 
         # Bounds and their masks in arrays of their own: the library multiplies masked bounds by 0, so they must be finite.

@@ -129,7 +129,9 @@ class Planner:
                                                                self._weighting, self._linear)) if settings.solver == "ipopt" else None
         tolerance = QUICK if settings.iterations == 1 else EXACT
         self._solver: StageSolver = self._exact or (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=tolerance)
-        self._kinds = np.array(layout.kinds)
+        self._kinds = np.array(layout.kinds)  # of the rows, in order
+        kinds, first = np.unique(self._kinds, return_index=True)
+        self._kinds_there, self._first_rows = kinds.tolist(), first
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in self.names])
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
         self._lower *= -1.0
@@ -275,6 +277,9 @@ class Planner:
         upper[:, at["friction"]] = 1.0
         lower[:, at["steering_limit"]], upper[:, at["steering_limit"]] = -1.0, 1.0
         for name, reach in (("corridor_front", s_.vehicle_front), ("corridor_rear", -s_.vehicle_rear)):
+            if reference.corridor is None:
+                upper[:, at[name]], lower[:, at[name]] = np.inf, -np.inf
+                continue
             left, right = reference.room_at(s + reach)
             upper[:, at[name]], lower[:, at[name]] = left - 0.5 * s_.vehicle_width, 0.5 * s_.vehicle_width - right
         lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, reference.highest
@@ -362,16 +367,14 @@ class Planner:
         violated: list[str] = []
         moved = 0.0 if dx is None else np.matmul(self.qp.C[1:], dx[1:, :, None])[..., 0]
         worst = np.maximum(self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:])
-        paid, nearest = (self.qp.penalty[1:] * np.maximum(worst, 0.0)).sum(axis=0), worst.max(axis=0)
-        for kind, name in enumerate(KINDS):
-            of_kind = self._kinds == kind
-            if not of_kind.any():
-                continue
-            terms[name] = float(paid[of_kind].sum())
-            if nearest[of_kind].max() > ACTIVE:
-                violated.append(name)
-            elif nearest[of_kind].max() > -ACTIVE:
-                active.append(name)
+        paid = np.add.reduceat((self.qp.penalty[1:] * np.maximum(worst, 0.0)).sum(axis=0), self._first_rows).tolist()
+        nearest = np.maximum.reduceat(worst.max(axis=0), self._first_rows).tolist()
+        for kind, cost, distance in zip(self._kinds_there, paid, nearest):
+            terms[KINDS[kind]] = cost
+            if distance > ACTIVE:
+                violated.append(KINDS[kind])
+            elif distance > -ACTIVE:
+                active.append(KINDS[kind])
         step = 0.0 if dx is None else float((np.abs(dx) * self._reach).max())
         return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated), gap, step)
 

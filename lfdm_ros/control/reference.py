@@ -28,14 +28,14 @@ class Reference:
 
     def speed_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""
-        speed = np.interp(s, self.path.s, self.speeds)
-        ahead = np.interp(s + self.path.step, self.path.s, self.speeds)
-        return speed, (ahead - speed) / self.path.step
+        speeds, step = self.speeds, self.path.step
+        place = np.minimum(np.maximum(s / step, 0.0), len(speeds) - 1.001)
+        index = place.astype(np.intp)
+        slope = (speeds[index + 1] - speeds[index]) / step
+        return speeds[index] + (place - index) * step * slope, slope
 
     def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; inf where there is no corridor."""
-        if self.corridor is None:
-            nothing = np.full(len(s), np.inf)
-            return nothing, nothing
+        """Room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; there is a corridor."""
+        assert self.corridor is not None
         along, left, right = self.corridor.T
         return np.interp(s, along, left), np.interp(s, along, right)

@@ -36,7 +36,7 @@ class Settings:
     near_step: float = setting(0.05, "s", "length of a near stage", 0.005, 0.5)
     far_stages: int = setting(20, "1", "stages of the far phase", 0, 200)
     far_step: float = setting(0.15, "s", "length of a far stage", 0.01, 1.0)
-    substeps: int = setting(3, "1", "steps of the model in a stage", 1, 20)
+    substeps: int = setting(2, "1", "steps of the model in a stage", 1, 20)
     iterations: int = setting(1, "1", "linearisations a cycle; 1 is the real-time iteration", 1, 100, live=True)
     cold_iterations: int = setting(8, "1", "linearisations in a cycle without a plan to start from", 1, 200, live=True)
     obstacles: int = setting(4, "1", "obstacles that a stage looks at, half of them the nearest on its left, half on its right", 0, 32)
