@@ -1,13 +1,14 @@
 """The controller's cycle in closed loop on one core, under load all the time: milliseconds, and what they are spent on.
 
-`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle follows a straight line at 15 m/s, from which an endless slalom of circles
-keeps it away; the controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms,
-its state arrives 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage), the wheel loads, the
+`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
+controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
+20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage, two on each side), the wheel loads, the
 friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
 thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; what exists before the first
 cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycles (SLOW_CYCLES).
 
 - `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
+- `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
 - `part_ms_p50/MODEL/hpipm/PART`: in a run of its own, since taking the time costs some.
 - `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
@@ -20,6 +21,7 @@ cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycl
 from __future__ import annotations
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -51,7 +53,9 @@ MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt", "d
 SLOW_CYCLES = {"ipopt": 300, "do_mpc": 300}
 WARM_UP = 25  # cycles that do not count: the cold start among them
 SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
-SEEN, SPACING, ASIDE, RADIUS, BEHIND = 8, 12.0, 2.0, 0.8, 5.0  # circles; [m]
+SEEN, BEHIND = 8, 5.0  # circles that are seen, the next ones; [m] how long those passed are
+SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
+APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
 PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner._refer", "obstacles": "_planner._see",
@@ -97,13 +101,14 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         except SolverMissing as error:
             print(error, file=sys.stderr)
             continue
-        add(solver, [slalom(controller, few(solver, cycles)) for _ in range(1 if solver in SLOW_CYCLES else runs)])
+        add(solver, [through(field, controller, few(solver, cycles)) for _ in range(1 if solver in SLOW_CYCLES else runs)])
         if solver != "hpipm":
             continue
         records += looks_of(model, controller, cycles)
         records += parts_of(model, controller, min(cycles, 1000))
         if model == do_mpc.MODEL:
-            add("hpipm_8_rows", [slalom(make_controller(model, solver, obstacles=SEEN), cycles)])
+            add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=SEEN), cycles)])
+        add("hpipm_slalom", [through(slalom, controller, min(cycles, 2500))])
     if "do_mpc" in solvers:
         if not do_mpc.is_there():
             print(do_mpc.HINT, file=sys.stderr)
@@ -183,20 +188,30 @@ def limits() -> LimitTable:
     return lift_limits(load_vehicle(VEHICLE), manoeuvres=Manoeuvres(load_margin=s.load_margin, steering_rate=s.steering_rate))
 
 
-def circles(now: float, x: float) -> Obstacles:
-    """The next circles of the slalom, by their distance."""
-    first = max(int(np.ceil((x - BEHIND) / SPACING)), 2)
-    index = np.arange(first, first + SEEN)
+Scene = Callable[[float, float], Obstacles]
+
+
+def field(now: float, x: float) -> Obstacles:
+    """The next circles of a field without end."""
+    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / APART), 2)
+    draws = np.array([np.random.default_rng((SEED, i)).random(3) for i in index.tolist()])
+    centres = np.column_stack([APART * (index + 0.5 * draws[:, 0]), SIDE * (2.0 * draws[:, 1] - 1.0)])
+    return Obstacles(centres, RADII[0] + (RADII[1] - RADII[0]) * draws[:, 2], np.zeros((SEEN, 2)), now)
+
+
+def slalom(now: float, x: float) -> Obstacles:
+    """The next circles of a slalom without end, closer than a vehicle likes: an obstacle is at the limit in every cycle."""
+    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / SPACING), 2)
     centres = np.column_stack([SPACING * index, np.where(index % 2, ASIDE, -ASIDE)])
     return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
 
 
-def slalom(controller: Controller, cycles: int, after: Callable[[], None] = lambda: None, goal: bool = False) -> Drive:
-    """Through the circles along a straight line, or to a goal; `after` is called after each cycle that counts."""
+def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> Drive:
+    """To a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
     end = 100.0 + SPEED * period * (cycles + WARM_UP)
-    if goal:
+    if scene is field:
         controller.go_to(Goal(end, 0.0), SPEED)
     else:
         controller.follow(Path(np.array([[0.0, 0.0], [end, 0.0]])), SPEED, stop=False)
@@ -209,7 +224,7 @@ def slalom(controller: Controller, cycles: int, after: Callable[[], None] = lamb
             now = k * period
             measured_at, state = plant.state(k)
             if k % 5 == 0:
-                controller.see(circles(now, state["x"]))
+                controller.see(scene(now, state["x"]))
             began, busy = time.perf_counter(), time.thread_time()
             cycle: Cycle = controller.cycle(now, Measured(measured_at, state))
             busy, ended = time.thread_time() - busy, time.perf_counter()
@@ -283,7 +298,7 @@ def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
 
 def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
     """The search for a way."""
-    looks = 1e3 * slalom(controller, min(cycles, 2500), goal=True).looks
+    looks = 1e3 * through(field, controller, min(cycles, 2500)).looks
     return [Record(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
             for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
 
@@ -305,7 +320,7 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
         table.append(dict(spent))
 
     try:
-        drive = slalom(controller, cycles, after)
+        drive = through(field, controller, cycles, after)
     finally:
         for owner, name in undo:
             delattr(owner, name)  # the class's own again
