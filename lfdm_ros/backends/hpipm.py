@@ -74,11 +74,12 @@ class Hpipm:
         self._set("iter_max", ctypes.c_int(iterations))
         for name in ("stat", "eq", "ineq", "comp"):
             self._set(f"tol_{name}", ctypes.c_double(tolerance))
-        # Stays on the central path short of the tolerance, and begins the next program a little off the boundary: half the iterations.
-        self._set("tau_min", ctypes.c_double(0.2 * tolerance))
         for name in ("lam0_min", "t0_min"):
             self._set(name, ctypes.c_double(_INSIDE))
-        self._starts = {False: ctypes.byref(ctypes.c_int(0)), True: ctypes.byref(ctypes.c_int(3))}  # 3: the last iterate as it is
+        # From nothing; or from the last iterate, a little off the boundary, staying on the central path short of the tolerance: half the
+        # iterations. (From nothing, that end of the path can be too soon.)
+        self._starts = {warm: (ctypes.byref(ctypes.c_int(start)), ctypes.byref(ctypes.c_double(tau)))
+                        for warm, start, tau in ((False, 0, 1e-16), (True, 3, 0.2 * tolerance))}
         self._ws = self._make("ipm_ws", self._dim, self._arg)
 
         # Bounds and their masks in arrays of their own: the library multiplies masked bounds by 0, so they must be finite.
@@ -194,7 +195,9 @@ class Hpipm:
     def _run(self) -> tuple[int, int]:
         """Status and iterations."""
         library = self._library
-        library.d_ocp_qp_ipm_arg_set_warm_start(self._starts[self._warm], self._arg)
+        start, tau = self._starts[self._warm]
+        library.d_ocp_qp_ipm_arg_set_warm_start(start, self._arg)
+        library.d_ocp_qp_ipm_arg_set_tau_min(tau, self._arg)
         library.d_ocp_qp_ipm_solve(self._qp, self._sol, self._arg, self._ws)
         status, iterations = ctypes.c_int(), ctypes.c_int()
         library.d_ocp_qp_ipm_get(b"status", self._ws, ctypes.byref(status))

@@ -211,7 +211,8 @@ def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp", "do_mpc"])}
     assert {f"cycle_ms_{what}/driven_bicycle/{solver}" for what in ("p50", "p99", "max") for solver in ("hpipm", "piqp")} <= records.keys()
-    assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["active_share/driven_bicycle/hpipm"].value
+    assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["solved_share/driven_bicycle/hpipm_slalom"].value
+    assert records["active_share/driven_bicycle/hpipm_slalom"].value == 1.0
     # The parts and the rest add up to the cycle, the machine's moods aside.
     parts = sum(record.value for name, record in records.items() if name.startswith("part_ms_p50/driven_bicycle/hpipm/"))
     assert 0.3 < parts / records["cycle_ms_p50/driven_bicycle/hpipm"].value < 3.0
