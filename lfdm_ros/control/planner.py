@@ -130,8 +130,8 @@ class Planner:
         tolerance = QUICK if settings.iterations == 1 else EXACT
         self._solver: StageSolver = self._exact or (Hpipm if settings.solver == "hpipm" else Piqp)(self.qp, tolerance=tolerance)
         self._kinds = np.array(layout.kinds)  # of the rows, in order
-        kinds, first = np.unique(self._kinds, return_index=True)
-        self._kinds_there, self._first_rows = kinds.tolist(), first
+        kinds, begins = np.unique(self._kinds, return_index=True)
+        self._kinds_there, self._first_rows = kinds.tolist(), begins
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in self.names])
         self._lower, self._upper = np.full((2, stages + 1, rows), np.inf)
         self._lower *= -1.0
