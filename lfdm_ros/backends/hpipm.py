@@ -14,6 +14,7 @@ import casadi
 import numpy as np
 
 from lfdm_ros.backends.stage_qp import StageQp, StageSolution
+from lfdm_ros.errors import InputError
 
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")
@@ -22,7 +23,7 @@ _INSIDE = 1e-3  # least slack and multiplier of a bound to begin with
 _ACCEPTABLE = 1e-3
 
 
-class SolverMissing(RuntimeError):
+class SolverMissing(InputError):
     """The solver's library is not there or does not have what is asked of it."""
 
 

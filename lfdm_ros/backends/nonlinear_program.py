@@ -12,9 +12,9 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from scipy import sparse
 
 from lfdm_ros.backends.compiled_functions import compiled_with_jacobian
+from lfdm_ros.backends.sparse_entries import SparseEntries, pairs
 from lfdm_ros.backends.stage_functions import compiled_stage
 from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 
@@ -85,22 +85,22 @@ class Ipopt:
         at_w, at_z, at_below, at_above = (np.arange(size).reshape(stages, -1) + start
                                           for size, start in zip(sizes, (0, *self._ends)))
         motion, kept = np.arange(stages * n).reshape(stages, n), stages * n + np.arange(stages * g).reshape(stages, g)
-        self._jacobian_entries = _Entries(
-            [_pairs(motion, at_w), _pairs(motion[1:], at_z[:-1]), (motion, at_z), _pairs(kept, at_z), (kept, at_below), (kept, at_above)],
+        self._jacobian_entries = SparseEntries(
+            [pairs(motion, at_w), pairs(motion[1:], at_z[:-1]), (motion, at_z), pairs(kept, at_z), (kept, at_below), (kept, at_above)],
             (stages * (n + g), sum(sizes)))
         # The Hessian's upper triangle; controls stand before states.
         self._upper_w, self._upper_z = np.triu_indices(m), np.triu_indices(n)
-        self._hessian_entries = _Entries(
+        self._hessian_entries = SparseEntries(
             [(at_w[:, self._upper_w[0]], at_w[:, self._upper_w[1]]), (at_z[:, self._upper_z[0]], at_z[:, self._upper_z[1]]),
-             _pairs(at_w[1:], at_z[:-1]), (at_below, at_below), (at_above, at_above)], (sum(sizes), sum(sizes)))
+             pairs(at_w[1:], at_z[:-1]), (at_below, at_below), (at_above, at_above)], (sum(sizes), sum(sizes)))
 
         x, p, lam = (ca.Sparsity.dense(size) for size in (sum(sizes), 0, stages * (n + g)))
         one = ca.Sparsity.dense(1)
         self._functions = nlp, gradient, jacobian, hessian = (
             _Callback("nlp", {"x": x, "p": p}, {"f": one, "g": lam}, self._both),
             _Callback("gradient", {"x": x, "p": p}, {"f": one, "grad_f_x": x}, self._cost_gradient),
-            _Callback("jacobian", {"x": x, "p": p}, {"g": lam, "jac_g_x": self._jacobian_entries.sparsity}, self._constraint_jacobian),
-            _Callback("hessian", {"x": x, "p": p, "lam_f": one, "lam_g": lam}, {"triu_hess_gamma_x_x": self._hessian_entries.sparsity},
+            _Callback("jacobian", {"x": x, "p": p}, {"g": lam, "jac_g_x": _pattern(self._jacobian_entries)}, self._constraint_jacobian),
+            _Callback("hessian", {"x": x, "p": p, "lam_f": one, "lam_g": lam}, {"triu_hess_gamma_x_x": _pattern(self._hessian_entries)},
                       self._hessian))
         options: dict[str, Any] = {
             "max_iter": iterations, "tol": tolerance, "acceptable_tol": 100.0 * tolerance, "acceptable_iter": 5,
@@ -240,24 +240,9 @@ class _Interpreted:
         return evaluate
 
 
-def _pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of dense blocks, one a stage: (stages, rows), (stages, columns) -> twice (stages, rows, columns)."""
-    full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
-    return full[0], full[1]
-
-
-class _Entries:
-    """A sparse matrix whose entries are given in the order that they were declared in, block after block."""
-
-    def __init__(self, blocks: Sequence[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]):
-        rows, columns = (np.concatenate([np.asarray(b[i]).ravel() for b in blocks]) for i in range(2))
-        numbered = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
-        numbered.sort_indices()
-        self._order = numbered.data.astype(int) - 1
-        self.sparsity = ca.Sparsity(*shape, numbered.indptr.tolist(), numbered.indices.tolist())
-
-    def ordered(self, *blocks: np.ndarray) -> np.ndarray:
-        return np.concatenate([b.ravel() for b in blocks])[self._order]
+def _pattern(entries: SparseEntries) -> ca.Sparsity:
+    matrix = entries.matrix
+    return ca.Sparsity(*matrix.shape, matrix.indptr.tolist(), matrix.indices.tolist())
 
 
 class _Callback(ca.Callback):

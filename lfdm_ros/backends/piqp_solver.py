@@ -4,24 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import piqp
-from scipy import sparse
 
+from lfdm_ros.backends.sparse_entries import SparseEntries, pairs
 from lfdm_ros.backends.stage_qp import StageQp, StageSolution
-
-
-class _Entries:
-    """A sparse matrix whose entries are written in the order they were declared in."""
-
-    def __init__(self, shape: tuple[int, int], blocks: list[tuple[np.ndarray, np.ndarray]]):
-        """blocks: rows and columns of entries."""
-        rows, columns = (np.concatenate(part) for part in zip(*blocks))
-        numbered = sparse.csc_matrix((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=shape)
-        self._order = numbered.data.astype(int) - 1
-        self.matrix = sparse.csc_matrix((np.ones(len(rows)), numbered.indices, numbered.indptr), shape=shape)
-
-    def fill(self, values: np.ndarray) -> sparse.csc_matrix:
-        self.matrix.data[:] = values[self._order]
-        return self.matrix
 
 
 class Piqp:
@@ -41,20 +26,16 @@ class Piqp:
         self._pattern = b""
         self._solver: piqp.SparseSolver | None = None
 
-        def pairs(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            full = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
-            return full[0].ravel(), full[1].ravel()
-
         # Cost: R_0; then for each k >= 1 Q, S, S', R; Q_N; the slacks. The upper triangle is what counts, both are given.
         u, x = self._du_at, self._dx_at
         blocks = [pairs(u, u), pairs(x, x), pairs(u[1:], x[:-1]), pairs(x[:-1], u[1:])]
         soft = np.concatenate([self._below_at.ravel(), self._above_at.ravel()])
         blocks.append((soft, soft))
-        self._cost = _Entries((self._size, self._size), blocks)
+        self._cost = SparseEntries(blocks, (self._size, self._size))
         # Dynamics: dx+ - B du - A dx = b.
         rows = np.arange(stages * n).reshape(stages, n)
         blocks = [(rows.ravel(), x.ravel()), pairs(rows, u), pairs(rows[1:], x[:-1])]
-        self._dynamics = _Entries((stages * n, self._size), blocks)
+        self._dynamics = SparseEntries(blocks, (stages * n, self._size))
 
     def _setup(self, finite_lower: np.ndarray, finite_upper: np.ndarray) -> None:
         """Rows with a bound, those below first; each with its slack."""
@@ -66,7 +47,7 @@ class Piqp:
         states = self._dx_at[stage]
         slack = np.concatenate([self._below_at[self._low], self._above_at[self._high]])
         index = np.arange(count)
-        self._soft = _Entries((count, self._size), [(np.repeat(index, n), states.ravel()), (index, slack)])
+        self._soft = SparseEntries([(np.repeat(index, n), states), (index, slack)], (count, self._size))
         self._sign = np.concatenate([np.ones(len(self._low[0])), -np.ones(len(self._high[0]))])
         self._places = stage, row
 
@@ -85,10 +66,10 @@ class Piqp:
             self._setup(*finite)
         softness = np.concatenate([p.curvature[1:].ravel()] * 2) + 1e-9
         across = p.S[1:]
-        cost = self._cost.fill(np.concatenate([p.R.ravel(), p.Q[1:].ravel(), across.ravel(), np.swapaxes(across, 1, 2).ravel(), softness]))
-        dynamics = self._dynamics.fill(np.concatenate([np.ones(p.b.size), -p.B.ravel(), -p.A[1:].ravel()]))
+        cost = self._cost.fill(p.R, p.Q[1:], across, np.swapaxes(across, 1, 2), softness)
+        dynamics = self._dynamics.fill(np.ones(p.b.size), -p.B, -p.A[1:])
         stage, row = self._places
-        soft = self._soft.fill(np.concatenate([(self._sign[:, None] * p.C[1:][stage, row]).ravel(), np.ones(len(stage)) * 1.0]))
+        soft = self._soft.fill(self._sign[:, None] * p.C[1:][stage, row], np.ones(len(stage)))
         bound = np.concatenate([lower[self._low], -upper[self._high]])
         linear = np.zeros(self._size)
         linear[self._du_at], linear[self._dx_at] = p.r, p.q[1:]

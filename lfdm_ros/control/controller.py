@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.guidance import Guide, Route
+from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path, speed_profile
@@ -113,8 +113,8 @@ class Controller:
         """
         self.settings = settings or Settings()
         self._planner = Planner(vehicle, self.settings, limits)
-        self._guide = Guide()
         s = self.settings
+        self._guide = self._new_guide()
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
         self._task: _Task | None = None
         self.reset()
@@ -217,8 +217,12 @@ class Controller:
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
+        self._guide = self._new_guide()
         if self._task is not None and self._task.path is not None:
             self._task.reference = self._along(self._task)
+
+    def _new_guide(self) -> Guide:
+        return Guide(GuideSettings(lateral_acceleration=self.settings.path_lateral_acceleration, braking=self.settings.path_braking))
 
     # -- A cycle ------------------------------------------------------------------------------------------------------
 
@@ -384,7 +388,7 @@ class Controller:
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
         stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
-        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry)
+        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry, free_end=True)
         return task.reference
 
     def _sight_speed(self) -> float:

@@ -338,6 +338,8 @@ class Planner:
         weights = self._weighting
         weights[:] = self._weights
         weights[:, 0] *= reference.lateral
+        if reference.free_end:
+            weights[-1, 1] = 0.0
         weighted = np.swapaxes(slopes * weights[:, :, None], 1, 2)
         hessian = weighted @ slopes
         gradient = (weighted @ errors[:, :, None])[:, :, 0]
