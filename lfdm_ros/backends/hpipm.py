@@ -7,6 +7,7 @@ its soft rows cost next to nothing (Frison & Diehl 2020, HPIPM: a high-performan
 from __future__ import annotations
 
 import ctypes
+import re
 from functools import cache
 from pathlib import Path
 
@@ -27,10 +28,30 @@ class SolverMissing(InputError):
     """The solver's library is not there or does not have what is asked of it."""
 
 
+# The library checks nothing that it is given, so the header beside it must declare what is called here.
+_DECLARED = {
+    "d_ocp_qp_set_all_rowmaj": "A B b Q S R q r idxbx lbx ubx idxbu lbu ubu C D lg ug Zl Zu zl zu idxs idxs_rev ls us qp",
+    "d_ocp_qp_sol_get_all_rowmaj": "qp_sol u x ls us pi lam_lb lam_ub lam_lg lam_ug lam_ls lam_us",
+    "d_ocp_qp_dim_set_all": "nx nu nbx nbu ng ns dim",
+    "d_ocp_qp_ipm_solve": "qp qp_sol arg ws",
+}
+
+
+def _check_declarations(folder: Path) -> None:
+    """Raises AttributeError for a function that is declared otherwise."""
+    text = "".join((folder / f"hpipm_d_ocp_qp{part}.h").read_text() for part in ("", "_dim", "_sol", "_ipm"))
+    for name, expected in _DECLARED.items():
+        found = re.search(rf"\b{name}\(([^)]*)\)", text)
+        names = " ".join(re.findall(r"(\w+)\s*(?:,|$)", found.group(1))) if found else "nothing"
+        if names != expected:
+            raise AttributeError(f"its {name} takes {names}")
+
+
 @cache
 def _library() -> ctypes.CDLL:
     folder = Path(casadi.__file__).parent
     try:
+        _check_declarations(folder / "include")
         # blasfeo first: the wheel's search path is not that of this process.
         ctypes.CDLL(str(folder / "libblasfeo.so"), mode=ctypes.RTLD_GLOBAL)
         library = ctypes.CDLL(str(folder / "libhpipm.so"))

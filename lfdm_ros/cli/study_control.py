@@ -24,7 +24,8 @@ Results = list[dict[str, Any]]
 
 
 def run_control_study(args: argparse.Namespace) -> int:
-    """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something, lifts a wheel or misses goals."""
+    """Runs one of `NAMES`; returns the exit status: 1 if in study mpc the controller proper hits something, lifts a wheel or misses
+    goals."""
     from lfdm_ros.cli.bench import machine
     from lfdm_ros.control import studies
     from lfdm_ros.scheduling import available_cores, get_scheduler
@@ -121,8 +122,8 @@ def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
 
     outcome["summary"] = summary = tables.summarise_delays(runs)
     outcome["failures"] = tables.failures(runs)
-    good = not tables.failures([run for run in runs if run["compensate"]])
-    return tables.markdown(tables.delays_table(summary)), good, {"delay": lambda: pictures.draw_delays(summary, runs)}
+    # It shows how much delay is too much: there is nothing to pass.
+    return tables.markdown(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
 
 
 def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:

@@ -115,7 +115,7 @@ class Controller:
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
         self._guide = self._new_guide()
-        self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
+        self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
 

@@ -15,9 +15,12 @@ from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 STEP = 0.01  # [s] longest step of the model
-PIECE = 0.02  # [s] a lagging steering is taken as linear for so long at most
+PIECE = 0.02  # [s] a lagging steering is taken as linear, and what the model misses is added, for so long at most
 HISTORY = 4000  # commands that are remembered: at the shortest period longer than the oldest state and the longest delay together
 LONGEST = 12.0  # [s] of a prediction: as much as those; beyond, no state is worth the time
+PUSHED = ("vy", "yaw_rate")  # what is learned of
+LARGEST_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
+LONGEST_BETWEEN = 0.2  # [s] between two states that are compared
 _SAME = 1e-9  # [s] less apart is the same instant
 
 REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
@@ -52,20 +55,22 @@ class Prediction:
     known, so that a state of any age can be asked for, in any order.
     """
 
-    def __init__(self, model: str, vehicle: Vehicle, delay: float, steering_lag: float):
+    def __init__(self, model: str, vehicle: Vehicle, delay: float, steering_lag: float, learning: float = 0.0):
         """Compiles the model, or loads it from the cache.
 
         Args:
             delay: from a command to its effect [s].
             steering_lag: time constant of the steering actuator [s], 0 for none.
+            learning: time constant with which what the model misses of the lateral and yaw acceleration is learned [s], 0 for never.
 
         Raises:
             InputError: no such model, or the vehicle lacks parameters of it.
         """
-        self._delay, self._lag = delay, steering_lag
+        self._delay, self._lag, self._learning = delay, steering_lag, learning
         self._model = vehicle.model(model)
         self._names = [f.name for f in self._model.states]
         self._x, self._from, self._to = np.zeros(len(self._names)), np.zeros(3), np.zeros(3)
+        self._pushed = [self._names.index(name) for name in PUSHED]
         self._roll = advance_kernel(self._model.name)
         self.take(vehicle)
         self.clear()
@@ -75,6 +80,7 @@ class Prediction:
         p = vehicle.vector(self._model)
         self._advance = self._roll(self._x, p, self._from, self._to)
         self._vehicle = vehicle
+        self._push = np.zeros(len(PUSHED))  # of another vehicle
 
     def clear(self) -> None:
         """Forgets the commands."""
@@ -82,6 +88,8 @@ class Prediction:
         self._effects: list[float] = [-math.inf]
         self._commands: list[tuple[float, float]] = [(0.0, 0.0)]
         self._roads: list[float] = [0.0]
+        self._push = np.zeros(len(PUSHED))
+        self._last: Measured | None = None
 
     def sent(self, time: float, steering: float, pedal: float) -> None:
         """A command that goes out at `time` [s]. Those that went out at that time or later count as not sent: the clock went back."""
@@ -110,7 +118,31 @@ class Prediction:
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         """The state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the command's
-        unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer."""
+        unless there is a lag. The measured state itself if `time` is not later. Not finite where the model has no finite answer.
+
+        The first call for a state compares it with what was predicted for its time from the one before; the difference, smoothed, is an
+        acceleration that acts from then on (an observer of a constant disturbance, as in offset-free predictive control: Pannocchia &
+        Rawlings 2003, "Disturbance models for offset-free model-predictive control"). What the model misses otherwise adds up over the
+        delay.
+        """
+        if self._learning and measured is not self._last:
+            self._learn(measured)
+        return self._roll_on(measured, time)
+
+    def _learn(self, measured: Measured) -> None:
+        last = self._last
+        if last is not None and measured.time <= last.time:
+            return
+        self._last = measured
+        if last is None or measured.time - last.time > LONGEST_BETWEEN:
+            return
+        x, _ = self._roll_on(last, measured.time)
+        missed = np.array([measured.values[name] for name in PUSHED]) - x[self._pushed]
+        if np.isfinite(missed).all():
+            share = 1.0 - math.exp(-(measured.time - last.time) / self._learning)
+            self._push = np.clip(self._push + share * missed / (measured.time - last.time), -LARGEST_PUSH, LARGEST_PUSH)
+
+    def _roll_on(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         x, before, after, lag = self._x, self._from, self._to, self._lag
         x[:] = self.state(measured)
         now = measured.time
@@ -122,13 +154,14 @@ class Prediction:
             steering, pedal = self._commands[i]
             before[1] = after[1] = max(pedal, 0.0)
             before[2] = after[2] = max(-pedal, 0.0)
-            pieces = max(math.ceil((until - now) / PIECE - 1e-6), 1) if lag else 1
+            pieces = max(math.ceil((until - now) / PIECE - 1e-6), 1) if lag or self._learning else 1
             piece = (until - now) / pieces
             steps = max(math.ceil(piece / STEP - 1e-6), 1)
             for _ in range(pieces):
                 before[0] = road if lag else steering
                 road = after[0] = self._follow(road, steering, piece)
                 self._advance(steps, piece / steps)
+                x[self._pushed] += piece * self._push
             now, i = until, i + 1
         return x.copy(), self._road(self._acting(time), time)
 

@@ -88,6 +88,8 @@ class Settings:
     compensate: bool = setting(True, "", "predict the state through its age and the actuation delay", live=True)
     actuation_delay: float = setting(0.0, "s", "from the command to its effect", 0.0, 2.0)
     steering_lag: float = setting(0.0, "s", "time constant of the steering actuator; 0: none", 0.0, 2.0)
+    learning_time: float = setting(0.1, "s", "time constant with which prediction through a delay learns what the model misses; 0: never",
+                                   0.0, 10.0)
     time_budget: float = setting(0.015, "s", "wall-clock time of a cycle after which its plan is late and the last one is used; 0: no "
                                              "limit, for simulation that must repeat to the bit", 0.0, 10.0, live=True)
     state_timeout: float = setting(0.6, "s", "age of the state from which on it is stale", 0.01, 10.0, live=True)

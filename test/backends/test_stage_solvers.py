@@ -4,7 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from lfdm_ros.backends import Hpipm, Piqp, StageDimensions, StageQp
+from lfdm_ros.backends import Hpipm, Piqp, SolverMissing, StageDimensions, StageQp, hpipm
 
 SOLVERS = {"hpipm": Hpipm, "piqp": Piqp}
 SMALL = StageDimensions(stages=5, states=3, controls=2, bounded=(0, 2), rows=3)
@@ -191,3 +191,13 @@ def test_residual_finds_each_kind_of_violation():
         broken = du.copy()
         broken[0, 0] = bad
         assert program.residual(dx, broken) == np.inf
+
+
+def test_a_library_that_declares_other_arguments_is_not_called(monkeypatch):
+    hpipm._library.cache_clear()
+    monkeypatch.setitem(hpipm._DECLARED, "d_ocp_qp_set_all_rowmaj", "A B")
+    try:
+        with pytest.raises(SolverMissing, match=r"its d_ocp_qp_set_all_rowmaj takes A B b .* choose the solver piqp"):
+            Hpipm(StageQp(StageDimensions(2, 2, 1, (), 1)))
+    finally:
+        hpipm._library.cache_clear()

@@ -236,3 +236,34 @@ def test_another_vehicle_acts_from_then_on_and_one_that_lacks_parameters_changes
 def test_a_state_that_is_none_is_refused(values, time, named):
     with pytest.raises(InputError, match=named):
         Measured(time, MOVING | values)
+
+
+def test_what_the_model_misses_is_learned():
+    """The vehicle slides more than the controller's: through 300 ms its state is predicted better by one that has compared."""
+    commands = irregular_commands(seed=3)
+    wanted = np.round(np.arange(0.02, 2.4, 0.02), 3)
+    slippery = HMMWV.replace(cornering_stiffness_front=0.7 * HMMWV.parameters["cornering_stiffness_front"])
+    _, truth = simulated("driven_bicycle", 0.1, 0.0, commands, wanted)
+    errors = []
+    for learning in (0.0, 0.1):
+        predictor = Prediction("driven_bicycle", slippery, 0.1, 0.0, learning)
+        for command in zip(*commands):
+            predictor.sent(*map(float, command))
+        missed = []
+        for now, until in zip(wanted, wanted[15:]):
+            predicted, _ = predictor.at(truth[now][0], until)
+            missed.append(predicted[[2, 4, 5]] - [truth[until][0].values[name] for name in ("yaw", "vy", "yaw_rate")])
+        errors.append(np.sqrt(np.mean(np.square(missed[20:]), axis=0)))
+    assert (errors[1] < 0.75 * errors[0]).all() and errors[0].max() > 0.05
+
+
+def test_learning_forgets_with_the_commands_and_takes_no_state_twice():
+    _, truth = simulated("driven_bicycle", 0.0, 0.0, irregular_commands(seed=1), (0.5, 0.52))
+    predictor = Prediction("driven_bicycle", HMMWV.replace(yaw_inertia=9000.0), 0.0, 0.0, 0.1)
+    predictor.sent(0.0, 0.1, 0.0)
+    fresh = predictor.at(truth[0.5][0], 0.8)[0]
+    once, again, older = (predictor.at(truth[time][0], 0.8)[0] for time in (0.52, 0.52, 0.5))
+    assert np.array_equal(once, again) and not np.array_equal(older, fresh)
+    predictor.clear()
+    predictor.sent(0.0, 0.1, 0.0)
+    assert np.array_equal(predictor.at(truth[0.5][0], 0.8)[0], fresh)
