@@ -31,6 +31,7 @@ from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY, static_loads
 from lfdm_ros.vehicles import Vehicle
 
@@ -40,6 +41,8 @@ RESIDUAL = 1e-3
 LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
 # A plan is none if its states do not follow from each other by the model, to this share of the longest step.
 LARGEST_GAP = 0.3
+# Parameters of the vehicle that not every model has: for the friction circle, the outline and the first guess.
+NEEDED = ("friction_max", "max_road_wheel_angle", "cg_to_front_axle", "cg_to_rear_axle")
 UNKNOWN = "the state to plan from is not finite"
 CONVERGED = 1e-6  # a step that moves no state further than this, in its unit, is the last
 # Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
@@ -148,6 +151,9 @@ class Planner:
     def take(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters, from the next plan on. Raises InputError if it lacks some."""
         p = vehicle.vector(self.model)
+        missing = [name for name in NEEDED if name not in vehicle.parameters]
+        if missing:
+            raise InputError(f"vehicle {vehicle.name} has no {', '.join(missing)}; the controller needs it beside its model's parameters")
         values = SimpleNamespace(**vehicle.parameters)
         s = self.settings
         front, rear = static_loads(values)
