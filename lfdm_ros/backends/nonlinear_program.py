@@ -241,8 +241,10 @@ class _Interpreted:
 
 
 def _pattern(entries: SparseEntries) -> ca.Sparsity:
-    matrix = entries.matrix
-    return ca.Sparsity(*matrix.shape, matrix.indptr.tolist(), matrix.indices.tolist())
+    rows, columns = entries.matrix.shape
+    starts: list[int] = entries.matrix.indptr.tolist()
+    places: list[int] = entries.matrix.indices.tolist()
+    return ca.Sparsity(rows, columns, starts, places)
 
 
 class _Callback(ca.Callback):
