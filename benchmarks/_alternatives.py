@@ -22,13 +22,9 @@ from lfdm_ros.vehicles import Vehicle
 STEP = 1e-3
 CRUISE, INPUTS = 15.0, (0.1, 0.5, 0.0)  # [m/s]; steering, throttle, brake
 
-_SHARED = dict(fn=lambda function: function, namespace=SimpleNamespace)
 PYTHON = SimpleNamespace(
-    **_SHARED, where=lambda condition, a, b: a if condition else b, sqrt=math.sqrt, fabs=abs, fmin=min, fmax=max,
-    sin=math.sin, cos=math.cos, tan=math.tan, tanh=math.tanh, floor=math.floor)
-NUMPY = SimpleNamespace(
-    **_SHARED, where=np.where, sqrt=np.sqrt, fabs=np.abs, fmin=np.minimum, fmax=np.maximum,
-    sin=np.sin, cos=np.cos, tan=np.tan, tanh=np.tanh, floor=np.floor)
+    namespace=SimpleNamespace, where=lambda condition, a, b: a if condition else b, sqrt=math.sqrt, fabs=abs, fmin=min, fmax=max,
+    sin=math.sin, cos=math.cos, tanh=math.tanh)
 
 COMMONROAD = "vehiclemodels"  # what the package commonroad-vehicle-models is imported as
 COMMONROAD_MODELS = ("st", "std", "mb")  # single-track, single-track with drift, multi-body

@@ -6,8 +6,6 @@ with `--peer`.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lfdm_ros.backends import ARRAYS
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
@@ -25,6 +24,7 @@ from lfdm_ros.simulation import InputProfile, Simulator
 
 subjects = load_benchmark("_subjects")
 alternatives = load_benchmark("_alternatives")
+starts = load_benchmark("_starts")
 
 SECONDS, STEP = 10.0, 1e-3
 REPEATS = 10  # a run is the best of so many
@@ -92,15 +92,7 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
               f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
               "print(time.perf_counter() - t)")
 
-    def seconds(cache: str) -> float:
-        env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
-
-    first, warm = [], []
-    for _ in range(runs):
-        with tempfile.TemporaryDirectory() as cache:
-            first.append(seconds(cache))
-            warm.append(seconds(cache))
+    first, warm = starts.seconds_of_starts(script, runs)
     return [Record.of(f"first_use_s/{subject.chassis}", first, "s"), Record.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 
@@ -142,7 +134,7 @@ def alternatives_of(subject: subjects.Subject, runs: int) -> list[Record]:
     model, vehicle = subject.model, subject.vehicle
     ways = {
         "python": lambda: alternatives.interpreted(model, vehicle, alternatives.PYTHON),
-        "numpy": lambda: alternatives.interpreted(model, vehicle, alternatives.NUMPY),
+        "numpy": lambda: alternatives.interpreted(model, vehicle, ARRAYS),
         "casadi_vm": lambda: alternatives.casadi_virtual_machine(model, vehicle),
     }
     return [Record.of(f"alternative_ns/{way}/{subject.name}", [run() for _ in range(runs)], "ns") for way, run in ways.items()]

@@ -23,9 +23,7 @@ from __future__ import annotations
 import gc
 import math
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,8 +34,7 @@ import numpy as np
 
 from lfdm_ros.backends import SolverMissing
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
-from lfdm_ros.control.controller import Controller, Cycle, Outcome
-from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
+from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
@@ -47,6 +44,7 @@ from lfdm_ros.simulation import Actuator, Goal, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 do_mpc = load_benchmark("_do_mpc")
+starts = load_benchmark("_starts")
 
 VEHICLE, PLANT, TYRE = "hmmwv", "twenty_four_dof", "tmeasy"
 MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt", "do_mpc")
@@ -178,14 +176,9 @@ class Plant:
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
     """A controller that never gives up for time: what is measured must not change what is computed."""
-    return Controller(load_vehicle(VEHICLE), Settings(model=model, solver=solver, time_budget=0.0, actuation_delay=DELAY, **settings),
-                      limits())
-
-
-def limits() -> LimitTable:
-    """The steering limits of the largest model."""
-    s = Settings()
-    return lift_limits(load_vehicle(VEHICLE), manoeuvres=Manoeuvres(load_margin=s.load_margin, steering_rate=s.steering_rate))
+    vehicle = load_vehicle(VEHICLE)
+    chosen = Settings(model=model, solver=solver, time_budget=0.0, actuation_delay=DELAY, **settings)
+    return Controller(vehicle, chosen, limits_of(vehicle, chosen))
 
 
 Scene = Callable[[float, float], Obstacles]
@@ -344,23 +337,15 @@ def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Calla
 def cost_of_start(model: str, runs: int) -> list[Record]:
     """With an empty cache and with a full one: seconds of a process from its first line to the first command."""
     script = (
-        "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller; "
-        "from lfdm_ros.control.limits import Manoeuvres, lift_limits; from lfdm_ros.control.prediction import Measured; "
-        "from lfdm_ros.control.settings import Settings; from lfdm_ros.simulation import Goal; from lfdm_ros.vehicles import load_vehicle; "
+        "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller, limits_of; "
+        "from lfdm_ros.control.prediction import Measured; from lfdm_ros.control.settings import Settings; "
+        "from lfdm_ros.simulation import Goal; from lfdm_ros.vehicles import load_vehicle; "
         f"v = load_vehicle({VEHICLE!r}); s = Settings(model={model!r}); "
-        "c = Controller(v, s, lift_limits(v, manoeuvres=Manoeuvres(load_margin=s.load_margin, steering_rate=s.steering_rate))); "
-        "c.go_to(Goal(500.0, 0.0), 15.0); c.cycle(0.0, Measured(0.0, dict(x=0, y=0, yaw=0, vx=10, vy=0, yaw_rate=0))); "
+        "c = Controller(v, s, limits_of(v, s)); c.go_to(Goal(500.0, 0.0), 15.0); "
+        "c.cycle(0.0, Measured(0.0, dict(x=0, y=0, yaw=0, vx=10, vy=0, yaw_rate=0))); "
         "print(time.perf_counter() - t)")
 
-    def seconds(cache: str) -> float:
-        env = {**os.environ, "LFDM_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return float(subprocess.run([sys.executable, "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
-
-    first, later = [], []
-    for _ in range(runs):
-        with tempfile.TemporaryDirectory() as cache:
-            first.append(seconds(cache))
-            later.append(seconds(cache))
+    first, later = starts.seconds_of_starts(script, runs)
     return [Record.of(f"first_start_s/{model}", first, "s"), Record.of(f"start_s/{model}", later, "s")]
 
 

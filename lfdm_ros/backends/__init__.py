@@ -1,5 +1,6 @@
 """What turns the equations of `lfdm_ros.models` into CasADi graphs, and those into machine code for one vehicle or many."""
 
+from lfdm_ros.backends.array_operations import ARRAYS
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
 from lfdm_ros.backends.code_cache import cache_directory
 from lfdm_ros.backends.compiled_functions import compiled, compiled_jacobian, compiled_model_function
@@ -13,7 +14,7 @@ from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
 from lfdm_ros.backends.trajectory_kernels import BatchKernel, SensitivityKernel, batch_kernel, cores, run_batch, sensitivity_kernel
 
-__all__ = ["HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "Hpipm", "Ipopt", "Linearised", "Piqp", "SensitivityKernel",
-           "SolverFailed", "SolverMissing", "StageDimensions", "StageNames", "StageQp", "StageSolution", "StageSolver", "advance_kernel",
-           "batch_kernel", "cache_directory", "casadi_model", "compiled", "compiled_jacobian", "compiled_model_function", "compiled_stage",
-           "cores", "implicit_interval", "run_batch", "sensitivity_kernel", "stage_function"]
+__all__ = ["ARRAYS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "Hpipm", "Ipopt", "Linearised", "Piqp",
+           "SensitivityKernel", "SolverFailed", "SolverMissing", "StageDimensions", "StageNames", "StageQp", "StageSolution",
+           "StageSolver", "advance_kernel", "batch_kernel", "cache_directory", "casadi_model", "compiled", "compiled_jacobian",
+           "compiled_model_function", "compiled_stage", "cores", "implicit_interval", "run_batch", "sensitivity_kernel", "stage_function"]

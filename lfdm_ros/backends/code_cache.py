@@ -1,4 +1,7 @@
-"""The folder that keeps compiled code between processes. It cannot go stale: its name is a hash of the sources that can change it."""
+"""The folder that keeps compiled code, and what else takes long to make, between processes.
+
+What it keeps cannot go stale: its name is a hash of the sources that can change it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+_CHECK = hashlib.sha256().digest_size
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -23,6 +27,32 @@ def cache_directory() -> Path:
             return home
     except OSError:
         return Path(tempfile.gettempdir()) / f"lfdm_ros_{os.getuid()}"
+
+
+def stored(name: str) -> bytes | None:
+    """What `store` kept under a name; None if there is nothing, or not as it was written."""
+    try:
+        data = _file(name).read_bytes()
+    except OSError:
+        return None
+    # A checksum before the data: half a file, or a changed one, is made again instead of used.
+    check, kept = data[:_CHECK], data[_CHECK:]
+    return kept if kept and hashlib.sha256(kept).digest() == check else None
+
+
+def store(name: str, data: bytes) -> None:
+    """Keeps data under a name, for as long as the sources stay as they are."""
+    path = _file(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that two processes starting together never read half a file.
+    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        file.write(hashlib.sha256(data).digest() + data)
+    os.replace(scratch, path)
+
+
+def _file(name: str) -> Path:
+    return cache_directory() / fingerprint() / name
 
 
 @cache

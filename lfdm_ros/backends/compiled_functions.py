@@ -41,7 +41,7 @@ class CompiledFunction:
                  text: Callable[[], str]):
         self.name, self.columns = name, shapes_out[-1][1]
         self._shapes_in, self._shapes_out = list(shapes_in), list(shapes_out)
-        self._code = machine_code(f"{key} and in rows", lambda: text() + _in_rows(len(self._shapes_in) + len(self._shapes_out)))
+        self._code = machine_code(key, lambda: text() + _in_rows(len(self._shapes_in) + len(self._shapes_out)))
         self._call = self._code.function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
 
     def __call__(self, *arguments: ArrayLike) -> tuple[np.ndarray, ...]:

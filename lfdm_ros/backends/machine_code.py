@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -13,13 +11,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from lfdm_ros.backends.code_cache import cache_directory, fingerprint
+from lfdm_ros.backends.code_cache import store, stored
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 TRIPLE = llvm.get_process_triple()
-
-# A checksum before the object: half a file, or a changed one, is compiled again instead of run.
-_CHECK = hashlib.sha256().digest_size
 
 
 class MachineCode:
@@ -43,20 +38,11 @@ def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
     The key must name all that the text depends on but the sources of models and back ends, versions and processor.
     """
     digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), *_host()]).encode()).hexdigest()
-    path = cache_directory() / fingerprint() / f"{digest[:32]}.o"
-    try:
-        stored = path.read_bytes()
-    except OSError:
-        stored = b""
-    if len(stored) > _CHECK and hashlib.sha256(stored[_CHECK:]).digest() == stored[:_CHECK]:
-        return MachineCode(stored[_CHECK:])
-    data = compile_text(text())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that two processes starting together never read half a file.
-    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as file:
-        file.write(hashlib.sha256(data).digest() + data)
-    os.replace(scratch, path)
+    name = f"{digest[:32]}.o"
+    data = stored(name)
+    if data is None:
+        data = compile_text(text())
+        store(name, data)
     return MachineCode(data)
 
 

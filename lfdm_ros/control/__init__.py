@@ -1,7 +1,7 @@
 """Reference paths, the way round obstacles, and the model predictive controller."""
 
 from lfdm_ros.control.closed_loop import Plant, Run, drive, give_task
-from lfdm_ros.control.controller import Controller, Cycle, Outcome
+from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
@@ -13,4 +13,4 @@ from lfdm_ros.control.settings import Settings, describe
 
 __all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "ObstacleTracker", "Obstacles",
            "Outcome", "Path", "Plan", "Planner", "Plant", "Reference", "Route", "Run", "Settings", "TrackerSettings", "describe", "drive",
-           "give_task", "lift_limits", "speed_profile"]
+           "give_task", "lift_limits", "limits_of", "speed_profile"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
-from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import Outcome as PlanOutcome
@@ -39,6 +39,20 @@ STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it co
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+
+
+def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
+    """The steering limits that a controller of these settings takes, from the vehicle's largest model; None if it takes none.
+
+    Args:
+        tyre: name of a tyre model; default the vehicle's.
+
+    Raises:
+        InputError: see `lift_limits`.
+    """
+    if not settings.use_limit_table:
+        return None
+    return lift_limits(vehicle, tyre=tyre, manoeuvres=Manoeuvres(load_margin=settings.load_margin, steering_rate=settings.steering_rate))
 
 
 class Outcome(Enum):
@@ -114,7 +128,7 @@ class Controller:
         self.settings = settings or Settings()
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
-        self._guide = self._new_guide()
+        self._guide = Guide(self._guide_settings())
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
@@ -211,18 +225,19 @@ class Controller:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
+        known = {f.name: f.metadata["live"] for f in dataclasses.fields(Settings)}
         for name in changes:
-            known = {f.name: f.metadata["live"] for f in dataclasses.fields(Settings)}
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
-        self._guide = self._new_guide()
+        if self._guide.settings != self._guide_settings():  # its tables take as long as some cycles
+            self._guide = Guide(self._guide_settings())
         if self._task is not None and self._task.path is not None:
             self._task.reference = self._along(self._task)
 
-    def _new_guide(self) -> Guide:
-        return Guide(GuideSettings(lateral_acceleration=self.settings.path_lateral_acceleration, braking=self.settings.path_braking))
+    def _guide_settings(self) -> GuideSettings:
+        return GuideSettings(lateral_acceleration=self.settings.path_lateral_acceleration, braking=self.settings.path_braking)
 
     # -- A cycle ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors.lidar import Scan
+from lfdm_ros.simulation.world import require_finite
 
 # A gap of this many beams or more that were lost (nan) parts two groups, whatever the distance.
 _LOST_BEAMS = 4
@@ -47,10 +48,7 @@ class GroupingSettings:
     arc_radius_max: float = 4.0
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
-                raise InputError(f"obstacle tracker: {entry.name} is {value!r}; give a finite number")
+        require_finite(self, *(entry.name for entry in fields(self)), where="obstacle tracker: ")
         for name, good, words in (
                 ("noise_sd", self.noise_sd > 0.0, "more than 0"),
                 ("sigmas", self.sigmas >= 0.0, "0 or more"),

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import lfdm_ros.simulation
-from lfdm_ros.backends import cache_directory
-from lfdm_ros.backends.code_cache import fingerprint
+from lfdm_ros.backends import ARRAYS
+from lfdm_ros.backends.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.models.registry import SLOTS
@@ -41,10 +38,6 @@ STEP, SAMPLE = 1e-3, 0.01  # physics, and what is looked at [s]
 BRAKE_RISE = 0.2  # [s]
 COARSE, FINE = 64, 16  # parts of the range of amplitudes, and then of the part in which the limit lies
 STANDING = 1.0  # [m/s] below this speed slip angles are those at it
-
-# The equations on arrays, for the wheel loads of many samples at once.
-_ARRAYS = SimpleNamespace(namespace=SimpleNamespace, where=np.where, sqrt=np.sqrt, fabs=np.abs, fmin=np.minimum, fmax=np.maximum,
-                          sin=np.sin, cos=np.cos, tanh=np.tanh)
 
 
 @dataclass(frozen=True)
@@ -160,11 +153,12 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
     asked = manoeuvres or Manoeuvres()
     chosen = _largest(vehicle, model, tyre)
     key = _key(vehicle, chosen, asked)
-    path = cache_directory() / fingerprint() / f"limits-{key}.json"
-    columns = _stored(path)
-    if columns is None:
-        columns = _Study(vehicle, chosen, asked).columns()
-        _store(path, columns)
+    name = f"limits-{key}.json"
+    text = stored(name)
+    if text is None:
+        text = json.dumps(_Study(vehicle, chosen, asked).columns()).encode()
+        store(name, text)
+    columns = json.loads(text)
     return LimitTable(
         speeds=np.array(asked.speeds), steering=np.array(columns["steering"]), road_wheel_angle=np.array(columns["road_wheel_angle"]),
         lateral_acceleration=np.array(columns["lateral_acceleration"]), cause=tuple(columns["cause"]), vehicle=vehicle.name,
@@ -196,7 +190,7 @@ class _Study:
     def __init__(self, vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres):
         self._vehicle, self._model, self._manoeuvres = vehicle, model, manoeuvres
         self._channels = [f.name for f in model.states]
-        self._equations = model.build(_ARRAYS)
+        self._equations = model.build(ARRAYS)
         with np.errstate(all="ignore"):
             self._q = self._equations.prepare(SimpleNamespace(**{f.name: vehicle.parameters[f.name] for f in model.parameters}))
         shares = np.linspace(0.0, 1.0, COARSE + 1)
@@ -275,24 +269,3 @@ def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:
     for path in _SOURCES:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
-
-
-def _stored(path: Path) -> dict[str, Any] | None:
-    """The columns of a file; None if there is none, or not as it was written."""
-    try:
-        check, text = path.read_text(encoding="utf-8").split("\n", 1)
-    except (OSError, ValueError):
-        return None
-    if hashlib.sha256(text.encode()).hexdigest() != check:
-        return None
-    return json.loads(text)
-
-
-def _store(path: Path, columns: dict[str, Any]) -> None:
-    text = json.dumps(columns)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that two processes starting together never read half a file.
-    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
-    os.replace(scratch, path)

@@ -353,9 +353,9 @@ class Planner:
         qp.q[:], qp.r[:] = gradient[:, :n], gradient[:-1, n:]
         self._errors = weights * errors * errors
         # Time that is left at the end: the nearer along the path, the less.
-        self._hurry = -reference.hurry / max(reference.highest, 1.0)
+        hurry = -reference.hurry / max(reference.highest, 1.0)
         for name, direction in (("x", "path_cos"), ("y", "path_sin")):
-            self._linear[-1, self.place[name]] = self._hurry * self._number[direction][-1]
+            self._linear[-1, self.place[name]] = hurry * self._number[direction][-1]
         qp.q[-1] += self._linear[-1]
         qp.C[:] = jacobian[:, rows, :n]
         np.subtract(self._lower, value[:, rows], out=qp.row_lower)

@@ -25,8 +25,7 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.control.closed_loop import Driver, Plant, Run, drive
-from lfdm_ros.control.controller import STANDING, Controller, Cycle, Outcome
-from lfdm_ros.control.limits import Manoeuvres, lift_limits
+from lfdm_ros.control.controller import STANDING, Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
@@ -161,9 +160,7 @@ def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str
     """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
     if controller == "do_mpc":
         return _DoMpc(vehicle, settings)
-    limits = lift_limits(vehicle, tyre=tyre, manoeuvres=Manoeuvres(
-        load_margin=settings.load_margin, steering_rate=settings.steering_rate)) if settings.use_limit_table else None
-    return Controller(vehicle, settings, limits)
+    return Controller(vehicle, settings, limits_of(vehicle, settings, tyre))
 
 
 class _DoMpc:

@@ -16,9 +16,7 @@ from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
-from lfdm_ros.backends import SolverMissing
-from lfdm_ros.control.controller import Controller, Outcome
-from lfdm_ros.control.limits import Manoeuvres, lift_limits
+from lfdm_ros.control.controller import Controller, Outcome, limits_of
 from lfdm_ros.control.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.settings import Settings
@@ -96,12 +94,7 @@ class MpcController(Component):
             values["time_budget"] = 0.0  # the wall clock must not decide anything
         settings = Settings(**values)
         task = self._first_task()
-        limits = lift_limits(vehicle, manoeuvres=Manoeuvres(
-            load_margin=settings.load_margin, steering_rate=settings.steering_rate)) if settings.use_limit_table else None
-        try:
-            self._controller = Controller(vehicle, settings, limits)
-        except SolverMissing as error:
-            raise InputError(str(error)) from None
+        self._controller = Controller(vehicle, settings, limits_of(vehicle, settings))
         tracker = ObstacleTracker(TrackerSettings(
             noise_sd=max(self.value("lidar_noise"), 1e-3), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
             mount_yaw=self.value("lidar_yaw")))

@@ -19,7 +19,7 @@ class Pose:
     speed: float = 0.0
 
     def __post_init__(self) -> None:
-        _finite(self, "x", "y", "yaw", "speed")
+        require_finite(self, "x", "y", "yaw", "speed")
         if self.speed < 0.0:
             raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
 
@@ -34,7 +34,7 @@ class Goal:
     stop: bool = False
 
     def __post_init__(self) -> None:
-        _finite(self, "x", "y", "tolerance")
+        require_finite(self, "x", "y", "tolerance")
         if self.tolerance <= 0.0:
             raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
 
@@ -51,7 +51,7 @@ class Circle:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _finite(self, "x", "y", "radius", "vx", "vy")
+        require_finite(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
 
@@ -70,7 +70,7 @@ class Polygon:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _finite(self, "vx", "vy")
+        require_finite(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
         except (TypeError, ValueError):
@@ -93,7 +93,7 @@ class Footprint:
     half_width: float
 
     def __post_init__(self) -> None:
-        _finite(self, "front", "rear", "half_width")
+        require_finite(self, "front", "rear", "half_width")
         if min(self.front, self.rear, self.half_width) <= 0.0:
             raise InputError("front, rear and half_width of a footprint must be more than 0")
 
@@ -271,8 +271,9 @@ def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
     return [*triangles, np.array(left)]
 
 
-def _finite(record: object, *names: str) -> None:
+def require_finite(record: object, *names: str, where: str = "") -> None:
+    """Raises InputError, which begins with `where`, for a field of these names that is no finite number."""
     for name in names:
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
-            raise InputError(f"{name} is {value!r}; give a finite number")
+            raise InputError(f"{where}{name} is {value!r}; give a finite number")

@@ -201,7 +201,7 @@ def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The benchmark with everything that takes long cut short."""
     module = bench.load_benchmark("mpc")
     monkeypatch.setattr(module, "cost_of_start", lambda model, runs: [])
-    monkeypatch.setattr(module, "limits", lambda: None)
+    monkeypatch.setattr(module, "limits_of", lambda vehicle, settings: None)
     monkeypatch.setattr(module, "WARM_UP", 1)
     monkeypatch.setattr(module, "SEEN", 4)  # as many as the settings' rows: nothing else is compiled
     monkeypatch.setattr(module.do_mpc, "is_there", lambda: False)
