@@ -14,6 +14,7 @@ from lfdm_ros.models.registry import SLOTS
 
 EPILOG = """example:
   lfdm drive obstacle_field_40 --seed 7 --figure run.png --animation run.gif
+  lfdm drive obstacle_field_60 --seed 7 --density 8
   lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
   lfdm drive slalom --plant eighteen_dof --set model=eight_dof --json
 
@@ -23,6 +24,8 @@ Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, or a YAML file")
     parser.add_argument("--seed", type=int, metavar="S", help="of the scenario's course and the LIDAR's noise (default: the scenario's, 1)")
+    parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
+                        "start, from some density on without a way through (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
     parser.add_argument("--plant", default="twenty_four_dof", metavar="MODEL", help="model of the simulated vehicle (default %(default)s)")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), default="tmeasy", help="its tyre model (default %(default)s)")
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     lidar = LidarSettings(drop_out=args.drop_out)
     plant = Plant(args.plant, args.tyre, delay=args.delay, steering_lag=args.steering_lag, state_age=args.state_age, lidar=lidar,
                   seed=1 if args.seed is None else args.seed)
-    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle)
+    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, density=args.density)
     scenario, vehicle = studies.trial_scenario(trial), load_vehicle(args.vehicle)
     driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
     film = None

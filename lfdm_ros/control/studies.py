@@ -61,7 +61,8 @@ KEPT = "runs.jsonl"
 class Trial:
     """One run. Plain data, so it can go to another process.
 
-    scenario: name or file; course: with it, a generator and its figures instead, at `speed` [m/s]; track: keep where it drove.
+    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file; track:
+    keep where it drove.
     """
 
     scenario: str
@@ -71,6 +72,7 @@ class Trial:
     plant: Plant = field(default_factory=Plant)
     vehicle: str = "hmmwv"
     speed: float | None = None
+    density: float | None = None
     track: bool = False
 
 
@@ -232,7 +234,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 def trial_scenario(trial: Trial) -> Scenario:
     """What the trial drives."""
     if trial.speed is None:
-        return load_scenario(trial.scenario, seed=trial.seed)
+        return load_scenario(trial.scenario, trial.seed, trial.density)
     course = COURSES[trial.scenario](**LANE_CHANGES[trial.scenario], speed=trial.speed, approach=APPROACH)
     return Scenario(trial.scenario, course.initial, None, course.duration, World(course.obstacles), course.goal, course.path, course.speed,
                     course.corridor)

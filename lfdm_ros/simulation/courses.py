@@ -6,6 +6,7 @@ All start at the origin, along x. Each returns a `Course`; scenario files name t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,15 @@ from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose
 CONE_RADIUS = 0.15
 # Of a reference path [m].
 SPACING = 0.5
-# Width of the vehicle that an obstacle field, a slalom and a dead end are made for [m].
-VEHICLE_WIDTH = 2.2
+# Width of the vehicle that an obstacle field, a slalom and a dead end are made for [m], and its length before its position point.
+VEHICLE_WIDTH, VEHICLE_FRONT = 2.2, 2.4
+# Radii of an obstacle field's obstacles [m].
+RADII = (0.5, 2.5)
+# A stop that can be asked of anybody: [m/s^2], [s] until a scan is there and the brake acts, [m] that are left before the obstacle.
+FAIR_BRAKING, FAIR_LATENCY, FAIR_ROOM = 5.0, 0.5, 2.0
+MOST_OBSTACLES = 100_000
+# Least gap of a dense field [m].
+NARROWEST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,38 +167,61 @@ def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np
 # -- To a goal --------------------------------------------------------------------------------------------------------------
 
 
-def least_gap(speed: float) -> float:
-    """Free room between any two obstacles of a field for a speed [m/s]: the vehicle's width and more, the faster the more [m]."""
-    return 4.0 + 0.35 * speed
+def least_gap(speed: float, times: float = 1.0) -> float:
+    """Free room between any two obstacles of a field for a speed [m/s]: the vehicle's width and more, the faster the more [m].
+
+    In a field of `times` the density it shrinks as the mean distance between the obstacles' middles does, by the root of `times` (an
+    obstacle is 3 m across in the mean), down to 0.5 m: from some density on there are gaps that are too narrow for the vehicle.
+    """
+    gap = 4.0 + 0.35 * speed
+    return gap if times <= 1.0 else max((gap + 3.0) / math.sqrt(times) - 3.0, NARROWEST)
 
 
-def obstacle_field(speed: float, length: float, seed: int = 1, density: float | None = None, width: float = 50.0) -> Course:
+def fair_start(speed: float) -> float:
+    """Way that is free before the first obstacle of a dense field [m]: a stop from `speed` [m/s] at 5 m/s^2 after 0.5 s, 2 m before it.
+
+    From the vehicle's position point to the nearest that an obstacle reaches. Without it, a field may ask for what nobody can do.
+    """
+    return VEHICLE_FRONT + FAIR_LATENCY * speed + 0.5 * speed * speed / FAIR_BRAKING + FAIR_ROOM
+
+
+def obstacle_field(speed: float, length: float, seed: int = 1, density: float | None = None, width: float = 50.0,
+                   times: float = 1.0) -> Course:
     """Random circles and polygons on the way to a goal straight ahead, at `length` [m]; the vehicle starts at `speed` [m/s].
 
-    Radii 0.5 to 2.5 m, a quarter of them polygons of 4 to 6 corners in a circle of that size. Any two are `least_gap(speed)` apart, so
-    there is a way between any two; in about every 120 m one stands on the straight line. The first 10 m + 2 s and the last 10 m + 1 s
-    of driving are free. `density` [1/m^2]; None: a quarter of a square lattice of obstacles of 1.5 m with that gap. The field is
-    `width` [m] wide; beside it nothing stands.
+    Radii 0.5 to 2.5 m, a quarter of them polygons of 4 to 6 corners in a circle of that size. Any two are `least_gap(speed, times)`
+    apart, so there is a way between any two where times is 1; in about every 120 m one stands on the straight line. The first 10 m + 2 s
+    and the last 10 m + 1 s of driving are free of obstacles' middles. `density` [1/m^2]; None: a quarter of a square lattice of obstacles
+    of 1.5 m with that gap. The field is `width` [m] wide; beside it nothing stands.
+
+    With `times` there are so many times as many obstacles on the same ground. With more than 1 the start is fair: the first `fair_start`
+    metres are free as well, so that who brakes at once at 5 m/s^2 touches nothing; whether there is a way through is not promised.
 
     Raises:
         InputError: a figure is not positive, the field is too short for the speed, or the density leaves too little room.
     """
-    _positive(speed=speed, length=length, width=width)
+    _positive(speed=speed, length=length, width=width, times=times)
     if seed < 0:
         raise InputError(f"seed is {seed}; give 0 or more")
-    gap = least_gap(speed)
-    density = 0.25 / (gap + 3.0) ** 2 if density is None else density
+    gap = least_gap(speed, times)
+    density = 0.25 / (least_gap(speed) + 3.0) ** 2 if density is None else density
     _positive(density=density)
+    density *= times
     begin, end = 10.0 + 2.0 * speed, length - 10.0 - speed
+    if times > 1.0:
+        begin = max(begin, fair_start(speed) + RADII[1])
     if end - begin < 10.0:
-        raise InputError(f"length is {length:g} m; an obstacle field for {speed:g} m/s needs at least {30.0 + 3.0 * speed:.0f} m")
+        raise InputError(f"length is {length:g} m; an obstacle field for {speed:g} m/s needs at least {begin + 20.0 + speed:.0f} m")
     random = np.random.default_rng(seed)
     blocks = max(1, round(length / 120.0))
-    count = max(blocks, round(density * (end - begin) * width))
+    asked = density * (end - begin) * width
+    if asked > MOST_OBSTACLES:
+        raise InputError(f"density is {density:g} 1/m^2, {asked:.3g} obstacles; give less, for at most {MOST_OBSTACLES}")
+    count = max(blocks, round(asked))
     placed = np.empty((0, 3))
     for k in range(count):
         for _ in range(500):
-            radius = random.uniform(0.5, 2.5)
+            radius = random.uniform(*RADII)
             if k < blocks:
                 # One in each stretch, with its middle within half the vehicle's width of the straight line.
                 x, y = begin + (end - begin) * (k + random.uniform()) / blocks, random.uniform(-0.5, 0.5) * VEHICLE_WIDTH

@@ -41,22 +41,23 @@ class Scenario:
 _KEYS = ("inputs", "description", "initial", "duration", "goal", "path", "speed", "corridor", "obstacles", "course")
 
 
-def load_scenario(name: str | os.PathLike[str], seed: int | None = None) -> Scenario:
+def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: float | None = None) -> Scenario:
     """Reads a scenario by name or path. A file that is not YAML is a table of inputs; it starts at rest and ends with the last row.
 
-    `seed` replaces that of the scenario's course.
+    `seed` and `times`, the density of an obstacle field by that of its file, replace those of the scenario's course.
 
     Raises:
         InputError: names file and key.
     """
     path = find_config("scenarios", name)
     if path.suffix not in (".yaml", ".yml"):
-        if seed is not None:
-            raise InputError(f"{path}: a table of inputs has no seed; leave it out")
+        for key, value in (("seed", seed), ("times", times)):
+            if value is not None:
+                raise InputError(f"{path}: a table of inputs has no {key}; leave it out")
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
     data = documents.mapping(documents.read_yaml(path)[0], f"{path}", optional=_KEYS)
-    course = _course(data, str(path), seed)
+    course = _course(data, str(path), {"seed": seed, "times": times})
     if not {"inputs", "goal", "path", "course"} & data.keys():
         raise InputError(f"{path}: nothing to do; give inputs, a goal, a path or a course")
     given = _profile(data, str(path))
@@ -90,10 +91,12 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None) -> Scen
     return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor)
 
 
-def _course(data: Mapping[str, Any], where: str, seed: int | None) -> Course | None:
+def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None]) -> Course | None:
+    """The course that a file names, with those of its figures that are to be others; None where it names none."""
+    changed = {key: value for key, value in changes.items() if value is not None}
     if "course" not in data:
-        if seed is not None:
-            raise InputError(f"{where}: no course that a seed could change; leave the seed out")
+        for key in changed:
+            raise InputError(f"{where}: no course that a {key} could change; leave the {key} out")
         return None
     where = f"{where}: course"
     entry = data["course"]
@@ -116,10 +119,10 @@ def _course(data: Mapping[str, Any], where: str, seed: int | None) -> Course | N
             values[name] = documents.integer(value, f"{where}: {name}", 0)
         else:
             values[name] = documents.number(value, f"{where}: {name}")
-    if seed is not None:
-        if "seed" not in expected:
-            raise InputError(f"{where}: {kind} has no seed; leave it out")
-        values["seed"] = seed
+    for key in changed:
+        if key not in expected:
+            raise InputError(f"{where}: {kind} has no {key}; leave it out")
+    values |= changed
     try:
         return COURSES[kind](**values)
     except InputError as error:

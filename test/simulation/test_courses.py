@@ -1,5 +1,6 @@
 """Courses: the figures of the standards, paths that lie in their lanes, fields that can be driven; scenario files that name them."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ from scipy.ndimage import label
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Circle, Footprint, Polygon, Scenario, World, load_scenario
-from lfdm_ros.simulation.courses import Course, dead_end, iso_3888_2, least_gap, moving_obstacle, nato_lane_change, obstacle_field, slalom
+from lfdm_ros.simulation.courses import (
+    Course,
+    dead_end,
+    fair_start,
+    iso_3888_2,
+    least_gap,
+    moving_obstacle,
+    nato_lane_change,
+    obstacle_field,
+    slalom,
+)
 
 FIELDS = [(8.9408, 200.0), (17.8816, 300.0), (26.8224, 400.0)]  # 20, 40, 60 mph
 
@@ -129,6 +140,42 @@ def test_the_seed_decides_on_the_field() -> None:
     assert len(obstacle_field(10.0, 200.0, 5, density=0.004).obstacles) == round(0.004 * 50.0 * 150.0)
 
 
+def test_the_fields_that_ship_stay_as_they_are() -> None:
+    # Circles only: their figures are sums and products, the same on every machine.
+    digest = hashlib.sha256()
+    for speed, length in FIELDS:
+        for seed in range(1, 6):
+            for circle in obstacle_field(speed, length, seed).obstacles:
+                if isinstance(circle, Circle):
+                    digest.update(np.array([circle.x, circle.y, circle.radius], "<f8").tobytes())
+    assert digest.hexdigest() == "c13afac932a8a0fae811dfe3c09e36f3d9004177c0661e9900130363149e7b24"
+
+
+@pytest.mark.parametrize("times", [2.0, 4.0, 8.0, 12.0, 14.0])
+@pytest.mark.parametrize(("speed", "length"), FIELDS)
+def test_a_denser_field_has_more_obstacles_and_a_fair_start(speed: float, length: float, times: float) -> None:
+    shipped = 0.25 / (least_gap(speed) + 3.0) ** 2
+    gap = least_gap(speed, times)
+    assert 0.5 <= gap < least_gap(speed)
+    for seed in (1, 2):
+        course = obstacle_field(speed, length, seed, times=times)
+        assert equal(course, obstacle_field(speed, length, seed, times=times))
+        begin = max(10.0 + 2.0 * speed, fair_start(speed) + 2.5)
+        assert len(course.obstacles) == round(times * shipped * 50.0 * (length - 10.0 - speed - begin))
+        # Who brakes at 5 m/s^2 half a second after the start stands before the first of them.
+        nearest = min(o.x - o.radius if isinstance(o, Circle) else o.vertices[:, 0].min() for o in course.obstacles)
+        assert nearest - 2.4 > 0.5 * speed + speed ** 2 / 10.0 + 1.0
+        circles = np.array([(o.x, o.y, o.radius) for o in course.obstacles if isinstance(o, Circle)])
+        away = np.hypot(*(circles[:, None, :2] - circles[None, :, :2]).T) - circles[:, 2] - circles[:, 2][:, None]
+        np.fill_diagonal(away, np.inf)
+        assert away.min() >= gap - 1e-9
+
+
+def test_the_density_of_a_scenarios_field_can_be_changed() -> None:
+    assert equal(load_scenario("obstacle_field_40", seed=9, times=8.0), obstacle_field(17.8816, 300.0, 9, times=8.0))
+    assert equal(load_scenario("obstacle_field_40", times=1.0), load_scenario("obstacle_field_40"))
+
+
 def test_one_who_drives_straight_on_meets_both_moving_obstacles() -> None:
     course = moving_obstacle(10.0)
     vehicle = Footprint(2.3, 2.3, 1.1)
@@ -218,6 +265,9 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("course: {kind: obstacle_field, speed: -3, length: 100}", "course: speed is -3"),
     ("course: {kind: obstacle_field, speed: 30, length: 100}", "course: length is 100 m"),
     ("course: {kind: obstacle_field, speed: 10, length: 200, density: 0.1}", "course: density is 0.1"),
+    ("course: {kind: obstacle_field, speed: 10, length: 200, times: 0}", "course: times is 0"),
+    ("course: {kind: obstacle_field, speed: 10, length: 200, times: 60}", "course: density is "),
+    ("course: {kind: obstacle_field, speed: 10, length: 200, times: 1.0e+300}", "course: density is "),
     ("{course: {kind: slalom, speed: 3}, path: [[0, 0], [1, 1]]}", "remove the key 'path'"),
 ])
 def test_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
@@ -232,6 +282,12 @@ def test_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None
 def test_a_seed_needs_a_course_that_takes_one(name: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         load_scenario(name, seed=3)
+
+
+@pytest.mark.parametrize(("name", "words"), [("slalom", "slalom has no times"), ("coast_down", "no course that a times could change")])
+def test_a_density_needs_a_field(name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_scenario(name, times=2.0)
 
 
 def test_a_negative_seed_is_refused() -> None:
