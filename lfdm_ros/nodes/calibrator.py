@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
+from lfdm_ros.bounds import BOUNDS, require, require_all
 from lfdm_ros.calibration.gates import Limits, finished_stages
 from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version, read_json
 from lfdm_ros.errors import InputError
@@ -53,9 +55,9 @@ class Calibrator(Component):
         Parameter("out_directory", "", "results of the watched folder; empty: calibrations, in that folder"),
         Parameter("store", "", "folder of the stored posteriors; empty: store in out_directory, else in calibrations in the watched "
                                "folder, else calibrator in ROS_HOME (default ~/.ros)"),
-        Parameter("draws", 0, "draws per chain for the watched folder; 0: as the recipe says", 0, 1_000_000),
-        Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", 0, 1000),
-        Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", 0, 2**53),
+        Parameter("draws", 0, "draws per chain for the watched folder; 0: as the recipe says", *BOUNDS["draws"].range),
+        Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", *BOUNDS["chains"].range),
+        Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", *BOUNDS["seed"].range),
         Parameter("continue_posterior", False, "a new bag in the watched folder continues from the newest posterior of the recipe, instead "
                                                "of calibrating with all bags anew; the recipe's sampler must be smc"),
         Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished [s]",
@@ -151,6 +153,14 @@ class Calibrator(Component):
         problem = ("the calibrator is not active" if self.state != "active" else "the calibrator is paused" if self._paused
                    else "a calibration is running" if self._busy
                    else "recipe, bags and out must all be given" if not (goal.recipe and goal.bags and goal.out) else "")
+        try:
+            for name in ("draws", "chains", "seed"):
+                require(name, getattr(goal, name))
+            if any("\0" in text for text in (goal.recipe, *goal.bags, goal.out)):
+                raise InputError("a path with a zero byte is none")
+        except InputError as error:
+            self.refusals.refuse("goal", error)
+            return GoalResponse.REJECT
         if problem:
             self.get_logger().warning(f"calibration refused: {problem}")
             return GoalResponse.REJECT
@@ -209,9 +219,10 @@ class Calibrator(Component):
 
     def _on_apply(self, request: ApplyPosterior.Request, response: ApplyPosterior.Response) -> ApplyPosterior.Response:
         text = request.version.strip()
-        if self.state != "active" or (text and not text.isdigit()):
-            response.message = f"version '{text}' is no number; leave it empty for the newest" if self.state == "active" else (
-                "the calibrator is not active")
+        if self.state != "active":
+            response.message = "the calibrator is not active"
+        elif text and not re.fullmatch("[0-9]{1,9}", text):
+            response.message = f"version '{text[:20]}' is no number of one; leave it empty for the newest"
         else:
             response.success, response.message = self._applier.apply(int(text) if text else None)
             response.gates = self._gates()
@@ -390,6 +401,11 @@ class Calibrator(Component):
         if heard is None or time.monotonic() - heard[0] > _FRESH:
             return None
         state = deserialize_message(heard[1], VehicleState)
+        try:
+            require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
+        except InputError as error:
+            self.refusals.refuse("state", error)
+            return None
         return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
     def _publish_posterior(self, version: Version | None) -> None:

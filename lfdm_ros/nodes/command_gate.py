@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-# Why a command was refused; the keys of `CommandGate.rejected` and the names in /diagnostics.
-NOT_FINITE = "not_finite"
-OUT_OF_RANGE = "out_of_range"
+from lfdm_ros.bounds import NOT_FINITE, OUT_OF_RANGE, refusal
+
+# Why a command was refused, besides those; the keys of `CommandGate.rejected` and the names in /diagnostics.
 STALE = "stale"
 FROM_THE_FUTURE = "from_the_future"
 ANSWERED_ALREADY = "answered_already"
@@ -15,7 +14,6 @@ WRONG_STAMP = "wrong_stamp"
 REASONS = (NOT_FINITE, OUT_OF_RANGE, STALE, FROM_THE_FUTURE, ANSWERED_ALREADY, WRONG_STAMP)
 
 Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [0, 1], brake [0, 1]
-_LIMITS = (("steering", -1.0, 1.0), ("throttle", 0.0, 1.0), ("brake", 0.0, 1.0))
 
 
 @dataclass
@@ -99,11 +97,10 @@ class CommandGate:
         return sum(self.rejected.values())
 
     def _usable(self, inputs: Inputs) -> bool:
-        for (name, lower, upper), value in zip(_LIMITS, inputs):
-            if not math.isfinite(value):
-                return self._refuse(NOT_FINITE, f"{name} is {value}")
-            if not lower <= value <= upper:
-                return self._refuse(OUT_OF_RANGE, f"{name} is {value:g}, outside [{lower:g}, {upper:g}]")
+        for name, value in zip(("steering", "throttle", "brake"), inputs):
+            refused = refusal(name, value)
+            if refused is not None:
+                return self._refuse(refused.reason, str(refused))
         return True
 
     def _take(self, inputs: Inputs, now: float) -> None:

@@ -16,6 +16,7 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 
+from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.parameters import Parameter, by_name
@@ -53,6 +54,9 @@ class Component(LifecycleNode):
         self.state = "unconfigured"
         # Why the last transition failed.
         self.failure = ""
+        # What of its inputs the node refused, and why; its counts appear in /diagnostics by themselves.
+        self.refusals = Refusals(self.tell_refusal)
+        self._refused_before = 0
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
             for parameter in self.PARAMETERS:
@@ -71,6 +75,10 @@ class Component(LifecycleNode):
     def every(self, seconds: float, callback: Callable[[], None]) -> Any:
         """A timer on the wall clock, whatever use_sim_time says."""
         return self.create_timer(seconds, callback, clock=self._wall_clock)
+
+    def tell_refusal(self, text: str) -> None:
+        """Says that an input was refused; not each time, as there may be many."""
+        self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def bring_up(self, *steps: str) -> None:
         """Makes transitions, "configure" or "activate".
@@ -192,6 +200,10 @@ class Component(LifecycleNode):
     def publish_diagnostics(self) -> None:
         """Publishes one DiagnosticArray with this node's health; once a second, and when something has just gone wrong."""
         level, summary, values = self.diagnose()
+        refused, self._refused_before = self.refusals.total - self._refused_before, self.refusals.total
+        if refused > 0 and level == OK:
+            level, summary = WARN, f"{refused} inputs refused, the last one: {self.refusals.last}"
+        values = {**values, **self.refusals.diagnosis()}
         array = DiagnosticArray(status=[DiagnosticStatus(
             level=level, name=self.get_fully_qualified_name().lstrip("/"), message=summary, hardware_id="lfdm_ros",
             values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])

@@ -6,11 +6,12 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from lfdm_ros.bounds import FRAME, NOT_FINITE, STAMP, Refusals, Refused, refusal, require_all
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
@@ -23,6 +24,7 @@ from lfdm_ros.vehicles import Vehicle
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 _LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
+_AHEAD_NS = 10_000_000_000  # a state further ahead of the clock, or a scan of the last state, is not of this time
 _STRAY = 2.0  # [m] beyond what the speed explains, after which the vehicle was put somewhere else
 
 
@@ -74,24 +76,6 @@ class Decision:
     frame: str
     new: bool
     measured: bool
-
-
-@dataclass
-class Refusals:
-    """Inputs that were refused: how many of each kind, and the last one in words."""
-
-    told: Callable[[str], None]
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("state", "scan", "goal", "path", "posterior"), 0))
-    last: str = ""
-
-    def refuse(self, kind: str, why: str) -> None:
-        self.counts[kind] += 1
-        self.last = f"{kind} refused: {why}"
-        self.told(self.last)
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
 
 
 class PoseHistory:
@@ -152,7 +136,7 @@ class Pilot:
         self._scan_period_ns = round(1e9 / lidar_rate) if lidar_rate > 0.0 else 0
         self._latency_ns = round(1e9 * lidar_latency)
         self._scan_timeout_ns = round(1e9 * scan_timeout)
-        self.refusals = Refusals(refused)
+        self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
         self.task = self._wanted = Task()
         self.frame = ""
         self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
@@ -204,12 +188,12 @@ class Pilot:
             kind: "goal" or "path": what it came as.
         """
         if task.frame and self.frame and task.frame != self.frame:
-            self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'")
+            self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'", FRAME)
             return False
         try:
             self._set(task)
         except InputError as error:
-            self.refusals.refuse(kind, str(error))
+            self.refusals.refuse(kind, error)
             return False
         self._wanted = task
         if self.blind:
@@ -221,7 +205,7 @@ class Pilot:
         try:
             self._controller.take(vehicle)
         except InputError as error:
-            self.refusals.refuse("posterior", str(error))
+            self.refusals.refuse("posterior", error)
             return False
         return True
 
@@ -248,17 +232,17 @@ class Pilot:
         if self._lockstep and last is not None and stamp_ns == last[0]:
             # Published again by a simulator that has not heard the answer.
             return self._decision if self._waiting is None else None
-        why = self._unusable(frame, values)
-        if not why and last is not None and stamp_ns <= last[0]:
+        why = self._unusable(stamp_ns, frame, values, now_ns)
+        if why is None and last is not None and stamp_ns <= last[0]:
             if last[0] - stamp_ns <= self._late_ns:
-                why = f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s"
+                why = Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
             else:
                 self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
                 self.reset(lambda scan_ns: scan_ns <= stamp_ns)
                 last = None
-        if why:
+        if why is not None:
             self.refusals.refuse("state", why)
-            return self._cycle(stamp_ns, None) if self._lockstep else None
+            return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
         usable = {name: value for name, value in values.items() if value == value}
         if last is not None and _strayed(last, (stamp_ns, usable)):
             self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
@@ -309,20 +293,27 @@ class Pilot:
         self._decision = replace(decision, new=False)  # if it is asked for again
         return decision
 
-    def _unusable(self, frame: str, values: Mapping[str, float]) -> str:
-        """Why a state cannot be used; empty: it can."""
+    def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Refused | None:
+        """Why a state cannot be used; None: it can."""
         if self.frame and frame != self.frame:
-            return f"in frame '{frame}', the ones before in '{self.frame}'"
-        for name in REQUIRED:
-            if not math.isfinite(values.get(name, math.nan)):
-                return f"{name} is {values.get(name, math.nan)}"
-        return next((f"{name} is {value}" for name, value in values.items() if math.isinf(value)), "")
+            return Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
+        refused = refusal("stamp", 1e-9 * stamp_ns)
+        if refused is not None:
+            return Refused(str(refused), STAMP)
+        try:
+            require_all(values, REQUIRED)
+        except Refused as error:
+            return error
+        # A single one would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
+        if not self._lockstep and 0 < now_ns < stamp_ns - _AHEAD_NS:
+            return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
+        return None
 
     def _check_frame_of_task(self) -> None:
         """A task that came before the first state: now its frame can be judged."""
         if self._wanted.frame and self._wanted.frame != self.frame:
             kind = "goal" if self._wanted.goal is not None else "path"
-            self.refusals.refuse(kind, f"in frame '{self._wanted.frame}', the states are in '{self.frame}'")
+            self.refusals.refuse(kind, f"in frame '{self._wanted.frame}', the states are in '{self.frame}'", FRAME)
             self.begin(Task())
 
     # ---- scans ---------------------------------------------------------------------------------------------------------
@@ -333,7 +324,11 @@ class Pilot:
         if newest is not None and stamp_ns == newest:
             return None  # published again, with its state
         if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
-            self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s")
+            self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
+            return None
+        last = self._history.last_ns
+        if last is not None and stamp_ns > last + _AHEAD_NS:
+            self.refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
             return None
         self._newest_scan_ns = stamp_ns
         self.scan_missing = ""
@@ -378,19 +373,20 @@ class Pilot:
         """
         last = self._history.last_ns
         changed = False
-        while self._scans and last is not None and self._scans[0][0] <= last:
-            stamp_ns, scan = self._scans.popleft()
+        while last is not None and (place := next((i for i, (stamp, _) in enumerate(self._scans) if stamp <= last), None)) is not None:
+            stamp_ns, scan = self._scans[place]
+            del self._scans[place]
             pose = self._history.at(stamp_ns)
             if pose is None:
-                self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known")
+                self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
                 continue
             if len(scan.ranges) and np.isnan(scan.ranges).all():
-                self.refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost")
+                self.refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
                 continue
             try:
                 self._tracker.update(scan, *pose)
             except InputError as error:
-                self.refusals.refuse("scan", str(error))
+                self.refusals.refuse("scan", error)
                 continue
             self._seen_ns, changed = stamp_ns, True
         if changed:

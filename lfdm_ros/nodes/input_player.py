@@ -10,7 +10,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.nodes.messages import checked_stamp
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.simulation import load_scenario
@@ -63,7 +63,11 @@ class InputPlayer(Component):
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
             return
-        now = nanoseconds(state.header.stamp)
+        try:
+            now = checked_stamp(state.header.stamp)  # all that is used of a state
+        except InputError as error:
+            self.refusals.refuse("state", error)
+            return
         if self._start_ns is None or now < self._start_ns:  # the first state, or a simulator that was started anew
             self._start_ns = now
             self.finished = False

@@ -13,6 +13,7 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
 
+from lfdm_ros.bounds import require, require_all
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
@@ -20,6 +21,7 @@ from lfdm_ros.sensors import Scan
 
 ODOM_FRAME = "odom"
 BODY_FRAME = "base_link"
+WHEEL_SPEEDS = tuple(f"omega_{wheel}" for wheel in WHEELS)
 SCALARS = ("x", "y", "roll", "pitch", "yaw", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate",
             "road_wheel_angle", "engine_speed")
 
@@ -27,6 +29,19 @@ SCALARS = ("x", "y", "roll", "pitch", "yaw", "vx", "vy", "ax", "ay", "roll_rate"
 def nanoseconds(stamp: Time) -> int:
     """A stamp as one integer."""
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+
+
+def checked_stamp(stamp: Time) -> int:
+    """As `nanoseconds`; raises Refused for a stamp that no clock gives."""
+    time_ns = nanoseconds(stamp)
+    require("stamp", 1e-9 * time_ns)
+    return time_ns
+
+
+def check_state(state: VehicleState) -> None:
+    """Raises Refused where the state says what no vehicle can be; NaN: not measured."""
+    checked_stamp(state.header.stamp)
+    require_all({**{name: getattr(state, name) for name in SCALARS}, **dict(zip(WHEEL_SPEEDS, state.wheel_speeds.tolist()))})
 
 
 def set_stamp(stamp: Time, time_ns: int) -> None:

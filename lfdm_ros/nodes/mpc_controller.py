@@ -100,7 +100,8 @@ class MpcController(Component):
             mount_yaw=self.value("lidar_yaw")))
         self._pilot = Pilot(
             self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self._tell_refusal)
+            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)
+        self.refusals = self._pilot.refusals
         self._pilot.begin(task)
 
         self._vehicle, self._settings = vehicle, settings
@@ -152,7 +153,7 @@ class MpcController(Component):
         self._cold_starts = 0
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
         self._last: Decision | None = None
-        self._decided_before = self._refused_before = 0
+        self._decided_before = 0
         self._waits_since = math.inf
         self._resets = self._pilot.resets
 
@@ -173,7 +174,7 @@ class MpcController(Component):
     def summary(self) -> dict[str, Any]:
         return {"task": self._pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
                 "cold_starts": self._cold_starts,
-                "inputs_refused": dict(self._pilot.refusals.counts), "cycle_times": list(self._cycle_times)}
+                "inputs_refused": dict(self.refusals.counts), "cycle_times": list(self._cycle_times)}
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS and not (self._lockstep and name == "time_budget"):
@@ -226,7 +227,7 @@ class MpcController(Component):
         try:
             task = make()
         except InputError as error:
-            self._pilot.refusals.refuse(kind, str(error))
+            self.refusals.refuse(kind, error)
             return
         if self._pilot.drive(kind, task):
             self.finished = False
@@ -237,7 +238,7 @@ class MpcController(Component):
         try:
             vehicle = calibrated(self._vehicle, self._models[0], message, also=self._models[1:])
         except InputError as error:
-            self._pilot.refusals.refuse("posterior", str(error))
+            self.refusals.refuse("posterior", error)
             return
         if self._pilot.take(vehicle):
             self._posterior_version = message.posterior_version
@@ -248,9 +249,6 @@ class MpcController(Component):
 
     def _tell(self, text: str) -> None:
         self.get_logger().warning(text)
-
-    def _tell_refusal(self, text: str) -> None:
-        self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
@@ -312,13 +310,11 @@ class MpcController(Component):
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
             "resets": pilot.resets, "posterior_version": self._posterior_version, "frame": pilot.frame,
-            **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in Outcome},
-            **{f"refused.{kind}": count for kind, count in pilot.refusals.counts.items()}, "last_refusal": pilot.refusals.last}
+            **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in Outcome}}
         if self._cycle_times:
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
             values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),
                           cycle_ms_max=float(recent.max()))
-        refused, self._refused_before = pilot.refusals.total - self._refused_before, pilot.refusals.total
         decided, self._decided_before = values["cycles"] - self._decided_before, values["cycles"]
         if self._last is None:
             return WARN, f"no state yet on {'odom' if self.value('odometry') else self.value('state_topic')}", values
@@ -331,8 +327,6 @@ class MpcController(Component):
             return WARN, "no state in the last second", values
         if cycle.outcome != Outcome.SOLVED and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, f"{values['outcome']}: {values['reason']}", values
-        if refused:
-            return WARN, f"{refused} inputs refused, the last one: {pilot.refusals.last}", values
         return OK, "done" if self.finished else pilot.task.name, values
 
 

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import SCALARS
+from lfdm_ros.nodes.messages import SCALARS, check_state
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
 
@@ -51,6 +52,11 @@ class StateSensor(Component):
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
+            return
+        try:
+            check_state(state)
+        except InputError as error:
+            self.refusals.refuse("state", error)
             return
         message, self._measured = self._message, self._measured + 1
         message.header, message.child_frame_id, message.gear = state.header, state.child_frame_id, state.gear

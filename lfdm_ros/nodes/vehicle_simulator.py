@@ -15,6 +15,7 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
+from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
@@ -55,10 +56,10 @@ class VehicleSimulator(Component):
         Parameter("stepping", FREE_RUNNING, "free_running: by the wall clock; lockstep: a tick when its command has come",
                   choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("speed_factor", 1.0, "simulated seconds per wall second; 0: as fast as possible", 0.0, 1e6, live=True),
-        Parameter("initial_x", 0.0, "initial position [m]", -1e7, 1e7),
-        Parameter("initial_y", 0.0, "initial position [m]", -1e7, 1e7),
-        Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", -100.0, 100.0),
-        Parameter("initial_speed", 0.0, "initial forward speed [m/s]", 0.0, 200.0),
+        Parameter("initial_x", 0.0, "initial position [m]", *BOUNDS["x"].range),
+        Parameter("initial_y", 0.0, "initial position [m]", *BOUNDS["y"].range),
+        Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", *BOUNDS["yaw"].range),
+        Parameter("initial_speed", 0.0, "initial forward speed [m/s]", *BOUNDS["speed"].range),
         Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
         SCENARIO_SEED,
         Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lfdm_ros.bounds import BOUNDS, require
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose
 
@@ -25,7 +26,6 @@ VEHICLE_WIDTH, VEHICLE_FRONT = 2.2, 2.4
 RADII = (0.5, 2.5)
 # A stop that can be asked of anybody: [m/s^2], [s] until a scan is there and the brake acts, [m] that are left before the obstacle.
 FAIR_BRAKING, FAIR_LATENCY, FAIR_ROOM = 5.0, 0.5, 2.0
-MOST_OBSTACLES = 100_000
 # Least gap of a dense field [m].
 NARROWEST = 0.5
 
@@ -95,6 +95,7 @@ def slalom(speed: float, spacing: float = 30.0, cones: int = 8, margin: float = 
     _positive(speed=speed, spacing=spacing, margin=margin)
     if cones < 2:
         raise InputError(f"cones is {cones}; give 2 or more")
+    require("obstacles", cones, "cones")
     amplitude = 0.5 * VEHICLE_WIDTH + CONE_RADIUS + margin
     first, last = 2.0 * spacing, (cones + 1.0) * spacing
     x = _along(last + 2.0 * spacing)
@@ -215,8 +216,7 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
     random = np.random.default_rng(seed)
     blocks = max(1, round(length / 120.0))
     asked = density * (end - begin) * width
-    if asked > MOST_OBSTACLES:
-        raise InputError(f"density is {density:g} 1/m^2, {asked:.3g} obstacles; give less, for at most {MOST_OBSTACLES}")
+    require("obstacles", asked, "number of obstacles")
     count = max(blocks, round(asked))
     placed = np.empty((0, 3))
     for k in range(count):
@@ -288,6 +288,8 @@ def _positive(**values: float) -> None:
     for name, value in values.items():
         if not (np.isfinite(value) and value > 0.0):
             raise InputError(f"{name} is {value:g}; give more than 0")
+        quantity = "speed" if name.endswith("speed") else "length"
+        require(name if name in BOUNDS else quantity, value, name)
 
 
 COURSES: dict[str, Callable[..., Course]] = {

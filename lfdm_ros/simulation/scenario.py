@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import documents
+from lfdm_ros.bounds import require, require_array
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.courses import COURSES, Course
@@ -73,11 +74,16 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         raise InputError(f"{path}: missing key 'duration'")
     if duration <= 0.0:
         raise InputError(f"{path}: duration is {duration:g} s; give more than 0")
+    require("duration", duration, f"{path}: duration")
     goal = _goal(data["goal"], f"{path}: goal") if "goal" in data else course.goal if course else None
     line = _table(data["path"], ("x", "y"), f"{path}: path", 2) if "path" in data else course.path if course else None
+    if line is not None:
+        require("points", len(line), f"{path}: number of points of the path")
+        require_array("x", line, f"{path}: path: point")
     speed = documents.number(data["speed"], f"{path}: speed") if "speed" in data else course.speed if course else None
     if speed is not None and speed <= 0.0:
         raise InputError(f"{path}: speed is {speed:g} m/s; give more than 0")
+    require("speed", speed or 0.0, f"{path}: speed")
     if speed is None and (goal is not None or line is not None):
         raise InputError(f"{path}: missing key 'speed'")
     corridor = course.corridor if course else None
@@ -87,7 +93,10 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
             raise InputError(f"{path}: corridor: it lies along a path; give one")
         if (np.diff(corridor[:, 0]) <= 0.0).any() or (corridor[:, 1:] < 0.0).any():
             raise InputError(f"{path}: corridor: s must rise from row to row, and left and right be 0 or more")
+        require_array("x", corridor[:, :1], f"{path}: corridor: s of row")
+        require_array("room", corridor[:, 1:], f"{path}: corridor: left and right of row")
     obstacles = (*(course.obstacles if course else ()), *_obstacles(data.get("obstacles") or [], f"{path}: obstacles"))
+    require("obstacles", len(obstacles), f"{path}: number of obstacles")
     return Scenario(path.stem, pose, given, duration, World(obstacles), goal, line, speed, corridor)
 
 

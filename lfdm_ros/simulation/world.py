@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lfdm_ros.bounds import require, require_array
 from lfdm_ros.errors import InputError
 
 
 @dataclass(frozen=True)
 class Pose:
-    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]."""
+    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]. Raises InputError for what no vehicle can be."""
 
     x: float = 0.0
     y: float = 0.0
@@ -19,9 +20,7 @@ class Pose:
     speed: float = 0.0
 
     def __post_init__(self) -> None:
-        require_finite(self, "x", "y", "yaw", "speed")
-        if self.speed < 0.0:
-            raise InputError(f"speed is {self.speed:g} m/s; give 0 or more")
+        require_possible(self, "x", "y", "yaw", "speed")
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Goal:
     stop: bool = False
 
     def __post_init__(self) -> None:
-        require_finite(self, "x", "y", "tolerance")
+        require_possible(self, "x", "y", "tolerance")
         if self.tolerance <= 0.0:
             raise InputError(f"tolerance is {self.tolerance:g} m; give more than 0")
 
@@ -51,7 +50,7 @@ class Circle:
     name: str = ""
 
     def __post_init__(self) -> None:
-        require_finite(self, "x", "y", "radius", "vx", "vy")
+        require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
 
@@ -70,15 +69,14 @@ class Polygon:
     name: str = ""
 
     def __post_init__(self) -> None:
-        require_finite(self, "vx", "vy")
+        require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
         except (TypeError, ValueError):
             raise InputError("corners must be numbers, [x, y] each") from None
         if vertices.ndim != 2 or vertices.shape[1:] != (2,) or len(vertices) < 3:
             raise InputError(f"a polygon has at least 3 corners [x, y], found an array of shape {vertices.shape}")
-        if not np.isfinite(vertices).all():
-            raise InputError("a corner is not finite; give numbers")
+        require_array("x", vertices, "corner")
         _check_simple(vertices)
         vertices.setflags(write=False)
         object.__setattr__(self, "vertices", vertices)
@@ -277,3 +275,10 @@ def require_finite(record: object, *names: str, where: str = "") -> None:
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
             raise InputError(f"{where}{name} is {value!r}; give a finite number")
+
+
+def require_possible(record: object, *names: str) -> None:
+    """Raises InputError for a field of these names that is no finite number, or one that `lfdm_ros.bounds` rules out."""
+    require_finite(record, *names)
+    for name in names:
+        require(name, getattr(record, name))

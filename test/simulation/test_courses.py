@@ -267,7 +267,7 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("course: {kind: obstacle_field, speed: 10, length: 200, density: 0.1}", "course: density is 0.1"),
     ("course: {kind: obstacle_field, speed: 10, length: 200, times: 0}", "course: times is 0"),
     ("course: {kind: obstacle_field, speed: 10, length: 200, times: 60}", "course: density is "),
-    ("course: {kind: obstacle_field, speed: 10, length: 200, times: 1.0e+300}", "course: density is "),
+    ("course: {kind: obstacle_field, speed: 10, length: 200, times: 1.0e+300}", "course: times is 1e+300"),
     ("{course: {kind: slalom, speed: 3}, path: [[0, 0], [1, 1]]}", "remove the key 'path'"),
 ])
 def test_errors_name_file_and_key(tmp_path: Path, text: str, words: str) -> None:
