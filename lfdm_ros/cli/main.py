@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lfdm_ros import __version__
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, RunError
 
 # name -> one-line help. The module lfdm_ros.cli.<name> is imported only when its command runs, so `lfdm --help` stays fast.
 COMMANDS = {
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `lfdm`; returns the exit status (0 success, 2 bad usage or input, 130 on Ctrl-C)."""
+    """Runs `lfdm`; returns the exit status (0 success, 1 a run that failed, 2 bad usage or input, 130 on Ctrl-C, 143 on SIGTERM)."""
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="lfdm", description="Simulate vehicles, calibrate them from recordings, run them on ROS 2.",
@@ -50,9 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"lfdm {args.command}: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"lfdm {argv[0]}: interrupted", file=sys.stderr)
-        return 130
+    except RunError as error:
+        for failure in error.failures:
+            print(f"lfdm {args.command}: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
+        return getattr(error, "status", 130)
     except BrokenPipeError:  # `lfdm models | head`
         sys.stderr.close()
         return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 EPILOG = """examples:
   lfdm up config/stacks/simulator.yaml --speed 5 --set scenario=ramp_steer
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm up`; returns the exit status."""
+    from lfdm_ros.errors import RunError
     from lfdm_ros.nodes.compose import prepare_stack, run_stack
     from lfdm_ros.nodes.processes import run_processes
     from lfdm_ros.nodes.runtime import exit_status
@@ -31,12 +34,16 @@ def run(args: argparse.Namespace) -> int:
 
     stack, timeout = prepare_stack(args.stack, speed=args.speed, duration=args.duration, record=args.record,
                                    overrides=dict(parse_override(text) for text in args.overrides))
-    summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
+    try:
+        summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
+    except RunError as error:
+        print(_report(error.summary), file=sys.stderr)
+        raise
     print(_report(summary), file=sys.stderr)
     return exit_status(summary["reason"])
 
 
-def _report(summary: dict) -> str:
+def _report(summary: Mapping[str, Any]) -> str:
     parts = [f"{summary['reason']} after {summary['wall_seconds']:.1f} s"]
     if "simulated_seconds" in summary:
         parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {summary['speed_factor']:.1f} x real time, "

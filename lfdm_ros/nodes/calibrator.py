@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action import CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.serialization import deserialize_message
 from rclpy.task import Future
@@ -103,8 +103,7 @@ class Calibrator(Component):
         self._status_publisher = self.create_lifecycle_publisher(CalibratorStatus, "calibrator/status", qos.STATUS)
         # The bytes only: nobody asks for the speed most of the time.
         self._vehicle = self.create_subscription(VehicleState, "vehicle/state", self._on_vehicle, qos.CLOCK, raw=True)
-        self._server = ActionServer(
-            self, Calibrate, "calibrate", self._execute, goal_callback=self._on_goal, cancel_callback=self._on_cancel)
+        self._server = self.create_action(Calibrate, "calibrate", self._execute, self._on_goal, self._on_cancel)
         self._offered = [
             self.create_service(SetBool, "~/pause", self._on_pause),
             self.create_service(Trigger, "~/cancel", self._on_cancel_service),
@@ -129,7 +128,7 @@ class Calibrator(Component):
             self._worker.join()
 
     def cleanup(self) -> None:
-        self._server.destroy()
+        self.destroy_action(self._server)
         self.destroy_subscription(self._vehicle)
         for service in self._offered:
             self.destroy_service(service)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
@@ -19,11 +22,15 @@ from rclpy.parameter import Parameter as RosParameter
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.guarding import Guard
 from lfdm_ros.nodes.parameters import Parameter, by_name
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 # Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
 _ACKNOWLEDGE = 5.0
+_LONGEST = 200  # characters of an exception that are told
+# What follows an exception; one in these themselves is only told.
+_OUTCOME = ("after_error", "publish_diagnostics", "diagnose")
 # (level, one line, values by name)
 Diagnosis = tuple[bytes, str, dict[str, Any]]
 
@@ -32,7 +39,8 @@ class Component(LifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
     Subclasses set NAME and PARAMETERS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
-    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log.
+    `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception that
+    comes out of any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
     """
 
     NAME: ClassVar[str]
@@ -47,6 +55,13 @@ class Component(LifecycleNode):
             InputError: a parameter given from outside has a wrong type or value.
         """
         super().__init__(name or self.NAME, **kwargs)
+        for service in self.services:  # rclpy makes those of the lifecycle without `create_service`
+            if not hasattr(service, "guard"):
+                self._guard_service(service)
+        # Exceptions that came out of callbacks, by what is told of them: how many; and what went wrong for good, in one line each.
+        self._caught: Counter[str] = Counter()
+        self.errors: list[str] = []
+        self.label = self.get_name()  # rclpy does not tell it once the node is destroyed
         # Who runs this node puts its own function here: a node asks to end the run, it does not end the process.
         self.stop_requested: Callable[[str], None] = lambda reason: None
         self._table = by_name(self.PARAMETERS)
@@ -80,6 +95,10 @@ class Component(LifecycleNode):
         """Says that an input was refused; not each time, as there may be many."""
         self.get_logger().warning(text, throttle_duration_sec=1.0)
 
+    def stamp(self) -> Time:
+        """The time that the node's own messages are from."""
+        return self.get_clock().now().to_msg()
+
     def bring_up(self, *steps: str) -> None:
         """Makes transitions, "configure" or "activate".
 
@@ -112,6 +131,14 @@ class Component(LifecycleNode):
         """The node's health: level, one line, values."""
         return OK, self.state, {}
 
+    def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
+        """An exception has come out of a callback, whose work is lost; the error has been told. Does what must be done then.
+
+        Args:
+            where: name of the callback, without leading underscores.
+            arguments: what it was called with, for example the message.
+        """
+
     def summary(self) -> dict[str, Any]:
         """What the run came to, for whoever runs the node in its own process; asked once it was active."""
         return {}
@@ -120,9 +147,77 @@ class Component(LifecycleNode):
         """Whether nothing has come in since the last call."""
         return True
 
+    # ---- callbacks: each entity with a guard that ends with it ---------------------------------------------------------
+
+    def create_timer(self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **kwargs: Any) -> Any:
+        guard = Guard(self.catch)
+        timer: Any = super().create_timer(timer_period_sec, guard.around(callback), *args, **kwargs)
+        timer.guard = guard
+        return timer
+
+    def destroy_timer(self, timer: Any) -> bool:
+        timer.guard.close()
+        return bool(super().destroy_timer(timer))
+
+    def create_subscription(self, msg_type: Any, topic: str, callback: Callable[[Any], None], *args: Any, **kwargs: Any) -> Any:
+        guard = Guard(self.catch)
+        subscription: Any = super().create_subscription(msg_type, topic, guard.around(callback), *args, **kwargs)
+        subscription.guard = guard
+        return subscription
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        subscription.guard.close()
+        return bool(super().destroy_subscription(subscription))
+
+    def create_service(self, *args: Any, **kwargs: Any) -> Any:
+        service = super().create_service(*args, **kwargs)
+        self._guard_service(service)
+        return service
+
+    def _guard_service(self, service: Any) -> None:
+        service.guard = Guard(self.catch)
+        service.guard.around_service(service)
+
+    def destroy_service(self, service: Any) -> bool:
+        service.guard.close()
+        return bool(super().destroy_service(service))
+
+    def create_action(self, action_type: Any, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
+        """An action server with coroutine `execute`."""
+        guard = Guard(self.catch)
+        server: Any = ActionServer(
+            self, action_type, name, guard.around_async(execute, lambda goal: action_type.Result()),
+            goal_callback=guard.around(accept, lambda goal: GoalResponse.REJECT),
+            cancel_callback=guard.around(cancel, lambda goal: CancelResponse.REJECT))
+        server.guard = guard
+        return server
+
+    def destroy_action(self, server: Any) -> None:
+        server.guard.close()
+        server.destroy()
+
+    def catch(self, where: str, error: Exception, arguments: tuple[Any, ...] = ()) -> None:
+        """Takes an exception to the node's defined outcome: told once, shown in /diagnostics from now on, then `after_error`."""
+        text = f"{where}: {type(error).__name__}"
+        new = text not in self._caught
+        self._caught[text] += 1
+        if new:
+            self.errors.append(f"{self.label}: {text}: {' '.join(str(error).split())[:_LONGEST]}")
+            self.get_logger().error("internal error in " + "".join(
+                traceback.format_exception(type(error), error, error.__traceback__)).strip())
+        if where in _OUTCOME:
+            return
+        for name, step in zip(_OUTCOME, (lambda: self.after_error(where, arguments), self.publish_diagnostics if new else None)):
+            if step is not None:
+                try:
+                    step()
+                except Exception as second:
+                    self.catch(name, second)
+
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
+        self._caught.clear()
         return self._transition("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
@@ -148,12 +243,15 @@ class Component(LifecycleNode):
         return self._transition("shutdown", "finalized", self.release)
 
     def release(self) -> None:
-        """Stops and cleans up from whatever state the node is in; safe to call twice."""
-        if self.state == "active":
-            self.deactivate()
-        if self.state in ("active", "inactive"):
-            self.cleanup()
-        self.state = "finalized"
+        """Stops and cleans up from whatever state the node is in, each whatever became of the other; safe to call twice."""
+        try:
+            for name in {"active": ("deactivate", "cleanup"), "inactive": ("cleanup",)}.get(self.state, ()):
+                try:
+                    getattr(self, name)()
+                except Exception as error:
+                    self.catch(name, error)
+        finally:
+            self.state = "finalized"
 
     def wait_until_heard(self) -> None:
         """Waits until other processes have what this node sent: a writer that goes takes with it what was not acknowledged."""
@@ -180,6 +278,13 @@ class Component(LifecycleNode):
     # ---- parameters and diagnostics ------------------------------------------------------------------------------------
 
     def _on_set_parameters(self, parameters: list[RosParameter]) -> SetParametersResult:
+        try:
+            return self._set_checked(parameters)
+        except Exception as error:
+            self.catch("parameter_changed", error)
+            return SetParametersResult(successful=False, reason=f"internal error: {error!r}"[:_LONGEST])
+
+    def _set_checked(self, parameters: list[RosParameter]) -> SetParametersResult:
         changed = []
         for parameter in parameters:
             declaration = self._table.get(parameter.name)
@@ -199,15 +304,21 @@ class Component(LifecycleNode):
 
     def publish_diagnostics(self) -> None:
         """Publishes one DiagnosticArray with this node's health; once a second, and when something has just gone wrong."""
-        level, summary, values = self.diagnose()
+        try:
+            level, summary, values = self.diagnose()
+        except Exception as error:
+            self.catch("diagnose", error)
+            level, summary, values = ERROR, "", {}
         refused, self._refused_before = self.refusals.total - self._refused_before, self.refusals.total
         if refused > 0 and level == OK:
             level, summary = WARN, f"{refused} inputs refused, the last one: {self.refusals.last}"
+        if self._caught:
+            level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self._caught.items())}"
         values = {**values, **self.refusals.diagnosis()}
         array = DiagnosticArray(status=[DiagnosticStatus(
             level=level, name=self.get_fully_qualified_name().lstrip("/"), message=summary, hardware_id="lfdm_ros",
             values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])
-        array.header.stamp = self.get_clock().now().to_msg()
+        array.header.stamp = self.stamp()
         self._diagnostics.publish(array)
 
 

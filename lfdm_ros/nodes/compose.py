@@ -9,7 +9,7 @@ from typing import Any
 
 from rclpy.logging import LoggingSeverity
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
@@ -74,7 +74,10 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         inputs_refused {kind: count} and cycle_times [s].
 
     Raises:
-        InputError: a file, key, node or parameter is wrong, a node does not start, or the bag could not be written.
+        InputError: a file, key, node or parameter is wrong, or a node does not start.
+        RunError: the run has ended, but something failed: a callback, a node's end, or the bag could not be written; says what, and
+            has the summary.
+        Interrupted: a signal came before all nodes were active.
     """
     prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides)
     limits = [limit for limit in (timeout, wall_duration) if limit is not None]
@@ -95,7 +98,18 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         reason = runtime.spin(timeout=min(limits, default=None), until=until)
         wall, cpu = time.monotonic() - begin, time.process_time() - cpu_begin
     # Now that the nodes have ended: the recorder has written its last message.
-    return {"reason": reason, "wall_seconds": wall, "cpu_seconds": cpu, **_summary(started, wall)}
+    summary: dict[str, Any] = {"reason": reason, "wall_seconds": wall, "cpu_seconds": cpu}
+    failures = runtime.failures
+    for node in started:
+        try:
+            summary.update(_summary(node, wall))
+        except Exception as error:
+            failures.append(f"{node.label}: its summary: {error!r}")
+        if isinstance(node, Recorder) and node.bag.failure:
+            failures.append(node.bag.failure)
+    if failures:
+        raise RunError(failures, summary)
+    return summary
 
 
 def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
@@ -108,16 +122,12 @@ def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
         parameter_overrides=[table[name].ros(value) for name, value in entry.parameters.items()])
 
 
-def _summary(nodes: list[Component], wall: float) -> dict[str, Any]:
-    summary: dict[str, Any] = {}
-    for node in nodes:
-        summary.update(node.summary())
-        if isinstance(node, VehicleSimulator):
-            summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
-        elif isinstance(node, InputPlayer):
-            summary["scenario_finished"] = node.finished
-        elif isinstance(node, Recorder):
-            if node.bag.failure:
-                raise InputError(node.bag.failure)
-            summary.update(messages_recorded=node.bag.written, messages_dropped=node.bag.dropped)
+def _summary(node: Component, wall: float) -> dict[str, Any]:
+    summary = node.summary()
+    if isinstance(node, VehicleSimulator):
+        summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
+    elif isinstance(node, InputPlayer):
+        summary["scenario_finished"] = node.finished
+    elif isinstance(node, Recorder):
+        summary.update(messages_recorded=node.bag.written, messages_dropped=node.bag.dropped)
     return summary

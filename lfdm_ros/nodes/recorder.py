@@ -22,6 +22,7 @@ from lfdm_ros.nodes.runtime import Runtime, exit_status, run_node
 # Samples the middleware keeps for a recorder that cannot take them at once.
 _DEPTH = 10_000
 _LOOK_FOR_TOPICS = 0.25  # [s]
+_LOOK_FOR_END = 1.0  # [s]
 
 
 class BagThread:
@@ -41,7 +42,8 @@ class BagThread:
         self.written = 0
         self.dropped = 0
         self.failure = ""
-        self._thread = threading.Thread(target=self._run, name="bag writer", daemon=True)
+        # No daemon: the process does not end before the bag is closed, even if nobody asks for it.
+        self._thread = threading.Thread(target=self._run, name="bag writer")
         self._thread.start()
 
     def put(self, topic: str, msgtype: str, stamp_ns: int, data: bytes) -> bool:
@@ -62,25 +64,33 @@ class BagThread:
         self._closing = True
         self._filled.set()
         self._thread.join()
-        try:
-            self._writer.close()
-        except InputError as error:
-            self.failure = self.failure or str(error)
 
     def _run(self) -> None:
+        self._write()
+        # Here, where no signal is handled: whoever waits for this thread may be cut off, the bag is closed nevertheless.
+        try:
+            self._writer.close()
+        except Exception as error:
+            self.failure = self.failure or _reason(error)
+
+    def _write(self) -> None:
         while True:
-            self._filled.wait()
+            self._filled.wait(_LOOK_FOR_END)
             self._filled.clear()
             while self._queue:
                 try:
                     self._writer.write_raw(*self._queue.popleft())
                     self.written += 1
                 except Exception as error:  # whatever it is, it must reach the diagnostics
-                    self.failure = str(error) if isinstance(error, InputError) else repr(error)
+                    self.failure = _reason(error)
                     self.dropped += 1 + len(self._queue)
                     self._queue.clear()
-            if self._closing:
+            if self._closing or not threading.main_thread().is_alive():
                 return
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else repr(error)
 
 
 class Recorder(Component):

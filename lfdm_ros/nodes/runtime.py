@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any
@@ -13,10 +15,11 @@ from typing import Any
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.nodes.component import Component
 
 # The executor returns this often [s] so that Python's signal handlers run and `until` is asked.
@@ -27,6 +30,8 @@ _DRAIN = 0.02
 _LARGEST_DRAIN = 1.0
 # Turns without news after which it has: on a busy machine one turn alone may pass without any work done.
 _QUIET = 5
+# A signal that comes so soon [s] after another is the same wish.
+_AGAIN = 2.0
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
@@ -61,6 +66,8 @@ class Runtime:
         self.nodes: list[Component] = []
         self._done: Future = Future(executor=self.executor)
         self.reason = ""
+        self._failures: list[str] = []
+        self._noted: set[str] = set()
         self._signals = _signals(self.stop)
 
     def __enter__(self) -> Runtime:
@@ -69,30 +76,61 @@ class Runtime:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Ends everything, whatever fails on the way: what does is in `failures` then, and raises nothing."""
+        self._signals.ending = True
+        clean = exit_status(self.reason) == 0 and kind is None
         # Last made, last ended, and what a node has sent is delivered before the next one ends: a recorder made first hears
         # everybody's last word.
         for node in reversed(self.nodes):
-            self._drain(node)
+            self._attempt(node, "taking what has come", lambda node=node: self._drain(node))  # type: ignore[misc]
             # Who interrupts a run wants it to end; a run that ended as planned should be complete in everybody's bag.
-            if exit_status(self.reason) == 0 and kind is None:
-                node.wait_until_heard()
-            node.release()
+            if clean:
+                self._attempt(node, "waiting until it is heard", node.wait_until_heard)
+            self._attempt(node, "its release", node.release)
             self.spin_some(_DRAIN)
         for node in reversed(self.nodes):
-            self.executor.remove_node(node)
-            node.destroy_node()
-        self.executor.shutdown()
-        self.context.try_shutdown()
+            self._failures += node.errors
+            self._attempt(node, "its removal", lambda node=node: self.executor.remove_node(node))  # type: ignore[misc]
+            self._attempt(node, "its destruction", node.destroy_node)
+        for what, step in (("executor", self.executor.shutdown), ("context", self.context.try_shutdown)):
+            try:
+                step()
+            except Exception as failed:
+                self._note(f"ending the {what}", failed)
         self._signals.__exit__()
+
+    def _attempt(self, node: Component, what: str, step: Callable[[], object]) -> None:
+        """One part of a node's end, on its own."""
+        self._signals.breakable = True
+        try:
+            step()
+        except (Exception, KeyboardInterrupt) as error:
+            self._note(f"{node.label}: {what}", error)
+        finally:
+            self._signals.breakable = False
+
+    def _note(self, what: str, error: BaseException) -> None:
+        """Tells, once of each kind, what no node could take."""
+        text = f"{what}: {type(error).__name__}"
+        if text not in self._noted:
+            self._noted.add(text)
+            self._failures.append(f"{text}: {' '.join(str(error).split())[:200]}")
+            get_logger("runtime").error("internal error in " + "".join(
+                traceback.format_exception(type(error), error, error.__traceback__)).strip())
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, one line each: exceptions in callbacks and at the nodes' ends. Complete once the runtime has ended."""
+        return list(dict.fromkeys(self._failures))
 
     def raise_if_interrupted(self) -> None:
         """For the time before `spin`.
 
         Raises:
-            KeyboardInterrupt: a signal has asked to end.
+            Interrupted: a signal has asked to end.
         """
         if exit_status(self.reason):
-            raise KeyboardInterrupt
+            raise Interrupted(exit_status(self.reason))
 
     def _drain(self, node: Component) -> None:
         """Lets a node that has fallen behind take what has come for it, until that is quiet for a while."""
@@ -122,8 +160,7 @@ class Runtime:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._done.done():
-            # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
-            self.executor.spin_until_future_complete(self._done, timeout_sec=_SLICE)
+            self._serve(self._done, _SLICE)
             if until is not None and until():
                 self.stop("until")
             elif end is not None and time.monotonic() >= end:
@@ -132,16 +169,31 @@ class Runtime:
 
     def spin_some(self, seconds: float) -> None:
         """Serves the nodes for a while, without ending the run."""
-        self.executor.spin_until_future_complete(Future(executor=self.executor), timeout_sec=seconds)
+        self._serve(Future(executor=self.executor), seconds)
+
+    def _serve(self, future: Future, seconds: float) -> None:
+        """One turn of the executor. What no guard of a node catches is told and left behind."""
+        try:
+            # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
+            self.executor.spin_until_future_complete(future, timeout_sec=seconds)
+        except ExternalShutdownException:
+            raise
+        except Exception as error:
+            self._note("the executor", error)
 
 
 class _signals:
-    """SIGINT and SIGTERM end the run instead of the process; a second one insists. Only the main thread may set handlers."""
+    """SIGINT and SIGTERM end the run instead of the process. Only the main thread may set handlers.
+
+    Who is told to end ends, and is not disturbed by being told again at once, as launch and a terminal do together. Later the
+    second one breaks off what a node is just doing, but not its end; from the third on that too, one step of one node.
+    """
 
     def __init__(self, stop: Callable[[str], None]) -> None:
         self._stop = stop
         self._previous: dict[int, Any] = {}
-        self._told = False
+        self._told, self._told_at = 0, -math.inf
+        self.ending = self.breakable = False
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -153,10 +205,14 @@ class _signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._told:
+        now = time.monotonic()
+        if now - self._told_at < _AGAIN:
+            return
+        self._told, self._told_at = self._told + 1, now
+        if self._told == 1:
+            self._stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+        elif self.breakable and self._told > 2 if self.ending else self._told > 1:
             raise KeyboardInterrupt
-        self._told = True
-        self._stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
 
 def exit_status(reason: str) -> int:
@@ -168,15 +224,16 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
     """The main function of a node's executable: unconfigured, until its lifecycle services or a manager say more.
 
     Returns:
-        0 when the node ended the run itself or was stopped by a signal, as launch expects; 2 on bad parameters.
+        0 when the node ended the run itself or was stopped by a signal, as launch expects; 1 when something failed on the way; 2 on
+        bad parameters.
     """
     try:
         with Runtime(args=list(sys.argv if argv is None else argv)) as runtime:
             runtime.add(node_class(context=runtime.context))
             runtime.spin()
-    except ExternalShutdownException:
+    except (ExternalShutdownException, KeyboardInterrupt):
         pass
     except InputError as error:
         print(f"{node_class.NAME}: {error}", file=sys.stderr)
         return 2
-    return 0
+    return 1 if runtime.failures else 0

@@ -1,0 +1,225 @@
+"""Nodes that fail: a queued event of what has ended never runs, an error stays in its node, an end is an end for everybody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.parameter import Parameter as RosParameter
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+
+from lfdm_ros.bags import bag_info
+from lfdm_ros.errors import RunError
+from lfdm_ros.nodes import compose, qos
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.recorder import Recorder
+from lfdm_ros.nodes.runtime import Runtime
+
+
+class Fragile(Component):
+    """Raises wherever it is told to."""
+
+    NAME = "fragile"
+    PARAMETERS = (Parameter("gain", 1.0, "of nothing", 0.0, 10.0, live=True),)
+    faults: frozenset[str] = frozenset()
+
+    def configure(self) -> None:
+        self.calls: list[str] = []
+        self.after: list[tuple[str, tuple[Any, ...]]] = []
+        self.entities = [
+            self.create_subscription(String, "words", self._on_words, qos.TASK),
+            self.create_service(SetBool, "~/ask", self._on_ask),
+            self.every(0.01, self._tick)]
+        self._publisher = self.create_lifecycle_publisher(String, "echo", qos.TASK)
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.faults:
+            raise OverflowError(f"{name} is too much")
+
+    def _on_words(self, message: String) -> None:
+        self._called("words")
+        self._publisher.publish(message)
+
+    def _on_ask(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._called("ask")
+        response.success = True
+        return response
+
+    def _tick(self) -> None:
+        self._called("tick")
+        self._publisher.publish(String(data="tick"))
+
+    def parameter_changed(self, name: str, value: Any) -> None:
+        self._called("parameter")
+
+    def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
+        self.after.append((where, arguments))
+        self._called("after")
+
+    def deactivate(self) -> None:
+        self._called("deactivate")
+
+    def cleanup(self) -> None:
+        subscription, service, timer = self.entities
+        self.destroy_timer(timer)
+        self.destroy_subscription(subscription)
+        self.destroy_service(service)
+        self.destroy_lifecycle_publisher(self._publisher)
+        self._called("cleanup")
+
+    def diagnose(self) -> Any:
+        self._called("diagnose")
+        return super().diagnose()
+
+
+@pytest.mark.parametrize("executor", ["events", "single"])
+def test_events_that_are_queued_when_their_entity_is_destroyed_do_not_run(executor: str) -> None:
+    with Runtime(executor=executor) as runtime:
+        node, asker = Fragile(context=runtime.context), Fragile("asker", context=runtime.context)
+        runtime.add(node)
+        runtime.add(asker)
+        node.bring_up("configure", "activate")
+        publisher = asker.create_publisher(String, "words", qos.TASK)
+        client = asker.create_client(SetBool, "fragile/ask")
+        end = time.monotonic() + 20.0
+        while not (client.service_is_ready() and publisher.get_subscription_count() and "tick" in node.calls):
+            assert time.monotonic() < end
+            runtime.spin_some(0.01)
+        # The executor does not run: a message, a request and a tick wait for it.
+        publisher.publish(String(data="last"))
+        client.call_async(SetBool.Request())
+        time.sleep(0.1)
+        node.trigger_deactivate()
+        node.trigger_cleanup()
+        before = list(node.calls)
+        runtime.spin_some(0.2)
+        assert [name for name in node.calls if name != "diagnose"] == [name for name in before if name != "diagnose"]
+    assert runtime.failures == []
+
+
+@pytest.mark.parametrize("fault", ["words", "ask", "tick", "parameter"])
+def test_an_exception_in_a_callback_stays_in_its_node_and_is_told(graph: Any, monkeypatch: Any, fault: str) -> None:
+    monkeypatch.setattr(Fragile, "faults", frozenset({fault, "after"}))
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    node = graph.add(Fragile)
+    publisher = graph.node.create_publisher(String, "words", qos.TASK)
+
+    def happened() -> bool:
+        publisher.publish(String(data="x"))
+        return node.calls.count(fault) >= 3 and "after" in node.calls
+
+    if fault == "ask":
+        for _ in range(3):
+            answer = graph.call(SetBool, "fragile/ask")
+            assert not answer.success and "internal error" in answer.message
+    elif fault == "parameter":
+        for _ in range(3):
+            result = node.set_parameters([RosParameter("gain", value=2.0)])[0]
+            assert not result.successful and "parameter is too much" in result.reason
+    graph.wait(happened)
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and d.level == DiagnosticStatus.ERROR)
+    assert f"{fault}: OverflowError" in graph.diagnosis(diagnostics, "fragile").message.replace("on_", "").replace("_changed", "")
+    # Each kind of error once, however often it happens; the node goes on.
+    assert len(node.errors) == 2 and f"{fault} is too much" in node.errors[0] and "after is too much" in node.errors[1]
+    assert node.errors[0].startswith("fragile: ")
+    node.trigger_deactivate()
+    node.trigger_cleanup()
+    node.trigger_configure()
+    assert not node._caught
+
+
+def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Fragile, "faults", frozenset({"diagnose"}))
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    node = graph.add(Fragile)
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and "diagnose: OverflowError" in d.message)
+    assert len(node.errors) == 1
+
+
+def test_what_no_guard_catches_does_not_end_the_run_either(graph: Any) -> None:
+    foreign: list[int] = []
+
+    def fail() -> None:
+        foreign.append(1)
+        raise ZeroDivisionError("division by zero")
+
+    graph.node.create_timer(0.01, fail)
+    node = graph.add(Fragile)
+    graph.wait(lambda: "tick" in node.calls and len(foreign) > 2)
+    assert graph.runtime.failures == ["the executor: ZeroDivisionError: division by zero"]
+
+
+@pytest.mark.parametrize("fault", ["deactivate", "cleanup"])
+def test_whatever_fails_at_the_end_the_bag_is_closed(tmp_path: Path, monkeypatch: Any, fault: str) -> None:
+    monkeypatch.setattr(Fragile, "faults", frozenset({fault}))
+    with Runtime() as runtime:
+        recorder = Recorder(context=runtime.context, parameter_overrides=[RosParameter("bag", value=str(tmp_path / "bag"))])
+        nodes = [recorder, Fragile(context=runtime.context), Fragile("second", context=runtime.context)]
+        for node in nodes:
+            runtime.add(node)
+            node.bring_up("configure", "activate")
+        runtime.spin(until=lambda: recorder.bag.written > 10)
+    assert bag_info(tmp_path / "bag", digest=False)["closed"]
+    assert [line.split(":")[0] for line in runtime.failures] == ["second", "fragile"]
+    assert all("cleanup" in node.calls and f"{fault} is too much" in line for node, line in zip(nodes[:0:-1], runtime.failures))
+
+
+def test_a_run_with_a_failure_has_its_summary(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(compose.InputPlayer, "cleanup", lambda self: 1 / 0)
+    with pytest.raises(RunError, match="input_player: cleanup: ZeroDivisionError: division by zero") as caught:
+        compose.run_stack("simulator", speed=0, duration=0.2, record=tmp_path / "bag", quiet=True)
+    assert caught.value.summary["simulated_seconds"] == 0.2
+    assert caught.value.summary["messages_recorded"] > 20
+    assert bag_info(tmp_path / "bag", digest=False)["closed"]
+
+
+def test_a_signal_that_comes_again_does_not_disturb_the_end(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("lfdm_ros.nodes.runtime._AGAIN", 0.0)  # each signal counts
+    closed: list[str] = []
+
+    class Slow(Fragile):
+        def cleanup(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)  # the second: ignored
+            closed.append("second")
+            os.kill(os.getpid(), signal.SIGTERM)  # the third: breaks this off, and nothing else
+            closed.append("never")
+
+    with Runtime() as runtime:
+        recorder = Recorder(context=runtime.context, parameter_overrides=[RosParameter("bag", value=str(tmp_path / "bag"))])
+        for node in (recorder, Slow(context=runtime.context)):
+            runtime.add(node)
+            node.bring_up("configure", "activate")
+        os.kill(os.getpid(), signal.SIGINT)
+        assert runtime.spin() == "interrupted"
+    assert closed == ["second"]
+    assert bag_info(tmp_path / "bag", digest=False)["closed"]
+    assert runtime.failures == ["fragile: its release: KeyboardInterrupt: "]
+
+
+def test_a_second_signal_breaks_off_what_a_node_is_doing_unless_it_comes_at_once() -> None:
+    class Stuck(Fragile):
+        def _tick(self) -> None:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+            self.calls.append("undisturbed")
+            runtime._signals._told_at -= 10.0
+            os.kill(os.getpid(), signal.SIGINT)
+            self.calls.append("never")
+
+    with pytest.raises(KeyboardInterrupt), Runtime() as runtime:
+        node = Stuck(context=runtime.context)
+        runtime.add(node)
+        node.bring_up("configure", "activate")
+        runtime.spin()
+    assert "undisturbed" in node.calls and "never" not in node.calls and "cleanup" in node.calls
+    assert node.state == "finalized" and runtime.failures == []
+
+
