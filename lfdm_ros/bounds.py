@@ -70,7 +70,7 @@ BOUNDS: Mapping[str, Bound] = {
     "times": Bound(0.0, 1000.0, "1", "nothing has room in such a field"),
     # Messages.
     "stamp": Bound(0.0, 2_147_000_000.0, "s", "a stamp counts seconds in 32 bits, and what is planned lies ahead of it"),
-    "quaternion": Bound(0.9, 1.1, "1", "a rotation's length is 1; it is normalised, but one of another length is no rotation"),
+    "quaternion": Bound(0.9, 1.1, "1", "the length of an orientation that is a rotation is 1"),
     "angle": Bound(-4.0 * math.pi, 4.0 * math.pi, "rad", "two turns: where a scan begins"),
     "angle_increment": Bound(1e-5, math.pi, "rad", "a beam every half turn to every 0.0006 deg"),
     "range_limit": Bound(0.0, math.inf, "m", "drivers that know no limit send the largest number there is"),

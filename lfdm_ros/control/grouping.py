@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.sensors.lidar import Scan
+from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import require_finite
 
 # A gap of this many beams or more that were lost (nan) parts two groups, whatever the distance.
@@ -84,6 +84,15 @@ class Circles:
     weak: np.ndarray
     lone: np.ndarray
     extent: np.ndarray
+
+    def nearest(self, x: float, y: float, count: int) -> Circles:
+        """At most `count` of them, those that reach nearest to a place [m]. Where its body is not among them, a circle is of none."""
+        if len(self.x) <= count:
+            return self
+        kept = np.sort(np.argpartition(np.hypot(self.x - x, self.y - y) - self.radius, count)[:count])
+        place = np.full(len(self.x) + 1, -1)  # the last is for those of no body
+        place[kept] = np.arange(count)
+        return Circles(**{**{entry.name: getattr(self, entry.name)[kept] for entry in fields(self)}, "body": place[self.body[kept]]})
 
 
 _NUMBERS, _FLAGS = np.empty(0), np.empty(0, bool)

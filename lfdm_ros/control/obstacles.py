@@ -8,9 +8,10 @@ from enum import IntEnum
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
 from lfdm_ros.control.grouping import Circles, GroupingSettings, circles_of, is_full_circle
 from lfdm_ros.errors import InputError
-from lfdm_ros.sensors.lidar import Scan
+from lfdm_ros.sensors.scan import Scan, check_scan, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Obstacles:
 class TrackerSettings(GroupingSettings):
     """How circles of several scans become obstacles; see GroupingSettings for the rest.
 
+    horizon: how far returns count, what lies beyond is as if it were not there [m];
     mount_x, mount_y [m], mount_yaw [rad]: place of the sensor from the position point, in the vehicle's axes; max_obstacles: how many
     are given out; max_tracks: how many are remembered; speed_sd: standard deviation of the speed of what is seen first [m/s];
     acceleration_sd: of the change of speed in a second [m/s]; moving_speed: something faster moves [m/s]; moving_scans: for how many
@@ -51,6 +53,7 @@ class TrackerSettings(GroupingSettings):
     weak_scans: int = 5
     still_scans: int = 5
     gate: float = 3.0
+    horizon: float = 250.0
     static_memory: float = 4.0
     moving_memory: float = 1.0
     doubtful_memory: float = 0.5
@@ -62,7 +65,7 @@ class TrackerSettings(GroupingSettings):
         for name in ("max_obstacles", "max_tracks", "moving_scans", "weak_scans", "still_scans", "free_scans"):
             if getattr(self, name) < 1 or int(getattr(self, name)) != getattr(self, name):
                 raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give a whole number, 1 or more")
-        for name in ("speed_sd", "acceleration_sd", "moving_speed", "gate"):
+        for name in ("speed_sd", "acceleration_sd", "moving_speed", "gate", "horizon"):
             if getattr(self, name) <= 0.0:
                 raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give more than 0")
         for name in ("static_memory", "moving_memory", "doubtful_memory", "passed"):
@@ -112,7 +115,9 @@ class ObstacleTracker:
     returns are not, and waiting costs one period of the scan.
 
     What is not seen any more is kept for a time, unless something else is seen at its place or beams go through it. Beams that were lost
-    (nan), or returned from outside the range of the sensor, are no evidence of anything.
+    (nan), or returned from nearer than the sensor can see, are no evidence of anything; what ended beyond its range saw nothing within it.
+
+    The work of an update is bounded, whatever the ranges are: by the horizon, by 4096 beams of use, and by the nearest circles.
 
     A scan is taken as of one instant: its stamp.
     """
@@ -136,10 +141,11 @@ class ObstacleTracker:
         A scan of the stamp of the last one changes nothing; one of an earlier stamp means that the clock was set back and begins anew.
 
         Raises:
-            InputError: a scan without beams, stamp, angles or limits that are not finite or not possible, or a pose that is not
-                finite; nothing is changed then.
+            InputError: a scan that no sensor can have sent (`check_scan`), or a pose that is not finite or not possible; nothing is
+                changed then.
         """
-        _check(scan, x, y, yaw)
+        check_scan(scan)
+        _check_pose(x, y, yaw)
         if scan.stamp == self._obstacles.time:
             return
         back = scan.stamp < self._obstacles.time
@@ -149,7 +155,8 @@ class ObstacleTracker:
         cos, sin = np.cos(yaw), np.sin(yaw)
         sensor = (x + cos * st.mount_x - sin * st.mount_y, y + sin * st.mount_x + cos * st.mount_y, yaw + st.mount_yaw)
 
-        seen = circles_of(scan, *sensor, st)
+        scan = within(scan, st.horizon)
+        seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
         track, found = _associate(tracks, seen, st)
         _correct(tracks, track, seen, found, scan, sensor, st)
@@ -178,20 +185,10 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _check(scan: Scan, x: float, y: float, yaw: float) -> None:
-    for name in ("stamp", "angle_min", "angle_increment", "range_min", "range_max"):
-        if not np.isfinite(getattr(scan, name)):
-            raise InputError(f"scan: {name} is {getattr(scan, name)}; give a finite number")
-    if not isinstance(scan.ranges, np.ndarray) or scan.ranges.ndim != 1 or not len(scan.ranges) or scan.ranges.dtype.kind != "f":
-        raise InputError("scan: ranges must be an array of floats with at least one beam")
-    if scan.angle_increment == 0.0:
-        raise InputError("scan: angle_increment is 0; give the angle from one beam to the next")
-    if (len(scan.ranges) - 1) * abs(scan.angle_increment) > 2.0 * np.pi + 0.5 * abs(scan.angle_increment):
-        raise InputError(f"scan: {len(scan.ranges)} beams of angle_increment {scan.angle_increment:g} are more than one turn")
-    if not 0.0 <= scan.range_min < scan.range_max:
-        raise InputError(f"scan: range_min {scan.range_min:g} and range_max {scan.range_max:g} must be 0 <= range_min < range_max")
+def _check_pose(x: float, y: float, yaw: float) -> None:
     if not np.isfinite(x + y + yaw):
-        raise InputError(f"scan: the pose ({x}, {y}, {yaw}) is not finite; give x, y and yaw of the vehicle at the scan's stamp")
+        raise Refused(f"scan: the pose ({x}, {y}, {yaw}) is not finite; give x, y and yaw of the vehicle at the scan's stamp", NOT_FINITE)
+    require_all({"x": x, "y": y, "yaw": yaw}, where="scan: the pose's ")
 
 
 # -- Steps of an update -----------------------------------------------------------------------------------------------------

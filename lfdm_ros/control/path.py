@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.spatial import cKDTree
 
+from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, require_array
 from lfdm_ros.errors import InputError
 
 STEP = 0.5  # [m] longest distance between a path's points
-SHORTEST, LONGEST = 0.5, 50_000.0  # [m]
+SHORTEST, LONGEST = 0.5, BOUNDS["length"].upper  # [m]
 MERGED = 0.01  # [m] points closer than this to the one before are the same point
+MOST_KNOTS = 20_000  # of more points, those are left out that
+THINNED = 0.2  # [m] or less lie beside what is left
+_HALVINGS = 4  # of the spacing, before there are too many points
 WINDOW = 10.0  # [m] how far from a guess a position is looked for
 GAUSS = np.polynomial.legendre.leggauss(3)
 
@@ -34,16 +39,21 @@ class Path:
     def __init__(self, points: np.ndarray, smooth: bool = True, start_yaw: float | None = None, where: str = "path") -> None:
         """A cubic spline over the chord length through `points` (n, 2) [m], or their polyline if not `smooth`.
 
+        Of more than 20 000 points those are left out that lie within 0.2 m of the others' polyline. The work grows with the points and
+        with the length, both of which are limited.
+
         Args:
             start_yaw: direction of the spline at its start [rad]; free if None.
             where: what an error names.
 
         Raises:
-            InputError: points of another shape, not finite, fewer than two distinct, or a path shorter than 0.5 m or longer than 50 km.
+            InputError: points of another shape, not finite, nowhere that can be, fewer than two distinct, more than 500 000 or too many
+                to be left out, or a path shorter than 0.5 m or longer than 50 km.
         """
         knots = _distinct(points, where)
         chords = np.hypot(*np.diff(knots, axis=0).T)
         u = np.concatenate([[0.0], np.cumsum(chords)])
+        _check_length(u[-1], where)  # before tables are made for it
         if smooth:
             if start_yaw is not None and not np.isfinite(start_yaw):
                 raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
@@ -210,26 +220,50 @@ def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration:
 
 
 def _distinct(points: np.ndarray, where: str) -> np.ndarray:
-    """The points (n, 2) without those that repeat the one before."""
+    """The points (n, 2) without those that repeat the one before, and thinned."""
     try:
         points = np.asarray(points, float)
     except (TypeError, ValueError):
         raise InputError(f"{where}: not all points are pairs of numbers; give rows [x, y] in m") from None
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"{where}: points have shape {points.shape}; give rows [x, y] in m")
-    wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
-    if len(wrong):
-        raise InputError(f"{where}: point {wrong[0]} is {points[wrong[0]].tolist()}; give finite numbers")
+    require("points", len(points), f"{where}: number of points")
+    require_array("x", points, f"{where}: point")
+    points = _thinned(points, where)
     if len(points) > 1 and np.hypot(*np.diff(points, axis=0).T).min() < MERGED:
-        kept = [0]
-        for i, (x, y) in enumerate(points.tolist()):
-            before = points[kept[-1]]
-            if np.hypot(x - before[0], y - before[1]) >= MERGED:
+        kept, rows = [0], points.tolist()
+        last_x, last_y = rows[0]
+        for i, (x, y) in enumerate(rows):
+            if math.hypot(x - last_x, y - last_y) >= MERGED:
                 kept.append(i)
+                last_x, last_y = x, y
         points = points[kept]
     if len(points) < 2:
         raise InputError(f"{where}: {len(points)} distinct point; give at least two")
     return points
+
+
+def _thinned(points: np.ndarray, where: str) -> np.ndarray:
+    """Of more than 20 000 points (n, 2) so few that each one left out lies within 0.2 m of the polyline of the others."""
+    if len(points) <= MOST_KNOTS:
+        return points
+    u = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points, axis=0).T))])
+    if u[-1] < MERGED:
+        return points[[0, -1]]
+    spacing = u[-1] / MOST_KNOTS
+    for _ in range(_HALVINGS):
+        cell = (u / spacing).astype(np.int64)
+        kept = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
+        kept[-1] = len(points) - 1  # the end stays the end
+        a, b = points[kept[:-1]], points[kept[1:]]
+        piece = np.clip(np.searchsorted(kept, np.arange(len(points)), side="right") - 1, 0, len(a) - 1)
+        along = (b - a)[piece]
+        aside = points - a[piece]
+        share = np.clip((aside * along).sum(axis=1) / np.maximum((along * along).sum(axis=1), 1e-12), 0.0, 1.0)
+        if np.hypot(*(aside - share[:, None] * along).T).max() <= THINNED:
+            return points[kept]
+        spacing *= 0.5
+    raise Refused(f"{where}: {len(points)} points, which fewer cannot follow within {THINNED:g} m; send a smoother path", TOO_MANY)
 
 
 def _ramp(counts: np.ndarray) -> np.ndarray:
@@ -237,8 +271,12 @@ def _ramp(counts: np.ndarray) -> np.ndarray:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
+def _check_length(length: float, where: str) -> None:
+    if not SHORTEST <= length <= LONGEST:
+        raise Refused(f"{where}: it is {length:g} m long; give {SHORTEST:g} to {LONGEST:g} m", OUT_OF_RANGE)
+
+
 def _even(length: float, where: str) -> np.ndarray:
     """Even distances from 0 to `length`, at most STEP apart."""
-    if not SHORTEST <= length <= LONGEST:
-        raise InputError(f"{where}: it is {length:g} m long; give {SHORTEST:g} to {LONGEST:g} m")
+    _check_length(length, where)
     return np.linspace(0.0, length, max(int(np.ceil(length / STEP)), 2) + 1)

@@ -326,6 +326,10 @@ class Pilot:
         if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
             self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
             return None
+        wrong = refusal("stamp", 1e-9 * stamp_ns)
+        if wrong is not None:
+            self.refusals.refuse("scan", str(wrong), STAMP)
+            return None
         last = self._history.last_ns
         if last is not None and stamp_ns > last + _AHEAD_NS:
             self.refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)

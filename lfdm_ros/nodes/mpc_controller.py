@@ -41,6 +41,7 @@ _TRACKER = TrackerSettings()
 _SETTINGS = tuple(f.name for f in fields(Settings))
 _LOOK_FOR_SCAN = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
+_FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
 class MpcController(Component):
@@ -97,7 +98,7 @@ class MpcController(Component):
         self._controller = Controller(vehicle, settings, limits_of(vehicle, settings))
         tracker = ObstacleTracker(TrackerSettings(
             noise_sd=max(self.value("lidar_noise"), 1e-3), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
-            mount_yaw=self.value("lidar_yaw")))
+            mount_yaw=self.value("lidar_yaw"), horizon=max(_TRACKER.horizon, min(settings.sight, _FARTHEST))))
         self._pilot = Pilot(
             self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)
@@ -122,7 +123,7 @@ class MpcController(Component):
             subscribe(VehicleState, self.value("state_topic"), self._on_state, qos.STATE),
             subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
             subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
-            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK)]
+            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
         if self.value("take_posterior"):
             self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
@@ -218,8 +219,8 @@ class MpcController(Component):
     def _on_goal(self, message: PoseStamped) -> None:
         self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
 
-    def _on_path(self, message: PathMessage) -> None:
-        self._take_task("path", lambda: path_task(message, self.value("speed"), self.value("stop_at_end")))
+    def _on_path(self, data: bytes) -> None:
+        self._take_task("path", lambda: path_task(data, self.value("speed"), self.value("stop_at_end")))
 
     def _take_task(self, kind: str, make: Any) -> None:
         if self.state != "active":

@@ -16,12 +16,12 @@ from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import REQUIRED
-from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.driving import Decision, Pilot, Task
 from lfdm_ros.nodes.messages import nanoseconds, set_stamp
+from lfdm_ros.nodes.raw_path import read_path
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 
@@ -41,12 +41,13 @@ def values_of_state(state: VehicleState) -> dict[str, float]:
 
 
 def values_of_odometry(odometry: Odometry) -> dict[str, float]:
-    """As `values_of_state`. An orientation that is none, of length 0, is a yaw that was not measured."""
+    """As `values_of_state`, with the length of the orientation. Of length 0, which nobody filled in, it is a yaw that was not measured."""
     q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
-    yaw = math.nan
-    if q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w > 0.5:
-        yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
-    return {"x": position.x, "y": position.y, "yaw": yaw, "vx": twist.linear.x, "vy": twist.linear.y, "yaw_rate": twist.angular.z}
+    yaw, length = math.nan, math.hypot(q.x, q.y, q.z, q.w)
+    if length != 0.0:
+        yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), length * length - 2.0 * (q.y * q.y + q.z * q.z))
+    return {"x": position.x, "y": position.y, "yaw": yaw, "vx": twist.linear.x, "vy": twist.linear.y, "yaw_rate": twist.angular.z,
+            "quaternion": length or math.nan}
 
 
 def scan_of(message: LaserScan) -> Scan:
@@ -59,26 +60,23 @@ def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) 
     """Going to a pose; its heading is free.
 
     Raises:
-        InputError: not finite.
+        InputError: not finite, or nowhere that can be.
     """
     position = message.pose.position
     goal = Goal(position.x, position.y, tolerance, stop)
     return Task(f"goal ({goal.x:.1f}, {goal.y:.1f})", message.header.frame_id, goal=goal, speed=speed, stop=stop)
 
 
-def path_task(message: PathMessage, speed: float, stop: bool) -> Task:
-    """Following a path; points that repeat the one before are left out. Without poses it ends the task that is driven.
+def path_task(data: bytes, speed: float, stop: bool) -> Task:
+    """Following a path, a serialised nav_msgs/Path; points that repeat the one before are left out. Without poses it ends the task that is
+    driven.
 
     Raises:
-        InputError: not finite, in another frame than it says itself, fewer than two distinct points.
+        InputError: not finite, nowhere that can be, too many poses, in another frame than it says itself, fewer than two distinct points.
     """
-    if not message.poses:
+    frame, points = read_path(data)
+    if not len(points):
         return Task("idle")
-    frame = message.header.frame_id
-    other = next((pose.header.frame_id for pose in message.poses if pose.header.frame_id not in ("", frame)), None)
-    if other is not None:
-        raise InputError(f"a pose is in frame '{other}', the path in '{frame}'")
-    points = np.array([(pose.pose.position.x, pose.pose.position.y) for pose in message.poses])
     path = Path(points)
     return Task(f"path of {path.length:.0f} m", frame, path=path, speed=speed, stop=stop)
 

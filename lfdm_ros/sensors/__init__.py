@@ -1,5 +1,6 @@
-"""Simulated sensors: what they see of a world from a pose. They know nothing of ROS."""
+"""Simulated sensors, and what they and real ones send. They know nothing of ROS."""
 
-from lfdm_ros.sensors.lidar import Lidar, LidarSettings, Scan
+from lfdm_ros.sensors.lidar import Lidar, LidarSettings
+from lfdm_ros.sensors.scan import Scan
 
 __all__ = ["Lidar", "LidarSettings", "Scan"]

@@ -8,26 +8,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
 
 # A beam at a corner must not slip between its two edges by rounding; as a share of an edge.
 _OVERLAP = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class Scan:
-    """What one turn of the LIDAR saw, in the form of sensor_msgs/LaserScan.
-
-    stamp [s]; beam i points at angle_min + i angle_increment [rad] from the sensor's x axis, + left. ranges (n,) [m]: inf where nothing
-    was in range, nan where the beam was lost. As in LaserScan, a range outside [range_min, range_max] [m] is to be discarded.
-    """
-
-    stamp: float
-    angle_min: float
-    angle_increment: float
-    range_min: float
-    range_max: float
-    ranges: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from lfdm_ros.control.grouping import circles_of
 from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.errors import InputError
-from lfdm_ros.sensors.lidar import Lidar, LidarSettings, Scan
+from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation.world import Circle, Polygon, World
 
 PERIOD, DEGREE = 0.1, np.deg2rad(1.0)
@@ -302,7 +302,7 @@ def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_for_a_second():
 
 def test_dropped_when_the_sensor_sees_through_its_place_and_lost_beams_are_no_evidence():
     empty = np.full(181, np.inf)
-    for ranges, left in ((empty, [1, 1, 0, 0]), (np.full(181, np.nan), [1, 1, 1, 1]), (np.full(181, 200.0), [1, 1, 1, 1])):
+    for ranges, left in ((empty, [1, 1, 0, 0]), (np.full(181, np.nan), [1, 1, 1, 1]), (np.full(181, 200.0), [1, 1, 0, 0])):
         tracker = ObstacleTracker()
         for k in range(5):
             tracker.update(one_circle(0.1 * k), 0.0, 0.0, 0.0)
@@ -312,6 +312,50 @@ def test_dropped_when_the_sensor_sees_through_its_place_and_lost_beams_are_no_ev
             tracker.update(manual(ranges, 0.1 * k), 0.0, 0.0, 0.0)
             counts.append(len(tracker.obstacles().radii))
         assert counts == left
+
+
+# -- Bounded work -----------------------------------------------------------------------------------------------------------
+
+
+def circles_made(monkeypatch, scan):
+    """How many circles a scan became before the tracker looked at them, and after."""
+    made = []
+
+    def counted(*arguments):
+        circles = circles_of(*arguments)
+        made.append(len(circles.x))
+        return circles
+
+    monkeypatch.setattr("lfdm_ros.control.obstacles.circles_of", counted)
+    tracker = ObstacleTracker()
+    tracker.update(scan, 0.0, 0.0, 0.0)
+    return made[0], tracker._tracks.shape[1]
+
+
+@pytest.mark.parametrize("reach", [240.0, 1e3, 1e5, 1e6, 1e30, float(np.finfo(np.float32).max)])
+@pytest.mark.parametrize("beams", [541, 36_000])
+def test_work_does_not_grow_with_the_range(monkeypatch, reach, beams):
+    scan = Scan(0.0, -np.pi, 2.0 * np.pi / beams, 0.5, float(np.finfo(np.float32).max), np.full(beams, reach))
+    made, kept = circles_made(monkeypatch, scan)
+    assert made <= 2.0 * np.pi * 250.0 / 1.2 + 1.0 and kept <= 256
+    assert (made > 0) == (reach < 250.0)
+
+
+def test_work_does_not_grow_with_the_beams(monkeypatch):
+    ranges = np.random.default_rng(1).uniform(1.0, 250.0, 36_000)
+    made, kept = circles_made(monkeypatch, Scan(0.0, -np.pi, 2.0 * np.pi / 36_000, 0.5, 1e9, ranges))
+    assert made <= 4 * 4096 and kept <= 256
+
+
+def test_of_many_circles_the_nearest_are_kept_with_their_bodies():
+    ranges = np.where(np.arange(720) % 4 < 2, 20.0 + 0.1 * np.arange(720), np.inf)
+    circles = circles_of(Scan(0.0, -np.pi, np.deg2rad(0.5), 0.5, 100.0, ranges), 0.0, 0.0, 0.0, TrackerSettings())
+    fewer = circles.nearest(0.0, 0.0, 50)
+    assert len(fewer.x) == 50 < len(circles.x)
+    reach = np.sort(np.hypot(circles.x, circles.y) - circles.radius)[:50]
+    np.testing.assert_array_equal(np.sort(np.hypot(fewer.x, fewer.y) - fewer.radius), reach)
+    assert ((fewer.body >= -1) & (fewer.body < 50)).all() and (fewer.body == np.arange(50)).any()
+    assert circles.nearest(0.0, 0.0, len(circles.x)) is circles
 
 
 # -- Bad input --------------------------------------------------------------------------------------------------------------

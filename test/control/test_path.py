@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 from scipy.special import fresnel
 
-from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.bounds import OUT_OF_RANGE, Refused
+from lfdm_ros.control.path import MOST_KNOTS, THINNED, Path, speed_profile
 from lfdm_ros.errors import InputError
 
 RADIUS = 20.0
@@ -194,3 +196,49 @@ def test_bad_limits(change: dict, name: str) -> None:
     limits = {"highest": 10.0, "lateral_acceleration": 3.0, "acceleration": 2.0, "braking": 3.0, "end_speed": 0.0}
     with pytest.raises(InputError, match=name):
         speed_profile(arc(), **{**limits, **change})
+
+
+# -- Many points ------------------------------------------------------------------------------------------------------------
+
+
+def knots(monkeypatch: pytest.MonkeyPatch, points: np.ndarray) -> tuple[Path, int]:
+    """The path, and of how many points its spline was made."""
+    sizes = []
+
+    def counted(u: np.ndarray, y: np.ndarray, **options: object) -> object:
+        sizes.append(len(u))
+        return CubicSpline(u, y, **options)
+
+    monkeypatch.setattr("lfdm_ros.control.path.CubicSpline", counted)
+    return Path(points), sizes[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_ten_kilometres_in_steps_of_ten_centimetres(monkeypatch: pytest.MonkeyPatch, noise: float) -> None:
+    s = 0.1 * np.arange(100_001)
+    points = np.column_stack([s, 30.0 * np.sin(s / 60.0)])
+    path, count = knots(monkeypatch, points + np.random.default_rng(1).normal(0.0, noise, points.shape))
+    assert count <= MOST_KNOTS + 1 and len(path.s) == pytest.approx(2.0 * path.length, abs=2.0)
+    assert path.x[-1] == pytest.approx(1e4, abs=0.1)
+    _, aside = path.project(*points[::7].T)
+    assert np.abs(aside).max() < (THINNED if noise else 0.01)
+
+
+def test_few_points_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = 0.1 * np.arange(MOST_KNOTS)
+    assert knots(monkeypatch, np.column_stack([s, np.sin(s)]))[1] == MOST_KNOTS
+
+
+@pytest.mark.parametrize("points", [
+    np.cumsum(np.random.default_rng(1).normal(0.0, 0.07, (400_000, 2)), axis=0), np.zeros((500_001, 2)), np.full((30_000, 2), 1e7),
+    np.random.default_rng(1).uniform(-1e7, 1e7, (30_000, 2))])
+def test_what_cannot_be_thinned_is_refused(points: np.ndarray) -> None:
+    with pytest.raises(InputError, match="path: "):
+        Path(points)
+
+
+@pytest.mark.parametrize("points", [[[0.0, 0.0], [1e300, 0.0]], [[0.0, 0.0], [1e9, 0.0]], [[-1e308, 0.0], [1e308, 0.0]]])
+def test_a_path_lies_where_a_vehicle_can_be(points: list[list[float]]) -> None:
+    with pytest.raises(Refused, match="path: point") as caught:
+        Path(np.array(points))
+    assert caught.value.reason == OUT_OF_RANGE

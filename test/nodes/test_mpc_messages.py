@@ -137,9 +137,13 @@ def path_message(*points: tuple[float, float], frame: str = "odom") -> PathMessa
     return message
 
 
+def as_sent(*points: tuple[float, float]) -> bytes:
+    return bytes(serialize_message(path_message(*points)))
+
+
 def test_a_path_with_duplicate_points_is_the_path_without() -> None:
-    once = path_task(path_message((0.0, 0.0), (10.0, 0.0), (20.0, 5.0)), 8.0, True)
-    twice = path_task(path_message((0.0, 0.0), (0.0, 0.0), (10.0, 0.0), (10.0, 0.0), (20.0, 5.0), (20.0, 5.0)), 8.0, True)
+    once = path_task(as_sent((0.0, 0.0), (10.0, 0.0), (20.0, 5.0)), 8.0, True)
+    twice = path_task(as_sent((0.0, 0.0), (0.0, 0.0), (10.0, 0.0), (10.0, 0.0), (20.0, 5.0), (20.0, 5.0)), 8.0, True)
     assert once.path is not None and twice.path is not None and (once.frame, once.speed, once.stop) == ("odom", 8.0, True)
     np.testing.assert_array_equal(once.path.x, twice.path.x)
     np.testing.assert_array_equal(once.path.curvature, twice.path.curvature)
@@ -150,15 +154,15 @@ def test_a_path_with_duplicate_points_is_the_path_without() -> None:
 ])
 def test_a_path_that_is_none_is_an_error(points: list[tuple[float, float]], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        path_task(path_message(*points), 8.0, True)
+        path_task(as_sent(*points), 8.0, True)
 
 
 def test_a_pose_in_another_frame_than_its_path_is_an_error_and_no_poses_end_the_task() -> None:
     message = path_message((0.0, 0.0), (10.0, 0.0))
     message.poses[1].header.frame_id = "map"
     with pytest.raises(InputError, match="'map'"):
-        path_task(message, 8.0, True)
-    ended = path_task(path_message(), 8.0, True)
+        path_task(serialize_message(message), 8.0, True)
+    ended = path_task(as_sent(), 8.0, True)
     assert ended.path is None and ended.goal is None
 
 
