@@ -9,6 +9,7 @@ bag that declares none it is the earliest first stamp of the topics that have mo
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -18,17 +19,18 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import yaml
 from rosbags.highlevel import AnyReader
 
+from lfdm_ros import documents
 from lfdm_ros.bags.fields import find_field, require_numeric, suggest
-from lfdm_ros.bags.recovery import is_cut, recover
+from lfdm_ros.bags.recovery import is_damaged, recover
 from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.errors import InputError
 
 # What recorded inputs do between two messages.
 HOLD, LINEAR = "hold", "linear"
 
+_LATEST = 2**62  # ns: 146 years; differences of such stamps still fit 64 bits
 _SUFFIXES = {".mcap": "mcap", ".db3": "sqlite3"}
 
 
@@ -127,10 +129,9 @@ class Bag:
         """The stamp at which `Series.time` is zero."""
         declared = self.custom.get("origin_ns")
         if declared is not None:
-            try:
-                return int(declared)
-            except ValueError:
-                raise InputError(f"{self.path}: custom_data origin_ns is '{declared}', not a number of nanoseconds") from None
+            if not re.fullmatch(r"-?\d{1,19}", declared) or not -_LATEST <= int(declared) <= _LATEST:
+                raise InputError(f"{self.path}: custom_data origin_ns is '{declared[:40]}', not a number of nanoseconds since 1970")
+            return int(declared)
         stamped = {c.topic: stamp for c in self.connections if c.msgcount and (stamp := self._first_stamp(c))}
         repeated = [stamped[c.topic] for c in self.connections if c.topic in stamped and c.msgcount > 1]
         return min(repeated or stamped.values(), default=self._start())
@@ -158,12 +159,14 @@ class Bag:
             reason = self._read_metadata()
         if reason is None:
             try:
-                if any(is_cut(file) for file in self.files):
-                    raise ValueError("the file ends too early")
-                self._reader = self._enter([self.path])
+                if any(is_damaged(file) for file in self.files):
+                    reason = "damaged"
+                else:
+                    self._reader = self._enter([self.path])
+                    reason = self._metadata_lies()
             except Exception as error:  # a broken file raises anything in the layers below
                 reason = f"damaged ({_one_line(error)})"
-            else:
+            if reason is None:
                 self.storage = self.storage or _SUFFIXES[self.path.suffix]
                 return
         self._recover(reason)
@@ -171,33 +174,49 @@ class Bag:
     def _read_metadata(self) -> str | None:
         """Takes what is needed from metadata.yaml; returns what is wrong with the bag, None if nothing."""
         path = self.path / "metadata.yaml"
+        if not path.exists():
+            return "not closed properly (no metadata.yaml)"
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+            content = documents.read_yaml(path)[0]["rosbag2_bagfile_information"]
             self.storage = str(content["storage_identifier"])
             self.custom = {str(k): str(v) for k, v in (content.get("custom_data") or {}).items()}
-        except FileNotFoundError:
-            return "not closed properly (no metadata.yaml)"
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+            topics = [topic["topic_metadata"] for topic in content["topics_with_message_count"]]
+            if self.storage not in _SUFFIXES.values() or not all(type(t[key]) is str for t in topics for key in ("name", "type")):
+                raise TypeError
+        except (InputError, KeyError, TypeError, AttributeError):
+            self.storage = ""
             return "not closed properly (metadata.yaml is incomplete)"
         return "not closed properly" if self.custom.pop("closed", "") == "false" else None
 
+    def _metadata_lies(self) -> str | None:
+        """What metadata.yaml says of the topics and messages that is not so in the files; None: nothing."""
+        storages = [s for reader in self._reader.readers for s in getattr(reader.storage, "storages", [])]  # type: ignore[union-attr]
+        if not storages:  # one file, without metadata
+            return None
+        inside = {(c.topic, c.msgtype) for storage in storages for c in storage.connections}
+        count = sum(storage.metadata.message_count for storage in storages)
+        if not inside <= {(c.topic, c.msgtype) for c in self._reader.connections} or count != self._reader.message_count:
+            return "damaged (metadata.yaml does not fit the files)"
+        return None
+
     def _recover(self, reason: str) -> None:
+        self._stack.close()
         files = self.files
         if not files:
-            raise InputError(f"{self.path} is no bag: it has no metadata.yaml and no .mcap or .db3 file")
+            raise InputError(f"{self.path} is no bag: it has no .mcap or .db3 file")
         self.storage = self.storage or _SUFFIXES[files[0].suffix]
         scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lfdm_bag_")))
         try:
-            self._reader = self._enter([recover(file, scratch) for file in files])
-            count = self._reader.message_count
+            recovered = [recover(file, scratch) for file in files]
+            self._reader = self._enter([file for file, _ in recovered])
+            count = sum(connection.msgcount for connection in self._reader.connections)
             self._unordered = self.storage == "mcap" and _runs_backwards(self._scan())
         except InputError as error:
             raise InputError(f"{self.path}: {reason}; {error}") from None
         except Exception as error:  # as above
             raise InputError(f"{self.path}: {reason}; nothing can be recovered ({_one_line(error)})") from None
-        self.note = f"{reason}, {count} messages recovered"
+        start = int(self._reader.start_time) if count else 0
+        self.note = "; ".join([f"{reason}, {count} messages recovered", *filter(None, (lost(start) for _, lost in recovered))])
 
     def _scan(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
         """The messages of MCAP files in the order in which they are in the files."""
@@ -324,9 +343,18 @@ def content_sha256(bag: Bag) -> str:
         known = connection.msgtype in bag.typestore.fielddefs
         for _, stamp, cdr in bag.raw([connection]):
             digest.update(stamp.to_bytes(8, "little", signed=True))
-            digest.update(bag.typestore.serialize_cdr(bag.decode(cdr, connection.msgtype), connection.msgtype) if known else cdr)
+            digest.update(_without_padding(bag, cdr, connection.msgtype) if known else cdr)
         total.update(digest.digest())
     return total.hexdigest()
+
+
+def _without_padding(bag: Bag, cdr: bytes, msgtype: str) -> bytes | memoryview:
+    try:
+        message = bag.decode(cdr, msgtype)
+    except InputError:  # no message of that type: its bytes are all there is of it
+        return cdr
+    content: memoryview = bag.typestore.serialize_cdr(message, msgtype)
+    return content
 
 
 def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:

@@ -1,7 +1,7 @@
 """Opens what is left of a bag that was never finished, or was cut.
 
-Nothing in the bag's folder is changed: an MCAP file is shown to rosbags up to its last complete record with a proper end
-behind it, an SQLite file is copied as far as it can be read.
+Nothing in the bag's folder is changed: of an MCAP file rosbags is shown what stands, with a proper end behind it; an SQLite file is
+copied as far as it can be read.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import io
 import os
 import shutil
 import sqlite3
-import struct
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lfdm_ros.bags.storage import MCAP_END, MCAP_MAGIC, CommittedSqlite3Writer
+from lfdm_ros.bags.mcap_survey import survey
+from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
 from lfdm_ros.errors import InputError
 
-_DATA_END, _HEADER, _LAST_DATA_OPCODE = 0x0F, 0x01, 0x0F
 
-
-def recover(path: Path, scratch: Path) -> Any:
-    """Something that rosbags' AnyReader opens, for one storage file (.mcap or .db3).
+def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
+    """Something that rosbags' AnyReader opens, for one storage file (.mcap or .db3), and what says in a phrase what is lost.
 
     Args:
         scratch: an empty folder for copies; must outlive the reader.
@@ -31,28 +32,36 @@ def recover(path: Path, scratch: Path) -> Any:
     """
     try:
         if path.suffix == ".mcap":
-            return SealedFile(path)
-        return _readable_database(path, scratch)
+            found = survey(path)
+            return SplicedFile(path, found.pieces), found.lost
+        return _readable_database(path, scratch), lambda start: ""
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def is_cut(path: Path) -> bool:
-    """Whether an SQLite file ends inside a page, which SQLite itself takes for zeros."""
-    return path.suffix == ".db3" and path.stat().st_size % _page_size(path) != 0
+def is_damaged(path: Path) -> bool:
+    """Whether a storage file is not as its writer left it, as far as its structure and its checksums tell.
+
+    Raises:
+        InputError: nothing in the file can be read.
+    """
+    if path.suffix == ".mcap":
+        return not survey(path).whole
+    # A file that ends inside a page SQLite itself takes for one that ends in zeros.
+    return path.stat().st_size % _page_size(path) != 0
 
 
 # --- MCAP ---------------------------------------------------------------------------------------------------------------
 
 
-class SealedFile:
-    """An MCAP file that ends after its last complete record; the part of pathlib's interface that rosbags uses."""
+class SplicedFile:
+    """What stands of an MCAP file, with a proper end; the part of pathlib's interface that rosbags uses."""
 
     suffix = ".mcap"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, pieces: Sequence[tuple[int, int] | bytes]) -> None:
         self.path = path
-        self.length = _complete_length(path)
+        self.pieces = [*pieces, MCAP_END]
 
     def exists(self) -> bool:
         return True
@@ -61,19 +70,20 @@ class SealedFile:
         return False
 
     def open(self, mode: str = "rb") -> BinaryIO:
-        return io.BufferedReader(_Overlay(self.path, self.length, MCAP_END), 1 << 16)
+        return io.BufferedReader(_Splice(self.path, self.pieces), 1 << 16)
 
     def __str__(self) -> str:
         return str(self.path)
 
 
-class _Overlay(io.RawIOBase):
-    """The first `length` bytes of a file, followed by `end`."""
+class _Splice(io.RawIOBase):
+    """Ranges of a file, and bytes, one after the other."""
 
-    def __init__(self, path: Path, length: int, end: bytes) -> None:
+    def __init__(self, path: Path, pieces: Sequence[tuple[int, int] | bytes]) -> None:
         self._file = path.open("rb")
-        self._length = length
-        self._end = end
+        self._pieces = pieces
+        sizes = [len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces]
+        self._starts = [0, *accumulate(sizes)]
         self._position = 0
 
     def readable(self) -> bool:
@@ -83,17 +93,21 @@ class _Overlay(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._length + len(self._end)}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._starts[-1]}[whence]
         self._position = max(0, base + offset)
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        if self._position < self._length:
-            self._file.seek(self._position)
-            data = self._file.read(min(len(buffer), self._length - self._position))
+        if self._position >= self._starts[-1]:
+            return 0
+        which = bisect_right(self._starts, self._position) - 1
+        piece, within = self._pieces[which], self._position - self._starts[which]
+        size = min(len(buffer), self._starts[which + 1] - self._position)
+        if isinstance(piece, bytes):
+            data = piece[within:within + size]
         else:
-            start = self._position - self._length
-            data = self._end[start:start + len(buffer)]
+            self._file.seek(piece[0] + within)
+            data = self._file.read(size)
         buffer[:len(data)] = data
         self._position += len(data)
         return len(data)
@@ -101,28 +115,6 @@ class _Overlay(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _complete_length(path: Path) -> int:
-    """Where the last complete record of the data section ends (https://mcap.dev/spec: opcode, length, content)."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if file.read(8) != MCAP_MAGIC:
-            raise InputError(f"{path} is no MCAP file: it does not begin as one ({size} bytes)")
-        end, first = 8, True
-        while True:
-            head = file.read(9)
-            if len(head) < 9:
-                break
-            opcode, length = struct.unpack("<BQ", head)
-            if opcode in (0, _DATA_END) or opcode > _LAST_DATA_OPCODE or end + 9 + length > size or first != (opcode == _HEADER):
-                break
-            first = False
-            end += 9 + length
-            file.seek(end)
-    if first:
-        raise InputError(f"{path} was cut in its first record ({size} bytes); nothing can be recovered")
-    return end
 
 
 # --- SQLite -------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ process that was killed. Here each checkpoint ends in a bag that any reader take
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
 import struct
+import zlib
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +29,9 @@ MCAP_MAGIC = b"\x89MCAP0\r\n"
 MCAP_END = struct.pack("<BQI", 0x0F, 4, 0) + struct.pack("<BQQQI", 0x02, 20, 0, 0, 0) + MCAP_MAGIC
 
 
+_CHUNK_CHECKSUM = 9 + 24  # where it is in a chunk record: after opcode, length, two times and a size
+
+
 class SealedMcapWriter(McapWriter):
     """MCAP storage that is a complete file after each chunk."""
 
@@ -38,8 +43,11 @@ class SealedMcapWriter(McapWriter):
         self._seal()
 
     def close_chunk(self) -> None:
+        start, checksum = self.bio.tell(), zlib.crc32(self.chunk.bio.getbuffer())
         super().close_chunk()
         self._seal()
+        # rosbags leaves it 0, which is "not computed": by it damage is found, and what it cost.
+        os.pwrite(self.bio.fileno(), checksum.to_bytes(4, "little"), start + _CHUNK_CHECKSUM)
 
     def checkpoint(self) -> None:
         if self.chunk.bio.tell():

@@ -24,6 +24,7 @@ COMMANDS = {
     "study": "ask many calibrations, or many drives of the controller, one question",
     "up": "run a stack of nodes in one process",
     "bench": "measure what the README claims",
+    "fuzz": "damage what is read or heard, by seed, and count what becomes of it",
 }
 
 

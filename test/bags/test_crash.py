@@ -139,3 +139,131 @@ def test_metadata_that_is_missing_or_cut(tmp_path):
     assert bag_info(path)["note"] == "not closed properly (no metadata.yaml), 400 messages recovered"
     (path / "metadata.yaml").write_text(metadata[:200])
     assert bag_info(path)["note"].endswith("400 messages recovered")
+
+
+# ---- false lengths, lost pieces ------------------------------------------------------------------------------------------
+
+
+def records(content):
+    """(opcode, start, end) of the records of an MCAP file."""
+    position = 8
+    while position < len(content) - 8:
+        length = int.from_bytes(content[position + 1:position + 9], "little")
+        yield content[position], position, position + 9 + length
+        position += 9 + length
+
+
+def throttles(path):
+    return [round(400 * value) for value in read_series(path, "c", ["throttle"]).values[:, 0]]
+
+
+def test_a_chunk_with_a_false_length_loses_nothing(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    chunks = [start for opcode, start, _ in records(content) if opcode == 6]
+    assert len(chunks) == 8
+    for place in chunks:
+        for bit in (0, 3, 17, 40):
+            damaged = bytearray(content)
+            damaged[place + 1 + bit // 8] ^= 1 << bit % 8
+            file.write_bytes(damaged)
+            assert bag_info(path)["note"] == "damaged, 400 messages recovered"
+            assert throttles(path) == list(range(400))
+
+
+def test_a_message_with_a_false_length_is_mended_by_the_checksum(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    _, start, end = next(r for r in records(content) if r[0] == 6)
+    inner = content.index(b"\x05", start + 100)
+    while int.from_bytes(content[inner + 1:inner + 9], "little") > 200:  # the first 5 that is a message's opcode
+        inner = content.index(b"\x05", inner + 1)
+    assert inner < end
+    file.write_bytes(content[:inner + 2] + b"\x7f" + content[inner + 3:])
+    assert bag_info(path)["note"] == "damaged, 400 messages recovered"
+    assert throttles(path) == list(range(400))
+
+
+def test_what_stands_before_and_after_a_hole_is_read_and_the_hole_is_told(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    chunks = [(start, end) for opcode, start, end in records(content) if opcode == 6]
+    start, end = chunks[3]
+    for damaged in (content[:start] + bytes(end - start) + content[end:],  # zeros
+                    content[:start + 5] + content[end - 5:],  # dropped
+                    content[:start + 200] + b"\xff" + content[start + 201:]):  # the checksum does not fit
+        file.write_bytes(damaged)
+        note = bag_info(path)["note"]
+        assert note.startswith("damaged, 350 messages recovered; ")
+        assert note.endswith(" bytes lost between 0.000 and 0.000 s")  # the messages are nanoseconds apart
+        assert throttles(path) == [*range(150), *range(200, 400)]
+
+
+def test_the_first_chunk_lost_takes_the_definitions_from_the_summary(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    start, end = next((start, end) for opcode, start, end in records(content) if opcode == 6)
+    file.write_bytes(content[:start] + bytes(end - start) + content[end:])
+    assert throttles(path) == list(range(50, 400))
+    assert "bytes lost between the beginning and 0.000 s" in bag_info(path)["note"]
+
+
+@pytest.mark.parametrize("part", ["magic", "header", "summary", "end"])
+def test_damage_around_the_messages_loses_none(tmp_path, part):
+    path, file, content = written(tmp_path, "mcap")
+    place = {"magic": 3, "header": 12, "summary": len(content) - 200, "end": len(content) - 2}[part]
+    file.write_bytes(content[:place] + b"\xaa\xaa" + content[place + 2:])
+    assert throttles(path) == list(range(400))
+
+
+def test_an_mcap_whose_messages_are_in_no_chunk(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    end_of_data = next(start for opcode, start, _ in records(content) if opcode == 0x0C)
+    plain = content[:next(start for opcode, start, _ in records(content) if opcode == 6)]
+    for opcode, start, end in records(content[:end_of_data] + bytes(8)):
+        if opcode == 6:
+            plain += content[start + 9 + 40:end]
+    from lfdm_ros.bags.storage import MCAP_END
+
+    file.write_bytes(plain + MCAP_END)
+    assert throttles(path) == list(range(400))
+    message = plain.index(b"\x05", 2000)
+    while int.from_bytes(plain[message + 1:message + 9], "little") > 200:
+        message = plain.index(b"\x05", message + 1)
+    file.write_bytes(plain[:message + 3] + b"\x55" + plain[message + 4:] + MCAP_END)
+    info = bag_info(path)
+    assert info["messages"] == 399 and "399 messages recovered; " in info["note"]
+
+
+# ---- metadata.yaml that lies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [
+    ("type: lfdm_ros/msg/DriverCommand", "type: {}"), ("type: lfdm_ros/msg/DriverCommand", "type: sensor_msgs/msg/Imu"),
+    ("name: c", "name: [1]"), ("name: c", "name: d"), ("storage_identifier: mcap", "storage_identifier: tape"),
+    ("message_count: 400", "message_count: 3"), ("bag.mcap", "other.mcap")])
+def test_the_files_are_believed_before_metadata(tmp_path, change):
+    path, _, _ = written(tmp_path, "mcap")
+    metadata = path / "metadata.yaml"
+    text = metadata.read_text()
+    assert change[0] in text
+    metadata.write_text(text.replace(*change))
+    info = bag_info(path)
+    assert info["messages"] == 400 and "400 messages recovered" in info["note"]
+    assert info["topics"][0]["type"] == COMMAND and throttles(path) == list(range(400))
+
+
+@pytest.mark.parametrize("origin", ["9" * 30, "-" + "9" * 19, "1e9", "{}"])
+def test_an_origin_that_is_no_time_is_named(tmp_path, origin):
+    path, _, _ = written(tmp_path, "mcap")
+    metadata = path / "metadata.yaml"
+    metadata.write_text(metadata.read_text().replace("origin_ns: '0'", f"origin_ns: '{origin}'"))
+    with pytest.raises(InputError, match=r"origin_ns is '.*', not a number of nanoseconds"):
+        read_series(path, "c", ["throttle"])
+
+
+def test_a_message_that_does_not_fit_does_not_hide_the_others(tmp_path):
+    with BagWriter(tmp_path / "bag", origin_ns=0) as writer:
+        for i in range(5):
+            writer.write("c", COMMAND, i, {"throttle": 0.5})
+        writer.write_raw("d", COMMAND, 5, b"\0\1\0\0\xff\xff")
+    assert bag_info(tmp_path / "bag")["messages"] == 6
+    assert len(read_series(tmp_path / "bag", "c", ["throttle"]).time) == 5
+    with pytest.raises(InputError, match="does not fit lfdm_ros/msg/DriverCommand"):
+        read_series(tmp_path / "bag", "d", ["throttle"])

@@ -1,0 +1,351 @@
+"""What of an MCAP file stands, record by record (https://mcap.dev/spec), and what is lost between.
+
+A record is one byte of opcode, eight of length, and its content. All but messages say their length a second time inside, so that a
+false length is seen and mended; chunks have a checksum. After what cannot be read, the next thing that is a record is looked for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.bags.storage import MCAP_MAGIC
+from lfdm_ros.errors import InputError
+
+HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, DATA_END = 1, 2, 3, 4, 5, 6, 0x0F
+_HEAD = struct.Struct("<BQ")
+_MESSAGE = struct.Struct("<HIQQ")
+# Any opcode, and a length below 4 GiB.
+_CANDIDATE = re.compile(rb"(?=[\x01-\x0f].{4}\0{4})", re.DOTALL)
+_LATEST = 1 << 62  # ns: later than any clock says
+_ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Bytes that are lost, with the times [ns] of what stands before and after; None: nothing does."""
+
+    size: int
+    after: int | None = None
+    before: int | None = None
+
+
+@dataclass
+class Survey:
+    """A file in pieces: (start, end) in the file, or bytes in the place of what was damaged.
+
+    Attributes:
+        pieces: of the data section, beginning with the file's header; the summary is left out.
+        gaps: what is lost.
+        mended: records whose false length was put right.
+        whole: nothing is amiss, the summary and the end included.
+    """
+
+    pieces: list[tuple[int, int] | bytes] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    mended: int = 0
+    whole: bool = False
+
+    def lost(self, start: int) -> str:
+        """What is lost, as one phrase; empty when nothing is.
+
+        Args:
+            start: ns, of the bag: times are said in seconds since then.
+        """
+        if not self.gaps:
+            return ""
+        times = [f"{'the beginning' if gap.after is None else f'{(gap.after - start) / 1e9:.3f}'} and "
+                 f"{'the end' if gap.before is None else f'{(gap.before - start) / 1e9:.3f} s'}" for gap in self.gaps]
+        more = f" and {len(times) - 3} more places" if len(times) > 3 else ""
+        return f"{sum(gap.size for gap in self.gaps)} bytes lost between {', between '.join(times[:3])}{more}"
+
+
+def survey(path: Path) -> Survey:
+    """Reads the structure of a file, and the content of its chunks for their checksums.
+
+    Raises:
+        InputError: there is no channel or no message in it.
+        OSError: it cannot be read.
+    """
+    size = path.stat().st_size
+    if not size:
+        raise InputError(f"{path} is empty")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _Walk(data).survey(path)
+
+
+class _Walk:
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self._size = len(data)
+        self._found = Survey()
+        self._defined: dict[int, set[int]] = {SCHEMA: set(), CHANNEL: set()}
+        self._doubtful: dict[tuple[int, bytes], bytes] = {}  # definitions in chunks whose checksum does not fit
+        self._open_gap = 0
+        self._last: int | None = None  # time of the last message
+        self._messages = 0
+
+    def survey(self, path: Path) -> Survey:
+        found, data = self._found, self._data
+        begun, ended, summary = data[:8] == MCAP_MAGIC, False, list[bytes]()
+        first = self._at(8) if data[8:9] == bytes([HEADER]) else None
+        position = first or (8 if begun else 0)
+        # Nothing is lost with a header that only says who wrote the file.
+        found.pieces += [MCAP_MAGIC, _ROS2_HEADER if first is None else data[8:first]]
+        while position < self._size:
+            end = self._at(position)
+            opcode = data[position]
+            if end is None:
+                repaired = self._mended(position)
+                if repaired is not None:
+                    end, head = repaired
+                    found.mended += 1
+                    self._take(opcode, position + 9, end, head)
+                    position = end
+                    continue
+                after = self._next(position + 1)
+                self._lose(after - position)
+                position = after
+                continue
+            if opcode == HEADER:
+                pass
+            elif opcode == FOOTER and data[end:end + 8] == MCAP_MAGIC:
+                found.whole = begun and first is not None and ended and end + 8 == self._size
+                end += 8
+            elif opcode == DATA_END:
+                ended = True
+            elif not ended:
+                self._take(opcode, position + 9, end, None)
+            elif opcode in (SCHEMA, CHANNEL):
+                summary.append(data[position:end])
+            position = end
+        self._close_gap(None)
+        found.whole = found.whole and not found.gaps and not found.mended
+        if not found.whole:
+            self._add_definitions(summary)
+        if found.gaps and not (self._messages and self._defined[CHANNEL]):
+            raise InputError(f"{path} has no message that can be read ({self._size} bytes); nothing can be recovered")
+        return found
+
+    # --- one record ---------------------------------------------------------------------------------------------------
+
+    def _at(self, position: int, begin: int = 0, data: Any = None) -> int | None:
+        """Where the record at a position ends; None: there is none that fits its own length."""
+        data = self._data if data is None else data
+        if position + 9 > len(data):
+            return None
+        opcode, length = _HEAD.unpack_from(data, position)
+        end = position + 9 + length
+        if end > len(data):
+            return None
+        return end if _fits(data, opcode, position + 9, end) else None
+
+    def _mended(self, position: int) -> tuple[int, bytes] | None:
+        """(end, head) of a record whose length is false: it says it again inside, and a record follows."""
+        if position + 9 > self._size:
+            return None
+        opcode = self._data[position]
+        length = _inner_length(self._data, opcode, position + 9)
+        if length is None:
+            return None
+        end = position + 9 + length
+        if end > self._size or not _fits(self._data, opcode, position + 9, end) or (end < self._size and self._at(end) is None):
+            return None
+        return end, _HEAD.pack(opcode, length)
+
+    def _next(self, position: int) -> int:
+        """Where the next record stands that is followed by another, or by the end of the file."""
+        for match in _CANDIDATE.finditer(self._data, position):
+            end = self._at(match.start())
+            # A message says nothing of itself; its channel must be known, and its time must fit.
+            if end is None or (self._data[match.start()] == MESSAGE and not self._known(match.start() + 9)):
+                continue
+            if end == self._size or self._at(end) is not None or self._data[end:end + 8] == MCAP_MAGIC:
+                return match.start()
+        return self._size
+
+    def _known(self, start: int, data: Any = None) -> bool:
+        channel, _, stamp, sent = _MESSAGE.unpack_from(self._data if data is None else data, start)
+        return (not self._defined[CHANNEL] or channel in self._defined[CHANNEL]) and stamp < _LATEST and sent < _LATEST
+
+    # --- what is taken and what is lost ---------------------------------------------------------------------------------
+
+    def _take(self, opcode: int, start: int, end: int, head: bytes | None) -> None:
+        pieces: list[tuple[int, int] | bytes] = [(start - 9, end)] if head is None else [head, (start, end)]
+        first = last = None
+        if opcode == CHUNK:
+            chunk = self._chunk(start, end)
+            if chunk is None:
+                self._lose(end - start + 9)
+                return
+            replaced, first, last = chunk
+            pieces = pieces if replaced is None else [replaced]
+        elif opcode == MESSAGE:
+            self._messages += 1
+            first = last = _MESSAGE.unpack_from(self._data, start)[2]
+        elif opcode in (SCHEMA, CHANNEL):
+            self._define(opcode, self._data[start:start + 2])
+        if first is not None:
+            self._close_gap(first)
+            self._last = last
+        for piece in pieces:
+            before = self._found.pieces[-1]
+            if isinstance(piece, tuple) and isinstance(before, tuple) and before[1] == piece[0]:
+                self._found.pieces[-1] = (before[0], piece[1])
+            else:
+                self._found.pieces.append(piece)
+
+    def _lose(self, size: int) -> None:
+        self._open_gap += size
+
+    def _close_gap(self, before: int | None) -> None:
+        if self._open_gap:
+            self._found.gaps.append(Gap(self._open_gap, self._last, before))
+            self._open_gap = 0
+
+    def _define(self, opcode: int, number: bytes) -> None:
+        self._defined[opcode].add(int.from_bytes(number, "little"))
+
+    def _add_definitions(self, summary: list[bytes]) -> None:
+        """Channels and schemas that were lost with their chunk stand in the summary again: before all messages."""
+        records = {(record[0], record[9:11]): record for record in summary}
+        missing = [record for (opcode, number), record in sorted({**self._doubtful, **records}.items())
+                   if int.from_bytes(number, "little") not in self._defined[opcode]]
+        for record in missing:
+            self._define(record[0], record[9:11])
+        if missing:
+            self._found.pieces.insert(2, b"".join(missing))
+
+    # --- chunks ---------------------------------------------------------------------------------------------------------
+
+    def _chunk(self, start: int, end: int) -> tuple[bytes | None, int | None, int | None] | None:
+        """(records in the place of the chunk, or None where it is as it should be; first and last time). None: nothing to trust."""
+        size, crc = struct.unpack_from("<QI", self._data, start + 16)
+        name_length = int.from_bytes(self._data[start + 28:start + 32], "little")
+        name = bytes(self._data[start + 32:start + 32 + name_length])
+        content = _decompressed(self._data[start + 40 + name_length:end], name, size)
+        if content is None:
+            return None
+        trusted = not crc or zlib.crc32(content) == crc
+        if not trusted:
+            mended = _mended_record(content, crc)
+            if mended is None:
+                self._doubtful.update({(opcode, content[begin + 9:begin + 11]): content[begin:finish]
+                                       for opcode, begin, finish in _records(content) if opcode != MESSAGE})
+                return None
+            content = mended
+            self._found.mended += 1
+        good, first, last = [], None, None
+        for opcode, begin, finish in _records(content):
+            if opcode == MESSAGE:
+                stamp = _MESSAGE.unpack_from(content, begin + 9)[2]
+                if not self._known(begin + 9, content):
+                    continue
+                self._messages += 1
+                first = stamp if first is None else min(first, stamp)
+                last = stamp if last is None else max(last, stamp)
+            else:
+                self._define(opcode, content[begin + 9:begin + 11])
+            good.append(content[begin:finish])
+        kept = b"".join(good)
+        if len(kept) < len(content):
+            self._lose(len(content) - len(kept))
+        return (None if trusted and len(kept) == len(content) else kept), first, last
+
+
+def _records(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """(opcode, start, end) of the records in a chunk; what is no record is left out."""
+    position = 0
+    while position < len(content):
+        end = _record_end(content, position)
+        if end is not None:
+            yield content[position], position, end
+            position = end
+            continue
+        for match in _CANDIDATE.finditer(content, position + 1):
+            end = _record_end(content, match.start())
+            if end is not None and (end == len(content) or _record_end(content, end) is not None):
+                position = match.start()
+                break
+        else:
+            return
+
+
+def _record_end(content: bytes, position: int) -> int | None:
+    """Where the record at a position in a chunk ends; None: there is none."""
+    if position + 9 > len(content):
+        return None
+    opcode, length = _HEAD.unpack_from(content, position)
+    end = position + 9 + length
+    if opcode not in (SCHEMA, CHANNEL, MESSAGE) or end > len(content) or not _fits(content, opcode, position + 9, end):
+        return None
+    return int(end)
+
+
+def _mended_record(content: bytes, crc: int) -> bytes | None:
+    """A chunk in which one record had a false length; the checksum says whether that was all."""
+    end = 0
+    for _, begin, finish in _records(content):
+        if begin > end:
+            break
+        end = finish
+    else:
+        begin = len(content)
+    mended = content[:end + 1] + struct.pack("<Q", max(0, begin - end - 9)) + content[end + 9:]
+    return mended if zlib.crc32(mended) == crc else None
+
+
+def _fits(data: Any, opcode: int, start: int, end: int) -> bool:
+    """Whether the content of a record agrees with its length."""
+    if opcode == MESSAGE:
+        return bool(end - start >= 22)
+    return _inner_length(data, opcode, start) == end - start
+
+
+_FIXED = {FOOTER: 20, 0x0E: 17, DATA_END: 4}
+
+
+def _inner_length(data: Any, opcode: int, start: int) -> int | None:
+    """The length that a record's content adds up to; None: no such record, or a message, which does not say."""
+    if opcode in _FIXED:
+        return _FIXED[opcode]
+    # Sizes of numbers, and the lengths of what follows: s a text or bytes, q bytes with a length of eight, a 4 bytes of CRC.
+    layout = _LAYOUTS.get(opcode)
+    if layout is None:
+        return None
+    position = start
+    for part in layout:
+        if isinstance(part, int):
+            position += part
+            continue
+        width = 8 if part == "q" else 4
+        if position + width > len(data):
+            return None
+        position += width + int.from_bytes(data[position:position + width], "little")
+        if position > len(data):
+            return None
+    return position - start
+
+
+_LAYOUTS: dict[int, tuple[int | str, ...]] = {
+    HEADER: ("s", "s"), SCHEMA: (2, "s", "s", "s"), CHANNEL: (4, "s", "s", "s"), CHUNK: (28, "s", "q"), 0x07: (2, "s"),
+    0x08: (32, "s", 8, "s", 16), 0x09: (16, "s", "s", "q", 4), 0x0A: (40, "s", "s"), 0x0B: (42, "s"), 0x0C: ("s", "s"), 0x0D: (16, "s")}
+
+
+def _decompressed(data: bytes, name: bytes, size: int) -> bytes | None:
+    """A chunk's records; None where they cannot be had."""
+    if not name:
+        return data if len(data) == size else None
+    from rosbags.rosbag2.storage_mcap import DECOMPRESSORS
+
+    try:
+        content = DECOMPRESSORS[name.decode()](data, size)
+    except Exception:  # of either library, and of a name that is none
+        return None
+    return content if len(content) == size else None

@@ -1,0 +1,85 @@
+"""Damage what the package reads or hears, by seed, and count what becomes of it.
+
+Outcomes: answer; refused (one line that says why, exit status 2); traceback (or a crash, or many lines); hang (killed after --limit);
+lost (data that was there and is not read any more without need, or messages that are lost without a word)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+
+EPILOG = """examples:
+  lfdm fuzz bags --seeds 300
+  lfdm fuzz files --seeds 500 --json files.json
+  lfdm fuzz files --seed 17 --keep damaged
+  lfdm fuzz graph --duration 3600
+
+Exit status 1: there were tracebacks, hangs or losses."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the subcommands bags, files and graph."""
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+
+    def add(name: str, summary: str, seeds: int) -> argparse.ArgumentParser:
+        kind = kinds.add_parser(name, help=summary, description=summary, epilog=EPILOG,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+        which = kind.add_mutually_exclusive_group()
+        which.add_argument("--seeds", type=int, default=seeds, metavar="N", help="cases, of seeds 1 to N (default %(default)s)")
+        which.add_argument("--seed", type=int, metavar="K", help="the case of this seed alone")
+        kind.add_argument("--limit", type=float, metavar="S", help="time after which a case hangs (default 60)")
+        kind.add_argument("--json", type=Path, metavar="FILE", help="also write the counts and the failures there")
+        kind.add_argument("--keep", type=Path, metavar="DIR", help="folder to create for the damaged things (default: they are removed)")
+        return kind
+
+    bags = add("bags", "damaged recordings, read by whoever reads recordings", 300)
+    bags.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a short drive, in either storage)")
+    files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
+    files.add_argument("--of", action="append", default=[], metavar="KIND", help="only this kind of file; repeat")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm fuzz`; returns the exit status."""
+    from lfdm_ros.cli import fuzz_cases
+    from lfdm_ros.fuzzing import ANSWER, REFUSED, run_cases
+
+    if args.seeds < 1:
+        raise InputError(f"--seeds {args.seeds}: give 1 or more")
+    if args.limit is not None and not args.limit > 0.0:
+        raise InputError(f"--limit {args.limit:g}: give more than 0 s")
+    for path in (args.json, args.keep):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InputError(f"{path}: no folder {path.parent}")
+    seeds = [args.seed] if args.seed is not None else range(1, args.seeds + 1)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        if args.keep is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lfdm_fuzz_")))
+        else:
+            folder = args.keep
+            try:
+                folder.mkdir()
+            except OSError as error:
+                raise InputError(f"--keep {folder}: {error.strerror}") from None
+        if args.kind == "bags":
+            cases = fuzz_cases.bag_cases(seeds, folder, args.bag)
+        else:
+            unknown = set(args.of) - set(fuzz_cases.FILE_KINDS)
+            if unknown:
+                raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(fuzz_cases.FILE_KINDS)}")
+            cases = fuzz_cases.file_cases(seeds, folder, args.of)
+        tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), len(seeds), print, sys.stderr)
+    summary = {**tally.summary(), "seconds": time.monotonic() - began}
+    if args.json is not None:
+        args.json.write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    print(f"{args.kind}: {summary['cases']} cases in {summary['seconds']:.0f} s: {tally.line()}")
+    if tally.failures:
+        print(f"one alone: lfdm fuzz {args.kind} --seed {tally.failures[0]['seed']} --keep DIR")
+    return 0 if summary["cases"] == summary[ANSWER] + summary[REFUSED] else 1

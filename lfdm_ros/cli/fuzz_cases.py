@@ -1,0 +1,310 @@
+"""What `lfdm fuzz bags` and `lfdm fuzz files` try: damaged recordings and damaged files, given to whoever reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from lfdm_ros import fuzzing
+from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.fuzzing import ANSWER, LOST, REFUSED, Case, Found
+from lfdm_ros.resources import share_directory
+
+LIMIT = 60.0  # [s] for one case, on a busy machine
+# ---- bags ----------------------------------------------------------------------------------------------------------------
+
+
+def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> Iterator[Case]:
+    """Damaged recordings, each read by `lfdm bag info`, as series, and some by `lfdm predict`.
+
+    Args:
+        folder: for the bags.
+        good: what to damage; by default a short drive in MCAP or SQLite.
+    """
+    _warm_up_bags()
+    own = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
+    if good is None:
+        for storage, path in own.items():
+            fuzzing.good_bag(path, storage)
+    for seed in seeds:
+        rng = Random(f"bags {seed}")
+        source = good or own[rng.choice(("mcap", "mcap", "sqlite3"))]
+        bad = folder / f"bag_{seed}"
+        damage = fuzzing.damage_bag(source, bad, rng)
+        predicted = rng.random() < 0.2
+        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(_judge_bag, damage))
+
+
+def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
+    from lfdm_ros.bags import bag_info, format_info, open_bag, read_series
+    from lfdm_ros.bags.typestore import NUMERIC
+
+    info = bag_info(bag)
+    format_info(info)
+    json.dumps(info)
+    refused = []
+    with open_bag(bag) as opened:
+        fields = {c.topic: [name for name, (_, detail) in opened.typestore.fielddefs.get(c.msgtype, ((), ()))[1] if detail[0] in NUMERIC]
+                  for c in opened.connections}
+    for topic, names in fields.items():
+        try:
+            read_series(bag, topic, names[:3])
+        except InputError as error:
+            refused.append(str(error))
+    if predicted:
+        from lfdm_ros.calibration import predict
+
+        try:
+            predict(bag, bag.with_name(f"{bag.name}_predicted"), vehicle="hmmwv")
+        except InputError as error:
+            refused.append(str(error))
+    return {"messages": info["messages"], "note": info["note"], "refused": refused}
+
+
+def _judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
+    """What was not damaged must still be there."""
+    if found.outcome == REFUSED and damage.least > 0:
+        return Found(LOST, f"at least {damage.least} messages are there; {found.text}")
+    if found.outcome != ANSWER:
+        return found
+    count = found.value["messages"]
+    if count < damage.least or (damage.exact and count != damage.least):
+        return Found(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
+    return found
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------------
+
+_INPUTS = "time steering throttle brake\n0 0 0.5 0\n1 0.1 0.5 0\n2 -0.1 0.2 0.3\n"
+_RECORDED = "t,v\n" + "".join(f"{0.1 * i:.1f},36\n" for i in range(11))
+_MAPPING = """
+constants: {wheel_radius: 0.47 m}
+sources:
+  log:
+    file: "{recording}.csv"
+    time: {column: t}
+    columns: {t: s, v: km/h}
+topics:
+  vehicle/state:
+    type: lfdm_ros/msg/VehicleState
+    from: log
+    fields: {vx: v, "wheel_speeds[0]": v / wheel_radius}
+    text: {header.frame_id: odom}
+"""
+# In the keys of the library LFDM: a car of scale 1:6 with a tyre given by its size.
+_LFDM = {
+    "car": {"a": 0.3, "b": 0.25, "m": 6.0, "h": 0.08, "jz": 0.4, "muf": 0.5, "mur": 0.5, "nonLinearSteer": True,
+            "steerMap": [[-1, -0.4], [0, 0.0], [1, 0.4]], "maxSteer": 0.4, "upshiftRPM": 10000, "downshiftRPM": -10000, "gearRatios": [0.2],
+            "torqueMap": [[-100, 0.2], [1500, 0.1]], "lossesMap": [[-100, -0.01], [1500, -0.02]], "tcBool": False, "maxBrakeTorque": 4,
+            "throttleMod": True},
+    "tyre": {"highLevelParams": True, "jw": 4.0, "rr": 0.015, "r0": 0.33, "mu": 0.9, "rdyncoPn": 0.4, "rdyncoP2n": 0.75, "width": 0.25,
+             "rimRadius": 0.23, "loadIndex": 97, "vehicleType": "Passenger"}}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of file: what to damage, how, and who reads it then."""
+
+    name: str
+    sources: Callable[[], Sequence[Path | str]]
+    damage: Callable[[str, Random], tuple[bytes, str]]
+    read: Callable[[Path, Random], Any]
+    suffix: str = ".yaml"
+
+
+def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[Case]:
+    """Damaged files of every kind that the package reads, and values for --set.
+
+    Args:
+        kinds: some of FILE_KINDS; empty: all.
+    """
+    chosen = [kind for kind in _KINDS if not kinds or kind.name in kinds]
+    _warm_up_files()
+    for seed in seeds:
+        rng = Random(f"files {seed}")
+        kind = rng.choice(chosen)
+        source = rng.choice(list(kind.sources()))
+        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        content, what = kind.damage(text, rng)
+        place = folder / f"files_{seed}"
+        place.mkdir()
+        path = place / f"{kind.name}{kind.suffix}"
+        path.write_bytes(content)
+        name = source.name if isinstance(source, Path) else "an example"
+        yield Case(seed, f"{kind.name}, {name}: {what}", partial(kind.read, path, Random(seed)), LIMIT)
+
+
+def _config(folder: str) -> Callable[[], Sequence[Path]]:
+    return lambda: sorted((share_directory() / "config" / folder).glob("*.yaml"))
+
+
+def _read_vehicle(path: Path, rng: Random) -> int:
+    from lfdm_ros.models import model_names
+
+    if rng.random() < 0.5:
+        return main(["vehicle", "show", str(path)])
+    inputs = path.with_name("inputs.txt")
+    inputs.write_text(_INPUTS, encoding="utf-8")
+    return main(["simulate", "--vehicle", str(path), "--model", rng.choice(model_names()), "--inputs", str(inputs), "--until", "0.05",
+                 "--speed", "5", "--out", str(path.with_name("out.csv"))])
+
+
+def _read_scenario(path: Path, rng: Random) -> None:
+    from lfdm_ros.simulation import load_scenario
+
+    load_scenario(path, rng.choice((None, 0, 7)))
+
+
+def _read_stack(path: Path, rng: Random) -> None:
+    from lfdm_ros.nodes.compose import prepare_stack
+
+    prepare_stack(path, speed=rng.choice((None, 0.0, 1.0)), duration=rng.choice((None, 1.0)),
+                  record=rng.choice((None, path.with_name("bag"))))
+
+
+def _read_recipe(path: Path, rng: Random) -> None:
+    from lfdm_ros.nodes.bag_folder import wanted_recordings
+
+    wanted_recordings(str(path))
+
+
+def _read_mapping(path: Path, rng: Random) -> int:
+    from lfdm_ros.bags.mapping import load_mapping
+
+    if "{recording}.csv" not in path.read_text(encoding="utf-8", errors="replace"):
+        load_mapping(path)
+        return 0
+    (path.parent / "drive.csv").write_text(_RECORDED, encoding="utf-8")
+    return main(["bag", "import", str(path.parent / "drive.csv"), "--mapping", str(path), "--out", str(path.parent / "out")])
+
+
+def _read_recorded(path: Path, rng: Random) -> int:
+    mapping = path.with_name("map.yaml")
+    mapping.write_text(_MAPPING, encoding="utf-8")
+    return main(["bag", "import", str(path), "--mapping", str(mapping), "--out", str(path.parent / "out")])
+
+
+def _read_inputs(path: Path, rng: Random) -> int:
+    return main(["simulate", "--vehicle", "hmmwv", "--inputs", str(path), "--until", "0.05", "--out", str(path.with_name("out.csv"))])
+
+
+def _read_lfdm(path: Path, rng: Random) -> int:
+    files = {}
+    for name, content in _LFDM.items():
+        files[name] = path.with_name(f"{name}.json")
+        files[name].write_text(json.dumps(content), encoding="utf-8")
+    files["tyre" if b"rimRadius" in path.read_bytes() else "car"] = path
+    return main(["vehicle", "import", str(files["car"]), str(files["tyre"]), "--out", str(path.with_name("imported.yaml"))])
+
+
+def _read_posterior(path: Path, rng: Random) -> None:
+    """vehicle.yaml in the folder of a calibration, or the summary beside it."""
+    from lfdm_ros.calibration.results import load_summary
+    from lfdm_ros.vehicles import load_vehicle
+
+    if path.suffix == ".json":
+        load_summary(path.parent)
+    else:
+        load_vehicle(path)
+
+
+def _read_memory(path: Path, rng: Random) -> None:
+    """What a calibrator remembers of the folder that it watches."""
+    from lfdm_ros.nodes.bag_folder import BagFolder
+
+    folder = BagFolder(path.parent, "hmmwv_demo", path)
+    folder.look(0.0)
+    folder.next_job("")
+
+
+def _read_set(path: Path, rng: Random) -> None:
+    """A text as given to --set of `lfdm up` and of `lfdm drive`."""
+    from lfdm_ros.cli.study_control import parse_settings
+    from lfdm_ros.control.settings import describe
+    from lfdm_ros.nodes.stack import load_stack, parse_override
+
+    text = path.read_bytes().decode("utf-8", "replace")
+    if rng.random() < 0.3:
+        parse_settings([f"{rng.choice([name for name, _, _ in describe()])}={text}"])
+        return
+    stack = load_stack("autonomy")
+    entry = rng.choice(stack.nodes)
+    name = rng.choice(list(entry.table))
+    stack.with_override(*parse_override(f"{rng.choice((f'{entry.name}.', ''))}{name}={text}"), "--set")
+
+
+def _damaged_text(text: str, rng: Random) -> tuple[bytes, str]:
+    content, what = fuzzing.corrupt(text.encode(), rng)
+    return content, what
+
+
+def _hostile(_: str, rng: Random) -> tuple[bytes, str]:
+    text = fuzzing.hostile_text(rng)
+    return text.encode("utf-8", "replace"), repr(text[:60])
+
+
+_MEMORY = json.dumps({
+    "bags": {"bags/a": {"signature": "1", "name": "a", "sha256": "2", "note": "", "problem": ""}},
+    "taken": {"2": {"path": "bags/a", "time": "", "outcome": "done", "failed_with": ""}},
+    "job": {"id": "3", "recipe": "hmmwv_demo", "bags": ["bags/a"], "fresh": ["2"], "out": "out", "continue_from": 0, "deaths": 0}})
+
+_KINDS = (
+    _Kind("vehicle", _config("vehicles"), fuzzing.damaged_yaml, _read_vehicle),
+    _Kind("scenario", _config("scenarios"), fuzzing.damaged_yaml, _read_scenario),
+    _Kind("stack", _config("stacks"), fuzzing.damaged_yaml, _read_stack),
+    _Kind("recipe", _config("calibration"), fuzzing.damaged_yaml, _read_recipe),
+    _Kind("mapping", lambda: [_MAPPING, *_config("recordings")()], fuzzing.damaged_yaml, _read_mapping),
+    _Kind("recorded", lambda: [_RECORDED], _damaged_text, _read_recorded, ".csv"),
+    _Kind("inputs", lambda: [_INPUTS], _damaged_text, _read_inputs, ".txt"),
+    _Kind("lfdm", lambda: [json.dumps(content) for content in _LFDM.values()], fuzzing.damaged_json, _read_lfdm, ".json"),
+    _Kind("vehicle_of_posterior", _config("vehicles"), fuzzing.damaged_yaml, _read_posterior),
+    _Kind("summary", lambda: ['{"stages": [{"name": "a", "parameters": {}}], "model": "eight_dof"}'], fuzzing.damaged_json, _read_posterior,
+          ".json"),
+    _Kind("memory", lambda: [_MEMORY], fuzzing.damaged_json, _read_memory, ".json"),
+    _Kind("set", lambda: [""], _hostile, _read_set, ".txt"),
+)
+FILE_KINDS = tuple(kind.name for kind in _KINDS)
+
+
+def _warm_up_bags() -> None:
+    """Imports and makes once what each case would make anew in its own process."""
+    import lfdm_ros.calibration.report
+    import lfdm_ros.calibration.validation  # noqa: F401
+    from lfdm_ros.bags.typestore import typestore
+    from lfdm_ros.simulation import Simulator
+    from lfdm_ros.vehicles import load_vehicle
+
+    typestore()
+    Simulator(load_vehicle("hmmwv"))
+
+
+def _warm_up_files() -> None:
+    """As `_warm_up_bags`."""
+    import lfdm_ros.cli.bag
+    import lfdm_ros.cli.simulate
+    import lfdm_ros.cli.vehicle  # noqa: F401
+    from lfdm_ros.bags.mapping import load_mapping
+    from lfdm_ros.calibration.recipe import load_recipe
+    from lfdm_ros.nodes.compose import load_stack
+    from lfdm_ros.nodes.stack import EXECUTABLES, node_class
+    from lfdm_ros.simulation import Simulator, load_scenario
+    from lfdm_ros.vehicles import load_vehicle
+
+    for name in EXECUTABLES:
+        node_class(name)
+    load_stack("autonomy")
+    load_recipe("hmmwv_demo")
+    load_scenario("slalom")
+    load_mapping(next(iter(_config("recordings")())))
+    Simulator(load_vehicle("hmmwv"))
+
+
+def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
+    """The cases with another limit of time [s]."""
+    return cases if limit is None else (replace(case, limit=limit) for case in cases)

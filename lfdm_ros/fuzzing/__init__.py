@@ -1,0 +1,35 @@
+"""Seeded damage to whatever the package reads or hears, and what became of it.
+
+`corruption`, `values`, `trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
+`bags` damages recordings with them, `trial` runs a case in a process of its own and names its outcome.
+"""
+
+from lfdm_ros.fuzzing.bags import Damage, damage_bag, good_bag
+from lfdm_ros.fuzzing.corruption import corrupt
+from lfdm_ros.fuzzing.messages import hostile_cdr, hostile_values
+from lfdm_ros.fuzzing.trees import damaged_json, damaged_yaml
+from lfdm_ros.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
+from lfdm_ros.fuzzing.values import hostile_text
+
+__all__ = [
+    "ANSWER",
+    "HANG",
+    "LOST",
+    "OUTCOMES",
+    "REFUSED",
+    "TRACEBACK",
+    "Case",
+    "Damage",
+    "Found",
+    "Tally",
+    "attempt",
+    "corrupt",
+    "damage_bag",
+    "damaged_json",
+    "damaged_yaml",
+    "good_bag",
+    "hostile_cdr",
+    "hostile_text",
+    "hostile_values",
+    "run_cases",
+]

@@ -1,0 +1,184 @@
+"""Damaged recordings: in their bytes, in their metadata, or in their messages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from lfdm_ros.bags import BagWriter, open_bag
+from lfdm_ros.bags.typestore import typestore
+from lfdm_ros.errors import InputError
+from lfdm_ros.fuzzing.corruption import corrupt
+from lfdm_ros.fuzzing.messages import hostile_cdr
+from lfdm_ros.fuzzing.trees import damaged_yaml
+
+_STATE, _COMMAND, _IMU = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand", "sensor_msgs/msg/Imu"
+_RATE = 50  # Hz
+_TYPES = (_STATE, _COMMAND, _IMU, "std_msgs/msg/String", "nav_msgs/msg/Odometry", "sensor_msgs/msg/LaserScan")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What was done to a bag.
+
+    Attributes:
+        what: one line.
+        least: messages that must still be read.
+        exact: and no others.
+    """
+
+    what: str
+    least: int
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class _Message:
+    topic: str
+    msgtype: str
+    stamp: int
+    cdr: bytes
+
+
+def good_bag(path: Path, storage: str = "mcap", seconds: float = 4.0) -> int:
+    """Writes a short drive with states, commands and an IMU, in many chunks; returns the number of its messages."""
+    count = round(seconds * _RATE)
+    with BagWriter(path, storage, recording="good", origin_ns=0) as writer:
+        for i in range(count):
+            t = i * (10**9 // _RATE)
+            header = {"stamp": {"sec": t // 10**9, "nanosec": t % 10**9}, "frame_id": "base_link"}
+            speed = 5.0 + 0.02 * i
+            writer.write("/vehicle/state", _STATE, t, {
+                "header": header, "x": speed * i / _RATE, "vx": speed, "wheel_speeds": [speed / 0.47] * 4, "gear": 1})
+            writer.write("/control/command", _COMMAND, t, {"header": header, "throttle": 0.4, "steering": 0.01 * (i % 7)})
+            writer.write("/imu", _IMU, t, {"header": header, "linear_acceleration": {"x": 1.0}})
+            if i % 10 == 9:
+                writer.checkpoint()
+    return 3 * count
+
+
+def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
+    """Writes a damaged copy of a bag.
+
+    Args:
+        good: the folder of a bag that can be read whole.
+        bad: folder to create.
+
+    Raises:
+        InputError: the bag cannot be read, or the copy not written.
+    """
+    with open_bag(good) as bag:
+        storage, custom = bag.storage, dict(bag.custom)
+        messages = [_Message(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()]
+    if not messages:
+        raise InputError(f"{good} has no messages to damage")
+    where = rng.random()
+    if where < 0.5:
+        return _damaged_file(good, bad, len(messages), rng)
+    if where < 0.65:
+        return _damaged_metadata(good, bad, len(messages), rng)
+    rewritten, what = rng.choice(_REWRITINGS)(messages, rng)
+    with BagWriter(bad, storage, custom.get("recording"), custom={k: v for k, v in custom.items() if k != "recording"}) as writer:
+        for m in rewritten:
+            writer.write_raw(m.topic, m.msgtype, m.stamp, m.cdr)
+    return Damage(what, len(rewritten), exact=True)
+
+
+def _damaged_file(good: Path, bad: Path, count: int, rng: Random) -> Damage:
+    shutil.copytree(good, bad)
+    file = next(path for path in sorted(bad.iterdir()) if path.suffix in (".mcap", ".db3"))
+    whole = file.read_bytes()
+    damaged, what = corrupt(whole, rng)
+    file.write_bytes(damaged)
+    if rng.random() < 0.2:
+        (bad / "metadata.yaml").unlink()
+        what += ", no metadata.yaml"
+    # A small wound must not cost more than what is around it; of a file that is cut, what stands before the cut counts.
+    kept = _kept(whole, damaged)
+    return Damage(f"{file.name}: {what}", count // 2 if kept > 0.9 else 1 if kept > 0.5 else 0)
+
+
+def _kept(whole: bytes, damaged: bytes) -> float:
+    """Share of the content that is before the first change and after the last one."""
+    before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), min(len(whole), len(damaged)))
+    after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), min(len(whole), len(damaged)))
+    return min(1.0, (before + after) / len(whole))
+
+
+def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
+    shutil.copytree(good, bad)
+    path = bad / "metadata.yaml"
+    content, what = damaged_yaml(path.read_text(encoding="utf-8"), rng)
+    path.write_bytes(content)
+    return Damage(f"metadata.yaml: {what}", count)
+
+
+# ---- messages ------------------------------------------------------------------------------------------------------------
+
+
+def _dropped(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    topic = rng.choice(messages).topic
+    if rng.random() < 0.3:
+        return [m for m in messages if m.topic != topic] or messages[:1], f"all of {topic} dropped"
+    start = rng.randrange(len(messages))
+    end = start + rng.randrange(1, len(messages))
+    return messages[:start] + messages[end:] or messages[:1], f"messages [{start}, {end}) dropped"
+
+
+def _reordered(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    stamps = [m.stamp for m in messages]
+    rng.shuffle(stamps)
+    return [_stamped(m, stamp) for m, stamp in zip(messages, stamps)], "stamps shuffled"
+
+
+def _duplicated(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    some = [m for m in messages for _ in range(rng.choice((1, 1, 2, 5)))]
+    return some, f"{len(some) - len(messages)} messages more than once"
+
+
+def _odd(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    share, result, last = rng.choice((0.02, 0.5, 1.0)), [], ""
+    for m in messages:
+        if rng.random() < share:
+            cdr, last = hostile_cdr(m.msgtype, rng, m.stamp)
+            m = _Message(m.topic, m.msgtype, m.stamp, cdr)
+        result.append(m)
+    return result, f"odd values in {share:.0%} of the messages, at last {last}"
+
+
+def _jumping(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    at, jump = rng.randrange(len(messages)), rng.choice((-(10**9), 10**9, 10**12, 1_700_000_000 * 10**9, 2**62, -(2**62)))
+    both = rng.random() < 0.5
+    result = list(messages[:at])
+    for m in messages[at:]:
+        stamp = min(max(m.stamp + jump, 0), 2**63 - 2)
+        result.append(_stamped(m, stamp, header=both))
+    return result, f"time jumps by {jump / 1e9:g} s at message {at}" + (", in the headers too" if both else "")
+
+
+def _lying(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    topic, msgtype = rng.choice(messages).topic, rng.choice(_TYPES)
+    return [_Message(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages], f"{topic} says it is {msgtype}"
+
+
+def _cut(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    share = rng.choice((0.02, 1.0))
+    return [_Message(m.topic, m.msgtype, m.stamp, corrupt(m.cdr, rng)[0]) if rng.random() < share else m for m in messages], \
+        f"bytes of {share:.0%} of the messages damaged"
+
+
+_REWRITINGS: tuple[Callable[[list[_Message], Random], tuple[list[_Message], str]], ...] = (
+    _dropped, _reordered, _duplicated, _odd, _jumping, _lying, _cut)
+
+
+def _stamped(message: _Message, stamp: int, header: bool = True) -> _Message:
+    cdr = message.cdr
+    if header:
+        store = typestore()
+        content = store.deserialize_cdr(cdr, message.msgtype)
+        content.header.stamp.sec, content.header.stamp.nanosec = min(stamp // 10**9, 2**31 - 1), stamp % 10**9
+        cdr = bytes(store.serialize_cdr(content, message.msgtype))
+    return _Message(message.topic, message.msgtype, stamp, cdr)

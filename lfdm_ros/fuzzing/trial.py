@@ -1,0 +1,217 @@
+"""Runs a case in a process of its own, so that a hang or a crash is an outcome, and names the outcome.
+
+answer      it did what it was asked, and said what it had to leave out
+refused     one line that says why, as the command line does with bad input
+traceback   an exception, a crash, a message of many lines, or one so long that nobody reads it
+hang        it was not done within the case's limit of time, and was killed
+lost        data that was there and is not read any more, without need
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from lfdm_ros.errors import InputError
+
+ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
+_LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
+_MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
+_TEXT = 1 << 16  # [bytes] of stdout and stderr each that are looked at
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a case: one of OUTCOMES, what was said last, and what the case's work returned."""
+
+    outcome: str
+    text: str = ""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to try.
+
+    Attributes:
+        seed: repeats it.
+        what: one line.
+        work: runs in a child process. Returns something that JSON has; an integer is an exit status of the command line.
+        judge: looks at the outcome again, for what was lost.
+    """
+
+    seed: int
+    what: str
+    work: Callable[[], Any]
+    limit: float = 60.0
+    judge: Callable[[Found], Found] = lambda found: found
+
+
+@dataclass
+class Tally:
+    """Counts by outcome, and the cases that were neither answered nor refused."""
+
+    kind: str
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, case: Case, found: Found) -> None:
+        self.counts[found.outcome] += 1
+        if found.outcome not in (ANSWER, REFUSED):
+            self.failures.append({"seed": case.seed, "outcome": found.outcome, "case": case.what, "text": found.text})
+
+    def summary(self) -> dict[str, Any]:
+        """As `lfdm fuzz --json` writes it."""
+        return {"kind": self.kind, "cases": self.counts.total(), **{outcome: self.counts[outcome] for outcome in OUTCOMES},
+                "failures": self.failures}
+
+    def line(self) -> str:
+        return ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in OUTCOMES)
+
+
+def run_cases(kind: str, cases: Iterable[Case], total: int, report: Callable[[str], None], progress: TextIO | None = None) -> Tally:
+    """Tries one case after the other.
+
+    Args:
+        report: told of each failure, in one line with its seed, as it is found.
+        progress: where to say how far it is, every few seconds; None: nowhere.
+    """
+    tally, said = Tally(kind), time.monotonic()
+    for case in cases:
+        found = case.judge(attempt(case.work, case.limit))
+        tally.add(case, found)
+        if found.outcome not in (ANSWER, REFUSED):
+            report(f"seed {case.seed}: {found.outcome}: {case.what}: {found.text}")
+        if progress is not None and time.monotonic() - said > 5.0:
+            said = time.monotonic()
+            print(f"{kind}: {tally.counts.total()} of {total}: {tally.line()}", file=progress, flush=True)
+    return tally
+
+
+def attempt(work: Callable[[], Any], limit: float) -> Found:
+    """Runs `work` in a fork of this process and says what became of it.
+
+    Args:
+        limit: [s] after which it is killed.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        read, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            _in_child(work, write, out.fileno(), err.fileno())
+        os.close(write)
+        try:
+            status, answer = _wait(child, read, limit)
+        finally:
+            os.close(read)
+            _end(child)
+        said, complaint = _content(out), _content(err)
+    if status is None:
+        return Found(HANG, f"not done after {limit:g} s; {_last_line(complaint)}")
+    if os.WIFSIGNALED(status):
+        return Found(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
+    return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
+
+
+def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
+    """Never returns."""
+    try:
+        os.setpgid(0, 0)  # with all that it may start, to be killed at once
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the parent, which ends us
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", errors="replace", closefd=False) for number in (1, 2))
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            result: dict[str, Any] = {"value": work()}
+        except InputError as error:
+            result = {"refused": str(error)}
+        except SystemExit as error:  # argparse
+            result = {"value": error.code if isinstance(error.code, int) else 1}
+        except BaseException:
+            result = {"error": traceback.format_exc()}
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.write(answer, json.dumps(result, default=str).encode())
+    finally:
+        os._exit(0)
+
+
+def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
+    """The child's exit status, None when it had to be killed, and what it wrote."""
+    end, written = time.monotonic() + limit, b""
+    while True:
+        ready, _, _ = select.select([answer], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            return None, b""
+        piece = os.read(answer, 1 << 16)
+        if not piece:
+            break
+        written += piece
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status, written
+        time.sleep(0.001)
+    return None, b""
+
+
+def _end(child: int) -> None:
+    """Kills the child and what it has started."""
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError, PermissionError):
+            kill(child, signal.SIGKILL)
+    with suppress(ChildProcessError):  # it has ended by itself
+        os.waitpid(child, 0)
+
+
+def _judged(answer: dict[str, Any], said: str, complaint: str) -> Found:
+    if "error" in answer:
+        return Found(TRACEBACK, _last_line(answer["error"]))
+    if "refused" in answer:
+        return _one_line(answer["refused"])
+    status = answer["value"]
+    if "Traceback (most recent call last)" in complaint:
+        return Found(TRACEBACK, _last_line(complaint))
+    if isinstance(status, int) and not isinstance(status, bool):
+        if status == 2:
+            return _one_line(complaint.strip())
+        if status not in (0, 1):
+            return Found(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
+    return Found(ANSWER, said, status)
+
+
+def _one_line(text: str) -> Found:
+    lines = text.splitlines()
+    if not text.strip() or len(lines) > _LINES or max(map(len, lines)) > _LENGTH:
+        return Found(TRACEBACK, f"{len(lines)} lines, {len(text)} characters: {_last_line(text)}")
+    return Found(REFUSED, lines[-1])
+
+
+def _content(file: Any) -> str:
+    file.seek(0)
+    content: bytes = file.read(_TEXT)
+    return content.decode(errors="replace")
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "nothing was said"
