@@ -7,7 +7,9 @@ its soft rows cost next to nothing (Frison & Diehl 2020, HPIPM: a high-performan
 from __future__ import annotations
 
 import ctypes
+import math
 import re
+import time
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,10 @@ _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equal
 _INSIDE = 1e-3  # least slack and multiplier of a bound to begin with
 # Of stationarity and complementarity, where the solver could not go on; whoever asks checks the residual of the rest.
 _ACCEPTABLE = 1e-3
+# Iterations from the last solution: where those do not get there, more do not either, but so many from nothing mostly do.
+_WARM = 15
+_LEAST = 3  # iterations that are made however little time is left
+_FIRST_PACE = 1e-4  # [s] an iteration, before one was measured
 
 
 class SolverMissing(InputError):
@@ -93,7 +99,8 @@ class Hpipm:
         self._sol = self._make("sol", self._dim)
         self._arg = self._make("ipm_arg", self._dim)
         library.d_ocp_qp_ipm_arg_set_default(_SPEED, self._arg)
-        self._set("iter_max", ctypes.c_int(iterations))
+        self._most, self._pace = iterations, _FIRST_PACE
+        self._allow(iterations)  # the workspace has room for so many: never ask for more
         for name in ("stat", "eq", "ineq", "comp"):
             self._set(f"tol_{name}", ctypes.c_double(tolerance))
         for name in ("lam0_min", "t0_min"):
@@ -164,6 +171,9 @@ class Hpipm:
         self._kept.append(value)
         self._library.d_ocp_qp_ipm_arg_set(field.encode(), ctypes.byref(value), self._arg)  # type: ignore[arg-type]
 
+    def _allow(self, iterations: int) -> None:
+        self._library.d_ocp_qp_ipm_arg_set(b"iter_max", ctypes.byref(ctypes.c_int(iterations)), self._arg)
+
     def _mask(self) -> None:
         """Infinite bounds are switched off; a change of which they are is rare."""
         for name, copy in self._copies.items():
@@ -185,15 +195,16 @@ class Hpipm:
         """The next solution starts from nothing, not from the last one."""
         self._warm = False
 
-    def solve(self) -> StageSolution:
+    def solve(self, until: float = math.inf) -> StageSolution:
         """See `StageSolver.solve`. Starts from the last solution; if that leads nowhere, once more from nothing."""
         self._mask()
         self._library.d_ocp_qp_set_all_rowmaj(*self._arguments)
-        status, iterations = self._run()
-        if self._warm and status != 0 and not self._residuals() < _ACCEPTABLE:
+        status, iterations = self._run(until)
+        if self._warm and (status == 1 or (status != 0 and not self._residuals() < _ACCEPTABLE)):
             self._warm = False
-            status, more = self._run()
-            iterations += more
+            if time.perf_counter() < until:
+                status, more = self._run(until)
+                iterations += more
         self._library.d_ocp_qp_sol_get_all_rowmaj(*self._results)
         dx, du = self._dx, self._du[:-1]
         dx[0] = 0.0
@@ -201,6 +212,7 @@ class Hpipm:
         finite = bool(np.isfinite(dx).all() and np.isfinite(du).all())
         solved = good and finite
         if not finite:
+            self._allow(self._most)
             self._renew()  # numbers that are none would stay in its memory for ever
         self._warm = solved
         return StageSolution(dx, du, solved, _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}", iterations)
@@ -214,14 +226,19 @@ class Hpipm:
             self._library.d_ocp_qp_ipm_get(name, self._ws, ctypes.byref(value))
         return max(value.value for value in values)
 
-    def _run(self) -> tuple[int, int]:
-        """Status and iterations."""
-        library = self._library
+    def _run(self, until: float) -> tuple[int, int]:
+        """Status and iterations, as many as there is time for at the pace of the last ones."""
+        library, began = self._library, time.perf_counter()
+        most = _WARM if self._warm else self._most
+        if until < math.inf:
+            most = max(min(most, int((until - began) / self._pace)), _LEAST)
         start, tau = self._starts[self._warm]
+        self._allow(most)
         library.d_ocp_qp_ipm_arg_set_warm_start(start, self._arg)
         library.d_ocp_qp_ipm_arg_set_tau_min(tau, self._arg)
         library.d_ocp_qp_ipm_solve(self._qp, self._sol, self._arg, self._ws)
         status, iterations = ctypes.c_int(), ctypes.c_int()
         library.d_ocp_qp_ipm_get(b"status", self._ws, ctypes.byref(status))
         library.d_ocp_qp_ipm_get(b"iter", self._ws, ctypes.byref(iterations))
+        self._pace += 0.3 * ((time.perf_counter() - began) / max(iterations.value, 1) - self._pace)
         return status.value, iterations.value

@@ -6,6 +6,8 @@ Waechter & Biegler 2006, "On the implementation of an interior-point filter line
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,8 +110,10 @@ class Ipopt:
             "print_level": 0, "bound_relax_factor": 0.0, "warm_start_init_point": "yes",
             **{f"warm_start_{what}": 1e-7
                for what in ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")}}
+        self._watch = _Watch(sum(sizes), stages * (n + g))
         self._solver = ca.nlpsol("plan", "ipopt", nlp, {
-            "ipopt": options, "print_time": False, "error_on_fail": False, "show_eval_warnings": False, "no_nlp_grad": True,
+            "ipopt": options, "iteration_callback": self._watch, "print_time": False, "error_on_fail": False,
+            "show_eval_warnings": False, "no_nlp_grad": True,
             "grad_f": gradient, "jac_g": jacobian, "hess_lag": hessian})
         self.reset()
 
@@ -122,8 +126,9 @@ class Ipopt:
         """How far the last solution is from meeting dynamics, rows and bounds, largest absolute violation; inf if it is not finite."""
         return self._gap if np.isfinite(dx).all() and np.isfinite(du).all() else float("inf")
 
-    def solve(self) -> StageSolution:
+    def solve(self, until: float = math.inf) -> StageSolution:
         """See `StageSolver.solve`."""
+        self._watch.until = until
         q, s, d = self._program, self._source, self._program.dimensions
         bounded = list(d.bounded)
         lower, upper = np.full((2, d.stages, d.states), np.inf)
@@ -245,6 +250,31 @@ def _pattern(entries: SparseEntries) -> ca.Sparsity:
     starts: list[int] = entries.matrix.indptr.tolist()
     places: list[int] = entries.matrix.indices.tolist()
     return ca.Sparsity(rows, columns, starts, places)
+
+
+class _Watch(ca.Callback):
+    """Stops the solver after the iteration in which its time is over."""
+
+    def __init__(self, variables: int, constraints: int):
+        ca.Callback.__init__(self)
+        self.until = math.inf
+        self._sizes = {"f": 1, "x": variables, "lam_x": variables, "g": constraints, "lam_g": constraints, "p": 0, "lam_p": 0}
+        self.construct("watch", {})
+
+    def get_n_in(self) -> int:
+        return ca.nlpsol_n_out()
+
+    def get_n_out(self) -> int:
+        return 1
+
+    def get_name_in(self, i: int) -> str:
+        return ca.nlpsol_out(i)
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return ca.Sparsity.dense(self._sizes[ca.nlpsol_out(i)])
+
+    def eval(self, arguments: Sequence[ca.DM]) -> list[float]:
+        return [float(time.perf_counter() > self.until)]
 
 
 class _Callback(ca.Callback):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 import piqp
 
 from lfdm_ros.backends.sparse_entries import SparseEntries, pairs
 from lfdm_ros.backends.stage_qp import StageQp, StageSolution
+
+FIRST_PACE = 1e-4  # [s] an iteration, before one was measured
+LEAST = 3  # iterations that are made however little time is left
 
 
 class Piqp:
@@ -23,7 +29,7 @@ class Piqp:
         self._du_at, self._dx_at = first + np.arange(m), first + m + np.arange(n)
         self._below_at = first + m + n + 2 * np.arange(g)
         self._above_at, self._size = self._below_at + 1, stages * (m + n + 2 * g)
-        self._pattern = b""
+        self._pattern, self._pace = b"", FIRST_PACE
         self._solver: piqp.SparseSolver | None = None
 
         # Cost: R_0; then for each k >= 1 Q, S, S', R; Q_N; the slacks. The upper triangle is what counts, both are given.
@@ -55,7 +61,7 @@ class Piqp:
         """The next solution starts from nothing."""
         self._pattern = b""
 
-    def solve(self) -> StageSolution:
+    def solve(self, until: float = math.inf) -> StageSolution:
         """See `StageSolver.solve`."""
         p, d = self._program, self._program.dimensions
         lower, upper = p.row_lower[1:], p.row_upper[1:]
@@ -82,7 +88,6 @@ class Piqp:
         top = np.full(len(bound), np.inf)
         if fresh:
             solver = piqp.SparseSolver()
-            solver.settings.max_iter = self._iterations
             solver.settings.eps_abs = solver.settings.eps_rel = self._tolerance
             solver.setup(cost, linear, dynamics, p.b.ravel(), soft, bound, top, least, most)
             self._solver, self._pattern = solver, pattern
@@ -90,8 +95,13 @@ class Piqp:
             assert self._solver is not None
             solver = self._solver
             solver.update(P=cost, c=linear, A=dynamics, b=p.b.ravel(), G=soft, h_l=bound, h_u=top, x_l=least, x_u=most)
+        began, count = time.perf_counter(), self._iterations
+        if until < math.inf:
+            count = max(min(count, int((until - began) / self._pace)), LEAST)
+        solver.settings.max_iter = count
         status = solver.solve()
         found = solver.result.x
+        self._pace += 0.3 * ((time.perf_counter() - began) / max(int(solver.result.info.iter), 1) - self._pace)
         dx = np.zeros((d.stages + 1, d.states))
         dx[1:], du = found[self._dx_at], found[self._du_at]
         solved = status == piqp.PIQP_SOLVED and bool(np.isfinite(found).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -71,8 +72,12 @@ class StageSolver(Protocol):
 
     name: str
 
-    def solve(self) -> StageSolution:
-        """Solves what stands in the program that the solver was made for. The arrays returned are used again by the next call."""
+    def solve(self, until: float = math.inf) -> StageSolution:
+        """Solves what stands in the program that the solver was made for. The arrays returned are used again by the next call.
+
+        Args:
+            until: it should end by then, on the clock of `time.perf_counter` [s], solved or not; inf: only iterations are counted.
+        """
 
     def reset(self) -> None:
         """Forgets the last solution: the next call gives what it would give first."""

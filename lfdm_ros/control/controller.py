@@ -7,6 +7,7 @@ BRAKING, the brake along the curve of that plan, when it has become too old; STO
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 import time
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.planner import SLOWER, Plan, Planner
 from lfdm_ros.control.planner import Outcome as PlanOutcome
-from lfdm_ros.control.planner import Plan, Planner
 from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
@@ -35,6 +36,8 @@ CLOSE_BY = 10.0  # [m] or nearer than this
 CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
 PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
+FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
+SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
@@ -137,7 +140,7 @@ class Controller:
         """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
         self._measured: Measured | None = None
         self._good: Plan | None = None
-        self._cold = True
+        self._cold, self._starting, self._failures = True, False, 0
         self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
         self._obstacles = self._seen = _NOTHING
@@ -191,7 +194,7 @@ class Controller:
         self._planner.forget()
         self._obstacles = self._that_count()
         # A plan for another task may lead elsewhere: begin anew.
-        self._cold = True
+        self._cold, self._starting = True, False
 
     def see(self, obstacles: Obstacles) -> None:
         """What is seen now; it counts from the next cycle on.
@@ -243,7 +246,15 @@ class Controller:
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """The command for the period that begins at `now` [s]; None if nothing was measured since the last cycle."""
-        began = time.perf_counter()
+        collecting = gc.isenabled()
+        gc.disable()  # a collection may take longer than a cycle
+        try:
+            return self._cycle(now, measured, time.perf_counter())
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _cycle(self, now: float, measured: Measured | None, began: float) -> Cycle:
         if now < self._now - 1e-9:
             self.reset()  # the clock went back
         self._now = now
@@ -269,21 +280,24 @@ class Controller:
         if task.done and abs(float(x[self._planner.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
-        cold = self._cold or ahead - self._plan_time > s.plan_timeout
+        # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
+        cold = self._cold or ahead - self._good_time > s.plan_timeout or self._failures > FAILURES
+        until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
         try:
             reference = task.reference or self._find_way(task, now, x)
-            if cold:
+            if cold and not self._starting:
                 self._planner.start(z0, reference)
             else:
                 self._planner.shift(ahead - self._plan_time)
                 self._unwrap(z0)
-            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations)
+            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until)
         except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
         previous, previous_time = self._good, self._good_time
-        self._cold = not outcome.solved
+        self._cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
+        self._failures = 0 if outcome.solved else self._failures + 1
         if outcome.solved:
             self._good, self._good_time = self._planner.snapshot(ahead), ahead
         rung, reason, command = self._rung(outcome, late, ahead, previous, previous_time, x)
@@ -326,7 +340,7 @@ class Controller:
         return wanted, -self.settings.stop_brake
 
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
-        self._cold = True
+        self._cold, self._starting = True, False
         return self._send(now, self._braking(x), Cycle(
             (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver,
             age=age, plan=self._good, seconds=time.perf_counter() - began))
@@ -353,7 +367,8 @@ class Controller:
         profile = speed_profile(task.path, task.speeds, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
                                 0.0 if task.stop else math.inf)
         longer, speeds = self._longer(task.path, np.zeros_like(profile) if task.done else profile)
-        return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin)
+        return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
+                         slowing=s.path_braking)
 
     # -- The way ------------------------------------------------------------------------------------------------------
 
@@ -386,8 +401,10 @@ class Controller:
         task.routed = now
         assert task.route is not None
         path = task.route.path
-        profile = speed_profile(path, min(task.speed, self._sight_speed()), s.path_lateral_acceleration, s.path_acceleration,
-                                s.path_braking, 0.0 if task.stop or task.done else math.inf)
+        # A vehicle that is too fast slows down to its limit, but not as hard as for an obstacle.
+        slower = np.sqrt(np.maximum(max(vx - SLOWER, 0.0) ** 2 - 2.0 * s.path_braking * path.s, 0.0))
+        profile = speed_profile(path, np.maximum(slower, min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
+                                s.path_acceleration, s.path_braking, 0.0 if task.stop or task.done else math.inf)
         if not task.route.blocked:
             task.blocked_since = math.inf
         else:
@@ -403,7 +420,7 @@ class Controller:
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
         stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
-        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry, free_end=True)
+        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry, free_end=True, slowing=s.path_braking)
         return task.reference
 
     def _sight_speed(self) -> float:

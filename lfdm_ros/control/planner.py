@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,10 +44,12 @@ LONGEST_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate"
 LARGEST_GAP = 0.3
 # Parameters of the vehicle that not every model has: for the friction circle, the outline and the first guess.
 NEEDED = ("friction_max", "max_road_wheel_angle", "cg_to_front_axle", "cg_to_rear_axle")
+FURTHER = 2  # steps beyond those asked for, to close such gaps
 UNKNOWN = "the state to plan from is not finite"
 CONVERGED = 1e-6  # a step that moves no state further than this, in its unit, is the last
 # Of the solver: one step of the real-time iteration is no more exact than this; where steps go on to convergence, they need the other.
 QUICK, EXACT = 1e-4, 1e-8
+SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
 FAR_AWAY = 60.0  # [m] where an obstacle stands that is not there
 ACTIVE = 0.02  # of a row's bound: it is active when it is as near as this
 
@@ -64,7 +67,7 @@ class Plan:
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
-    shares of the longest step that is taken."""
+    shares of the longest step that is taken. `unfinished`: the time was over before the gaps were closed; the next call goes on."""
 
     solved: bool
     status: str
@@ -76,6 +79,7 @@ class Outcome:
     violated: tuple[str, ...]
     gap: float
     step: float
+    unfinished: bool = False
 
     @staticmethod
     def failed(status: str) -> Outcome:
@@ -204,27 +208,32 @@ class Planner:
         s = self.settings
         np.clip(self.w, [-s.steering_rate, -s.brake_rate], [s.steering_rate, s.throttle_rate], out=self.w)
 
-    def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int) -> Outcome:
-        """Improves the plan by steps of sequential quadratic programming.
+    def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
+             until: float = math.inf) -> Outcome:
+        """Improves the plan by steps of sequential quadratic programming. Where that fails, the plan stays what it was.
 
         Args:
             z0: (nz,) where it begins.
             obstacles: or None.
             time: of z0 [s], in the time of the obstacles.
-            iterations: linearisations.
+            iterations: linearisations, and up to FURTHER more where the last step left large gaps.
+            until: on the clock of `perf_counter` [s]: the solver should end by then, and no further step begins.
         """
         if not np.isfinite(z0).all():
             return Outcome.failed(UNKNOWN)
         self.z[0] = z0
+        before = self.z.copy(), self.w.copy()
         reached: tuple[np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
-        for done in range(1, iterations + 1):
+        done, last, over = 0, iterations, False
+        while done < last and not over:
+            done += 1
             self._refer(reference)
             self._see(obstacles, time)
             self._linearise(reference)
             gap = self._gap()
             if done > 1 and gap <= LARGEST_GAP:
                 reached = self.z.copy(), self.w.copy()
-            solution = self._solver.solve()
+            solution = self._solver.solve(until)
             residual = (self._exact or self.qp).residual(solution.dx, solution.du)
             if not solution.solved or residual > RESIDUAL:
                 outcome = self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, gap)
@@ -235,17 +244,24 @@ class Planner:
             self.w[:-1] += share * solution.du
             if np.abs(solution.dx).max() < CONVERGED:
                 break
+            over = perf_counter() >= until
+            if done == last < iterations + FURTHER and gap > LARGEST_GAP and self._exact is None:
+                self._linearise(reference)
+                last += self._gap() > LARGEST_GAP
         # A step closes the gaps that it begins with, to first order; where they were large, see what it left.
         if outcome.solved and (gap > LARGEST_GAP or self._exact is not None):
             self._linearise(reference)
             gap = self._gap()
             outcome = self._outcome(True, "", done, residual, gap)
             if gap > LARGEST_GAP:
-                outcome = dataclasses.replace(outcome, solved=False, status=f"the plan does not follow the model, gap {gap:.1e}")
+                outcome = dataclasses.replace(outcome, solved=False, unfinished=over,
+                                              status=f"the plan does not follow the model, gap {gap:.1e}")
         if not outcome.solved and reached is not None:
             self.z[:], self.w[:] = reached
             self._linearise(reference)
             return self._outcome(True, "", done, outcome.residual, self._gap())
+        if not (outcome.solved or outcome.unfinished):
+            self.z[:], self.w[:] = before
         return outcome
 
     def _gap(self) -> float:
@@ -269,6 +285,12 @@ class Planner:
         number["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
         number["path_speed"][:], number["path_speed_slope"][:] = reference.speed_at(s)
         number["friction"][:] = self.settings.friction_use * self.friction
+        # A vehicle that is too fast slows down as it can without need: what brakes hard for the limit cannot steer.
+        with np.errstate(invalid="ignore"):
+            fastest = np.fmax(self.z[0, place["vx"]] - SLOWER - reference.slowing * self.grid, reference.highest)
+        early = number["path_speed"] >= reference.highest - 1e-6
+        number["path_speed"][early] = np.maximum(number["path_speed"], fastest)[early]
+        number["path_speed_slope"][early & (number["path_speed"] > reference.highest)] = 0.0
 
         s_, at, v = self.settings, self._at, np.maximum(self.z[:, place["vx"]], 0.0)
         if self.limits is not None and s_.use_limit_table:
@@ -288,7 +310,7 @@ class Planner:
                 continue
             left, right = reference.room_at(s + reach)
             upper[:, at[name]], lower[:, at[name]] = left - 0.5 * s_.vehicle_width, 0.5 * s_.vehicle_width - right
-        lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, reference.highest
+        lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, fastest
 
     _stations: np.ndarray | None = None  # where on the path the stages are
 

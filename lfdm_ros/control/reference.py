@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ class Reference:
     speeds (n,): at the points of path.s [m/s]; highest: speed not to exceed [m/s]; corridor (k, 3): s along the path, room to the left
     and to the right [m], or None; lateral: share of the weight of the distance from the path; hurry: weight of the time that is left at
     the end of the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings;
-    free_end: the heading at the end of the horizon does not count.
+    free_end: the heading at the end of the horizon does not count; slowing: with which a vehicle that is faster than `highest` slows down
+    to it [m/s^2], inf: at once.
     """
 
     path: Path
@@ -27,6 +29,7 @@ class Reference:
     hurry: float = 0.0
     margin: float | None = None
     free_end: bool = False
+    slowing: float = math.inf
 
     def speed_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""

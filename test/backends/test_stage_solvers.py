@@ -149,6 +149,17 @@ def test_after_a_reset_the_same_bits_as_at_first(name):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
+def test_without_time_few_iterations_are_made_and_nothing_stays_of_them(name):
+    program = StageQp(StageDimensions(8, 4, 2, (1,), 3))
+    fill(program, 1)
+    solver = SOLVERS[name](program)
+    short = solver.solve(until=0.0)
+    assert short.iterations <= 3 and not short.solved
+    whole = solver.solve()
+    assert whole.solved and whole.iterations > 3
+
+
+@pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("where", ["A", "b", "Q", "q", "C", "upper_u"])
 def test_not_a_number_is_no_solution_and_leaves_nothing_behind(name, where):
     program = fill(StageQp(SMALL), 1)

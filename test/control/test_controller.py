@@ -1,5 +1,6 @@
 """Each rung of the controller's ladder, what may happen between two cycles, and that commands are sound whatever happens."""
 
+import gc
 import math
 from types import SimpleNamespace
 
@@ -119,7 +120,7 @@ def break_solver(monkeypatch, controller, how):
     """Makes the solver fail: says so, lies, or raises."""
     planner = controller._planner
 
-    def fail():
+    def fail(until=math.inf):
         if isinstance(how, Exception):
             raise how
         d = planner.qp.dimensions
@@ -236,6 +237,68 @@ def test_over_its_time_budget_the_last_plan_is_used(controller, monkeypatch):
 
 
 # -- Time -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_failure_does_not_begin_the_plan_anew(controller, monkeypatch):
+    controller.follow(CIRCLE, 9.0)
+    drive = Drive(controller, vx=9.0).run(0.2)
+    with monkeypatch.context() as patch:
+        break_solver(patch, controller, "says so")
+        assert drive.cycle().outcome is Outcome.SHIFTED
+    cycle = drive.cycle()
+    assert cycle.outcome is Outcome.SOLVED and not cycle.cold_start and cycle.iterations == 1
+
+
+def test_a_cold_start_takes_as_many_cycles_as_its_time_needs(controller, monkeypatch):
+    """No time is left after the first step of each cycle: every one of them makes one, and they add up."""
+    controller.tune(time_budget=1e-9)
+    solve, calls = controller._planner._solver.solve, []
+    monkeypatch.setattr(controller._planner._solver, "solve", lambda until: calls.append(until) or solve())
+    monkeypatch.setattr(controller._planner, "start", counted := Counted(controller._planner.start))
+    controller.follow(CIRCLE, 9.0)
+    drive = Drive(controller, x=2.0, y=3.0, yaw=0.6, vx=9.0)
+    for k in range(12):
+        cycle = drive.cycle()
+        assert cycle.iterations == 1 and len(calls) == k + 1 and math.isfinite(calls[-1])
+        if not cycle.cold_start:
+            break
+    assert 0 < k < 11 and counted.calls == 1
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *arguments):
+        self.calls += 1
+        return self.function(*arguments)
+
+
+def test_no_garbage_is_collected_within_a_cycle(controller, monkeypatch):
+    seen = []
+    solve = controller._planner._solver.solve
+    monkeypatch.setattr(controller._planner._solver, "solve", lambda until: seen.append(gc.isenabled()) or solve(until))
+    controller.follow(STRAIGHT, 9.0)
+    Drive(controller, vx=9.0).run(0.04)
+    assert seen and not any(seen) and gc.isenabled()
+
+
+@pytest.mark.parametrize("limit", [10.0, 14.0, 17.0])
+def test_a_vehicle_that_is_too_fast_still_steers_round_obstacles(controller, limit):
+    places = np.array([[56.0, 0.3], [81.0, -1.5], [105.0, 2.0], [130.0, -0.5]])
+    controller.go_to(Goal(180.0, 0.0), limit)
+    drive = Drive(controller, vx=25.0)
+    nearest = math.inf
+    for _ in range(150):
+        controller.see(Obstacles(places, np.full(4, 1.3), np.zeros((4, 2)), drive.now))
+        cycle, v = drive.cycle(), drive.values
+        assert "friction" not in cycle.violated
+        c, s, d = math.cos(v["yaw"]), math.sin(v["yaw"]), places - [v["x"], v["y"]]
+        along, aside = np.abs(d @ [c, s]) - 2.4, np.abs(d @ [-s, c]) - 1.1
+        nearest = min(nearest, float((np.hypot(np.maximum(along, 0.0), np.maximum(aside, 0.0)) - 1.3).min()))
+    assert nearest > 0.3 and drive.column("vx")[-1] < limit + 5.0
 
 
 def test_a_clock_that_goes_back_begins_anew(controller):
@@ -471,14 +534,14 @@ def test_commands_are_sound_whatever_happens(controller, seed, monkeypatch):
     solve, planner = controller._planner._solver.solve, controller._planner
     failing = {"left": 0}
 
-    def sometimes():
+    def sometimes(until=math.inf):
         if failing["left"] > 0:
             failing["left"] -= 1
             if rng.random() < 0.3:
                 raise RuntimeError("at random")
             d = planner.qp.dimensions
             return StageSolution(np.full((d.stages + 1, d.states), np.nan), np.zeros((d.stages, d.controls)), False, "at random", 1)
-        return solve()
+        return solve(until)
     monkeypatch.setattr(planner._solver, "solve", sometimes)
     now, pose, before, seen = float(rng.uniform(0.0, 1e6)), np.zeros(3), np.zeros(3), set()
     speed, heavy = 10.0, HMMWV.replace(sprung_mass=1.2 * HMMWV.parameters["sprung_mass"])
