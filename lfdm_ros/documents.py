@@ -1,29 +1,171 @@
-"""Reading of YAML files that people write: every failure is an InputError that names file and key."""
+"""Reading of files that people write, YAML and JSON: every failure is an InputError that names file and key.
+
+A document is data of a person's size, not a program. It has at most LARGEST characters, also once its aliases are written out, DEEPEST
+levels of nesting, and no integer beyond 1e308, so that what reads it may walk over it, convert it and quote it without care. Dates are
+texts, and tags other than those of YAML's core are refused.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.units import to_si
+
+LARGEST = 1_000_000
+DEEPEST = 50
+LARGEST_WRITTEN = 100_000_000  # bytes of JSON that a program wrote
+_LONGEST_INTEGER = 400  # characters, in any base
+
+_CORE = ("null", "bool", "int", "float", "str", "seq", "map")
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader within the bounds above; whatever it meets, it raises a YAMLError."""
+
+    yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items()
+                         if tag is None or tag in [_TAG + kind for kind in _CORE]}
+    yaml_implicit_resolvers = {first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
+                               for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._size = 0
+        self._sizes: dict[str, int] = {}  # of anchors, aliases written out
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event, before = self.peek_event(), self._size
+        alias = isinstance(event, yaml.AliasEvent)
+        if alias and event.anchor in self.anchors and event.anchor not in self._sizes:
+            raise yaml.composer.ComposerError(None, None, f"anchor {quote(event.anchor)} holds itself", event.start_mark)
+        self._size += self._sizes.get(event.anchor, 0) if alias else 1 + len(getattr(event, "value", ""))
+        if self._size > LARGEST:
+            raise yaml.composer.ComposerError(None, None, f"with its aliases written out it has more than {LARGEST} characters",
+                                              event.start_mark)
+        if self._depth >= DEEPEST:
+            raise yaml.composer.ComposerError(None, None, f"more than {DEEPEST} levels", event.start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if not alias and event.anchor is not None:
+            self._sizes[event.anchor] = self._size - before
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        tag = node.tag.removeprefix(_TAG)
+        integer = tag == "int" and isinstance(node, yaml.ScalarNode)
+        if integer and len(node.value) > _LONGEST_INTEGER:
+            raise yaml.constructor.ConstructorError(None, None, f"a number of {len(node.value)} digits", node.start_mark)
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # what the conversions of an explicit tag raise
+            raise yaml.constructor.ConstructorError(None, None, f"{quote(node.value)} is no {tag}", node.start_mark) from None
+        if integer and _too_large(value):
+            raise yaml.constructor.ConstructorError(None, None, "a number beyond 1e308", node.start_mark)
+        return value
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The document in a text.
+
+    Raises:
+        InputError: it is not YAML, or beyond the bounds of this module; `where` leads the message.
+    """
+    if len(text) > LARGEST:
+        raise InputError(f"{where}: longer than {LARGEST} characters")
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        problem = " ".join(quote(part)[1:-1] for part in (error.context, error.problem) if part)
+        raise InputError(f"{where}: not readable YAML: {place}{problem}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: not readable YAML: {quote(str(error))[1:-1]}") from None
+
+
+def parse_json(text: str, where: str, pairs: Callable[[Sequence[tuple[str, Any]]], Any] | None = None) -> Any:
+    """The document in a text; `pairs` makes its objects.
+
+    Raises:
+        InputError: it is not JSON, or beyond the bounds of this module; `where` leads the message.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=pairs, parse_int=_integer)
+    except InputError:
+        raise
+    except RecursionError:
+        raise InputError(f"{where}: not readable JSON: more than {DEEPEST} levels") from None
+    except ValueError as error:
+        raise InputError(f"{where}: not readable JSON: {quote(str(error))[1:-1]}") from None
+    level: list[Any] = [value]
+    for _ in range(DEEPEST + 1):
+        level = [child for node in level if isinstance(node, (list, dict)) for child in (node.values() if isinstance(node, dict) else node)]
+        if not level:
+            return value
+    raise InputError(f"{where}: not readable JSON: more than {DEEPEST} levels")
+
+
+def read_text(path: Path, kind: str, largest: int = LARGEST) -> str:
+    """The text of a file of at most `largest` bytes; `kind` is what the message calls it.
+
+    Raises:
+        InputError: it cannot be read, is no text or too long.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(largest + 1)
+        if len(data) <= largest:
+            return data.decode("utf-8")
+        problem = f"longer than {largest} bytes"
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a NUL
+        problem = quote(error.strerror or str(error) if isinstance(error, OSError) else str(error))[1:-1]
+    raise InputError(f"{path}: not readable {kind}: {problem}")
 
 
 def read_yaml(path: Path) -> tuple[Any, str]:
     """The document of a file and its text.
 
     Raises:
-        InputError: the file cannot be read or is not YAML.
+        InputError: the file cannot be read, is not YAML, or beyond the bounds of this module.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        return yaml.safe_load(text), text
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not readable YAML: {' '.join(str(error).split())}") from None
+    text = read_text(path, "YAML")
+    return parse_yaml(text, str(path)), text
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file that a program wrote.
+
+    Raises:
+        InputError: the file cannot be read, holds no JSON object, or is beyond the bounds of this module.
+    """
+    content = parse_json(read_text(path, "JSON", LARGEST_WRITTEN), str(path))
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no JSON object")
+    return content
+
+
+def _integer(digits: str) -> int:
+    value = int(digits) if len(digits) <= _LONGEST_INTEGER else None
+    if value is None or _too_large(value):
+        raise ValueError("a number beyond 1e308")
+    return value
+
+
+def _too_large(value: int) -> bool:
+    return not -sys.float_info.max <= value <= sys.float_info.max
 
 
 def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> dict[str, Any]:
@@ -35,10 +177,10 @@ def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Itera
     required = tuple(required)
     allowed = (*required, *optional)
     if not isinstance(node, dict):
-        raise InputError(f"{where}: expected a mapping with {', '.join(map(str, allowed))}, found {node!r}")
+        raise InputError(f"{where}: expected a mapping with {', '.join(map(str, allowed))}, found {quote(node)}")
     for key in node:
         if key not in allowed:
-            raise InputError(f"{where}: unknown key '{key}'; allowed: {', '.join(map(str, allowed))}")
+            raise InputError(f"{where}: unknown key {quote(key)}; allowed: {', '.join(map(str, allowed))}")
     for key in required:
         if node.get(key) is None:
             raise InputError(f"{where}: missing key '{key}'")
@@ -51,19 +193,20 @@ def number(value: Any, where: str) -> float:
     Raises:
         InputError: it is something else; a boolean is.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(f"{where}: expected a finite number, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -sys.float_info.max <= value <= sys.float_info.max:
+        raise InputError(f"{where}: expected a finite number, found {quote(value)}")
     return float(value)
 
 
-def integer(value: Any, where: str, least: int) -> int:
-    """A whole number of at least `least`.
+def integer(value: Any, where: str, least: int, most: int = 2**63 - 1) -> int:
+    """A whole number from `least` to `most`.
 
     Raises:
         InputError: it is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bound = f"at least {least}" if most == 2**63 - 1 else f"{least} to {most}"
+        raise InputError(f"{where}: expected a whole number of {bound}, found {quote(value)}")
     return value
 
 
@@ -74,7 +217,7 @@ def text(value: Any, where: str) -> str:
         InputError: it is something else.
     """
     if not isinstance(value, str) or not value:
-        raise InputError(f"{where}: expected a text, found {value!r}")
+        raise InputError(f"{where}: expected a text, found {quote(value)}")
     return value
 
 
@@ -85,19 +228,25 @@ def quantity(node: Any, unit: str, where: str) -> tuple[float, str]:
         InputError: it is written otherwise, is not finite, or its unit does not fit.
     """
     entry = _quantity(node, unit, where)
-    return float(to_si(number(entry["value"], where), str(entry["unit"]), unit, where)), str(entry.get("source", ""))
+    return _converted(entry["value"], entry, unit, where), str(entry.get("source", ""))
 
 
 def quantities(node: Any, unit: str, where: str) -> tuple[list[float], str]:
     """As `quantity`, with a list of numbers as the value."""
     entry = _quantity(node, unit, where)
     if not isinstance(entry["value"], list):
-        raise InputError(f"{where}: expected a list of numbers, found {entry['value']!r}")
-    values = [number(value, where) for value in entry["value"]]
-    return [float(to_si(value, str(entry["unit"]), unit, where)) for value in values], str(entry.get("source", ""))
+        raise InputError(f"{where}: expected a list of numbers, found {quote(entry['value'])}")
+    return [_converted(value, entry, unit, where) for value in entry["value"]], str(entry.get("source", ""))
 
 
 def _quantity(node: Any, unit: str, where: str) -> dict[str, Any]:
     if not isinstance(node, dict):
-        raise InputError(f"{where}: write {{value: ..., unit: {unit}, source: ...}}, not {node!r}")
+        raise InputError(f"{where}: write {{value: ..., unit: {unit}, source: ...}}, not {quote(node)}")
     return mapping(node, where, ("value", "unit"), ("source",))
+
+
+def _converted(value: Any, entry: dict[str, Any], unit: str, where: str) -> float:
+    converted = float(to_si(number(value, where), str(entry["unit"]), unit, where))
+    if not math.isfinite(converted):
+        raise InputError(f"{where}: {quote(value)} is too much in '{unit}'")
+    return converted

@@ -1,14 +1,29 @@
-"""Exceptions that the command line knows: input that cannot be used, a run in which something failed, a signal to end."""
+"""Exceptions that the command line knows: input that cannot be used, a run in which something failed, a signal to end.
 
+And how messages quote what was given.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+QUOTED = 200  # characters of a value that a message quotes at most
+_LONGEST = 1500  # of a message: room for a list of all that is allowed
 
 
 class InputError(ValueError):
     """Bad input from a person or a file; the message is one line that names the file, key or line, and the fix.
 
-    The command line prints it on stderr and exits with status 2.
+    The command line prints it on stderr and exits with status 2. Whatever a message is put together from, it stays one line of no more
+    than 1500 characters: a longer one loses its middle.
     """
+
+    def __init__(self, message: str = "") -> None:
+        line = " ".join(str(message).split())
+        super().__init__(line if len(line) <= _LONGEST else f"{line[:_LONGEST - 303]}...{line[-300:]}")
 
 
 class RunError(RuntimeError):
@@ -30,3 +45,29 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, status: int) -> None:
         super().__init__()
         self.status = status
+
+
+class _Repr(reprlib.Repr):
+    """`repr` that stops early: the work is bounded as well as the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 6
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 30
+        self.maxstring = self.maxlong = self.maxother = QUOTED
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to write out integers of thousands of digits.
+        return repr(x) if -sys.float_info.max <= x <= sys.float_info.max else "a number beyond 1e308"
+
+    def repr_dict(self, x: Any, level: int) -> str:
+        if not x or level <= 0:
+            return "{...}" if x else "{}"
+        shown = [f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}" for key, _ in zip(x, range(self.maxdict))]
+        return f"{{{', '.join(shown + ['...'] * (len(x) > self.maxdict))}}}"
+
+
+def quote(value: Any) -> str:
+    """`repr(value)` on one line, of at most 200 characters, for a message."""
+    text = _Repr().repr(value)
+    return text if len(text) <= QUOTED else f"{text[:QUOTED - 3]}..."

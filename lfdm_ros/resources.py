@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -40,8 +40,11 @@ def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
         InputError: neither exists; the message lists what does.
     """
     path = Path(name)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:  # a name that is too long, a folder that is closed to us
+        raise InputError(f"no {kind} file {quote(str(name))}: {error.strerror}") from None
     folder = share_directory() / "config" / kind
     if not path.suffix and len(path.parts) == 1 and (folder / f"{name}.yaml").is_file():
         return folder / f"{name}.yaml"
@@ -49,4 +52,4 @@ def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
     if path.parts[:2] == ("config", kind) and (folder / path.name).is_file():
         return folder / path.name
     known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none"
-    raise InputError(f"no {kind} file '{name}'; give a path to a YAML file or one of: {known}")
+    raise InputError(f"no {kind} file {quote(str(name))}; give a path to a YAML file or one of: {known}")

@@ -1,14 +1,29 @@
-"""Units as people write them in files, through pint."""
+"""Units as people write them in files: products of names and small powers, each name through pint.
+
+    kg*m^2    rad/s/(N*m)**0.5    N m s^-1    m/s²    1/s
+
+pint itself would evaluate any expression, 9**9**9**9 m for as long as that takes; it only ever sees single names.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import math
+import re
+from collections.abc import Iterator
+from functools import cache, reduce
+from operator import mul
 from typing import Any
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 # Written "1" in declarations; pint calls it dimensionless.
 _DIMENSIONLESS = ("", "1", "-")
+
+_LONGEST, _MOST_NAMES, _HIGHEST_POWER = 80, 12, 9.0
+_TOKEN = re.compile(r"\*\*|[*/^()·⋅]|[-+]?\d+(?:\.\d+)?|[^\W\d]\w*|[%°]\w*")
+_SUPERSCRIPT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_PLAIN = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
+_FORM = "write names joined by * or /, with powers as in kg*m^2"
 
 
 @cache
@@ -27,12 +42,75 @@ def unit_scale(unit: str) -> tuple[float, float, Any]:
     """
     registry = _registry()
     try:
-        parsed = registry.Unit("dimensionless" if unit in _DIMENSIONLESS else unit)
+        named = [registry.Unit(name) if power == 1.0 else registry.Unit(name) ** power for name, power in _powers(unit)]
+        parsed = reduce(mul, named) if named else registry.Unit("dimensionless")
         zero = float(registry.Quantity(0.0, parsed).to_base_units().magnitude)
         one = float(registry.Quantity(1.0, parsed).to_base_units().magnitude)
     except Exception as error:  # pint raises a family of exceptions, some of them AttributeError
-        raise ValueError(f"unit '{unit}' is not known: {error}") from None
+        raise ValueError(f"unit {quote(unit)} is not known: {error}") from None
+    if not (math.isfinite(one) and math.isfinite(zero) and one != zero):
+        raise ValueError(f"unit {quote(unit)} is beyond what a number can hold")
     return one - zero, zero, parsed.dimensionality
+
+
+def _powers(unit: str) -> list[tuple[str, float]]:
+    """The names of a unit and their powers. Raises ValueError for what is not of the form above."""
+    if unit in _DIMENSIONLESS:
+        return []
+    if len(unit) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
+    plain = _SUPERSCRIPT.sub(lambda match: f"^{match[0].translate(_PLAIN)}", unit)
+    tokens = _TOKEN.findall(plain)
+    if "".join(tokens) != "".join(plain.split()):
+        raise ValueError(_FORM)
+    rest = iter([*tokens, ""])
+    powers, token = _product(next(rest), rest)
+    if token:
+        raise ValueError(_FORM)
+    if len(powers) > _MOST_NAMES or any(abs(power) > _HIGHEST_POWER for _, power in powers):
+        raise ValueError(f"give at most {_MOST_NAMES} names, with powers up to {_HIGHEST_POWER:g}")
+    return powers
+
+
+def _product(token: str, rest: Iterator[str]) -> tuple[list[tuple[str, float]], str]:
+    """Factors from `token` on, from left to right, and the token after them."""
+    powers: list[tuple[str, float]] = []
+    side = 1.0
+    while True:
+        if token == "(":
+            factor, token = _product(next(rest), rest)
+            if token != ")":
+                raise ValueError(_FORM)
+        elif token == "1":
+            factor = []
+        elif token[:1].isalpha() or token[:1] in ("_", "%", "°"):
+            factor = [(token, 1.0)]
+        else:
+            raise ValueError(_FORM)
+        power, token = _power(next(rest), rest)
+        powers += [(name, side * power * own) for name, own in factor]
+        if token in ("", ")"):
+            return powers, token
+        side = -1.0 if token in ("/", "per") else 1.0
+        if token in ("*", "/", "·", "⋅", "per"):
+            token = next(rest)
+
+
+def _power(token: str, rest: Iterator[str]) -> tuple[float, str]:
+    if token not in ("**", "^"):
+        return 1.0, token
+    token = next(rest)
+    closing = token == "("
+    if closing:
+        token = next(rest)
+    try:
+        power = float(token)
+    except ValueError:
+        raise ValueError(_FORM) from None
+    token = next(rest)
+    if closing and token != ")":
+        raise ValueError(_FORM)
+    return power, next(rest) if closing else token
 
 
 def to_si(value: Any, unit: str, expected: str, where: str) -> Any:
@@ -53,5 +131,5 @@ def to_si(value: Any, unit: str, expected: str, where: str) -> Any:
     except ValueError as error:
         raise InputError(f"{where}: {error}; write one of the dimension of '{expected}'") from None
     if dimension != target:
-        raise InputError(f"{where}: unit '{unit}' does not fit, expected one of the dimension of '{expected}'")
+        raise InputError(f"{where}: unit {quote(unit)} does not fit, expected one of the dimension of '{expected}'")
     return (factor * value + offset - target_offset) / target_factor

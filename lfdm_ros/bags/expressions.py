@@ -2,24 +2,28 @@
 
 An expression is parsed as Python and evaluated node by node; nothing but the nodes and functions listed here exists in it:
 numbers, names of columns and constants, `source.column` for another source (interpolated to this topic's times), + - * / **,
-comparisons, `and`, `or`, `not`, and FUNCTIONS.
+comparisons, `and`, `or`, `not`, and FUNCTIONS. A text has at most 1000 characters and 50 levels, an exponent is a number up to 9.
 """
 
 from __future__ import annotations
 
 import ast
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lfdm_ros.bags.quantities import Quantity, describe, unit_scale
+from lfdm_ros.errors import quote
 
 Lookup = Callable[[str], Quantity]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal, ast.NotEq: np.not_equal}
+_LONGEST, _DEEPEST, _HIGHEST_POWER = 1000, 50, 9.0
+_LARGEST_GRID = 10_000_000  # samples of a column resampled evenly
 _CONSTANTS = {"nan": Quantity(math.nan), "pi": Quantity(math.pi)}
 
 
@@ -55,10 +59,12 @@ def _savgol_derivative(time: np.ndarray, x: Quantity, window: Quantity) -> Quant
     """Derivative of a local parabola (Savitzky and Golay 1964) over `window` seconds, on an even grid of the median step."""
     from scipy.signal import savgol_filter
 
-    if np.ndim(window.values) or not math.isfinite(window.values) or len(time) < 3:
+    if np.ndim(window.values) or not abs(window.values) < 1e9 or len(time) < 3:
         raise ValueError("savgol_derivative(column, seconds) takes a number of seconds, and a column of 3 samples or more")
     values = _along(time, x)
     step = float(np.median(np.diff(time)))
+    if not (time[-1] - time[0]) < _LARGEST_GRID * step:
+        raise ValueError(f"savgol_derivative: {time[-1] - time[0]:g} s every {step:g} s, the median step, are too many; cut the recording")
     points = 2 * round(float(window.values) / step / 2.0) + 1
     grid = np.arange(time[0], time[-1] + step, step)
     if not 3 <= points <= len(grid):
@@ -91,14 +97,21 @@ def parse(text: str) -> ast.expr:
     Raises:
         ValueError: it does not; the message says what.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"{quote(text)} has more than {_LONGEST} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"'{text}' is not an expression") from None
-    for node in ast.walk(tree):
+        raise ValueError(f"{quote(text)} is not an expression") from None
+    levels: list[list[ast.AST]] = [[tree]]
+    while levels[-1]:
+        levels.append([child for node in levels[-1] for child in ast.iter_child_nodes(node)])
+    if len(levels) > _DEEPEST:
+        raise ValueError(f"{quote(text)} has more than {_DEEPEST} levels; make constants of its parts")
+    for node in (node for level in levels for node in level):
         problem = _problem(node)
         if problem:
-            raise ValueError(f"'{text}': {problem}")
+            raise ValueError(f"{quote(text)}: {problem}")
     return tree
 
 
@@ -165,8 +178,6 @@ def _binary(node: ast.BinOp, a: Quantity, b: Quantity) -> Quantity:
     if isinstance(node.op, ast.Sub):
         return Quantity(a.values - b.values, _same(a, b))
     if isinstance(node.op, ast.Pow):
-        if not isinstance(node.right, ast.Constant):
-            raise ValueError(f"'{ast.unparse(node)}': the exponent must be a number")
         return Quantity(np.power(a.values, b.values), None if a.dimension is None else a.dimension**float(b.values))
     pure = a.dimension is None and b.dimension is None
     left, right = (_one() if q.dimension is None else q.dimension for q in (a, b))
@@ -177,12 +188,17 @@ def _binary(node: ast.BinOp, a: Quantity, b: Quantity) -> Quantity:
 
 def _problem(node: ast.AST) -> str | None:
     if isinstance(node, ast.Constant):
-        return None if type(node.value) in (int, float) else f"{node.value!r} is not a number"
+        plain = type(node.value) in (int, float) and abs(node.value) <= sys.float_info.max  # type: ignore[arg-type]
+        return None if plain else f"{quote(node.value)} is not a number"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        power = node.right.value if isinstance(node.right, ast.Constant) else None
+        plain = type(power) in (int, float) and abs(power) <= _HIGHEST_POWER  # type: ignore[arg-type]
+        return None if plain else f"the exponent of ** must be a number up to {_HIGHEST_POWER:g}"
     if isinstance(node, ast.Attribute):
         return None if isinstance(node.value, ast.Name) else "a dot is only allowed as source.column"
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
-            return f"no function '{ast.unparse(node.func)}'; there are {', '.join(FUNCTIONS)}"
+            return f"no function {quote(ast.unparse(node.func))}; there are {', '.join(FUNCTIONS)}"
         count = FUNCTIONS[node.func.id][0]
         return None if len(node.args) == count and not node.keywords else f"{node.func.id} takes {count} argument{'s' * (count > 1)}"
     if isinstance(node, ast.Compare) and (len(node.ops) != 1 or type(node.ops[0]) not in _COMPARISONS):

@@ -32,6 +32,7 @@ field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in o
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ from lfdm_ros.bags.fields import Field, find_field, require_numeric, suggest
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import QUOTED, InputError, quote
 
 _FORMATS = {"csv": (".csv", ".txt", ".tsv"), "mat": (".mat",), "npy": (".npy",)}
 
@@ -147,10 +148,10 @@ def load_mapping(path: str | Path) -> MappingFile:
                                 ("description", "time_origin", "between_rows", "constants"))
     origin = content.get("time_origin", "keep")
     if origin not in ("keep", "zero"):
-        raise InputError(f"{path}: time_origin is '{origin}'; write keep (the file's own time) or zero (from its first row)")
+        raise InputError(f"{path}: time_origin is {quote(origin)}; write keep (the file's own time) or zero (from its first row)")
     between = content.get("between_rows", HOLD)
     if between not in (HOLD, LINEAR):
-        raise InputError(f"{path}: between_rows is '{between}'; write {HOLD} or {LINEAR}")
+        raise InputError(f"{path}: between_rows is {quote(between)}; write {HOLD} or {LINEAR}")
     sources = _section(content, "sources", str(path))
     topics = _section(content, "topics", str(path))
     for name, items in sources.items():
@@ -189,8 +190,8 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
     if file is not None and table is not None:
         raise InputError(f"{where}: give file or table, not both")
     form = items.get("format") or next((f for f, suffixes in _FORMATS.items() if str(file).endswith(suffixes)), "csv")
-    if form not in _FORMATS:
-        raise InputError(f"{where}.format is '{form}'; write {', '.join(_FORMATS)}")
+    if not isinstance(form, str) or form not in _FORMATS:
+        raise InputError(f"{where}.format is {quote(form)}; write {', '.join(_FORMATS)}")
     names = items.get("names")
     if names is not None and (not isinstance(names, list) or len(set(map(str, names))) != len(names)):
         raise InputError(f"{where}.names must be a list of different names")
@@ -198,7 +199,7 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
         raise InputError(f"{where}.table must be a list of rows of numbers, one for each of `names`")
     delimiter = items.get("delimiter", ",")
     if delimiter != "whitespace" and (not isinstance(delimiter, str) or len(delimiter) != 1):
-        raise InputError(f"{where}.delimiter is '{delimiter}'; write one character, or whitespace")
+        raise InputError(f"{where}.delimiter is {quote(delimiter)}; write one character, or whitespace")
     columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
     clock = _clock(_section(items, "time", where), f"{where}.time")
     if clock.column is not None and clock.column not in {c.name for c in columns}:
@@ -210,7 +211,7 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
 
 def _column(name: str, value: Any, where: str) -> Column:
     if not name.isidentifier():
-        raise InputError(f"{where}: '{name}' cannot be used in an expression; write for example "
+        raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write for example "
                          f"{_identifier(name)}: {{column: \"{name}\", unit: ...}}")
     items = value if isinstance(value, Mapping) else {"unit": value}
     documents.mapping(items, where, optional=("column", "unit", "optional", "allow_nan"))
@@ -230,7 +231,7 @@ def _clock(items: Mapping[str, Any], where: str) -> Clock:
     if "source" in items:
         row = items.get("first_row", 0)
         if not isinstance(row, int) or row < 0:
-            raise InputError(f"{where}.first_row is '{row}'; write the number of a row, counted from 0")
+            raise InputError(f"{where}.first_row is {quote(row)}; write the number of a row, counted from 0")
         return Clock(source=str(items["source"]), first_row=row)
     rate = _quantity(items["rate"], "Hz", f"{where}.rate")
     if not rate > 0.0:
@@ -249,7 +250,7 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
         raise InputError(f"{where}.type: {error}") from None
     source = items.get("from")
     if source not in sources:
-        raise InputError(f"{where}.from is '{source}'{suggest(str(source), sources)}; write one of {', '.join(sources)}")
+        raise InputError(f"{where}.from is {quote(source)}{suggest(str(source), sources)}; write one of {', '.join(sources)}")
     fields = []
     for path, text in _section(items, "fields", where).items():
         leaf = find_field(typestore(), msgtype, str(path), f"{where}.fields")
@@ -263,7 +264,7 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
         except ValueError as error:
             raise InputError(f"{where}.fields.{path}: {error}") from None
     texts = []
-    for path, text in (items.get("text") or {}).items():
+    for path, text in documents.mapping(items.get("text") or {}, f"{where}.text", optional=items.get("text") or ()).items():
         leaf = find_field(typestore(), msgtype, str(path), f"{where}.text")
         if leaf.base != "string":
             raise InputError(f"{where}.text.{path}: the field is a {leaf.base}, not a string")
@@ -279,7 +280,7 @@ def _constants(items: Any, path: Path) -> dict[str, Quantity]:
     constants = {}
     for name, value in items.items():
         if not str(name).isidentifier():
-            raise InputError(f"{where}: '{name}' cannot be used in an expression; write letters, digits and _")
+            raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write letters, digits and _")
         constants[str(name)] = _number_and_unit(value, f"{where}.{name}")
     return constants
 
@@ -288,13 +289,14 @@ def _quantity(value: Any, unit: str, where: str) -> float:
     try:
         return float(in_unit(_number_and_unit(value, where), unit))
     except ValueError as error:
-        raise InputError(f"{where} is '{value}': {error}") from None
+        raise InputError(f"{where} is {quote(value)}: {error}") from None
 
 
 def _number_and_unit(value: Any, where: str) -> Quantity:
-    match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", str(value))
-    if match is None:
-        raise InputError(f"{where} is '{value}'; write a number and a unit, for example 0.47 m")
+    written = str(value)
+    match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", written) if len(written) <= QUOTED else None
+    if match is None or not math.isfinite(float(match[1])):
+        raise InputError(f"{where} is {quote(value)}; write a number and a unit, for example 0.47 m")
     try:
         return from_unit(float(match[1]), match[2])
     except ValueError as error:
@@ -318,7 +320,7 @@ def _section(items: Any, key: str, where: str) -> Mapping[str, Any]:
 def _flag(items: Mapping[str, Any], key: str, where: str) -> bool:
     value = items.get(key, False)
     if not isinstance(value, bool):
-        raise InputError(f"{where}.{key} is '{value}'; write true or false")
+        raise InputError(f"{where}.{key} is {quote(value)}; write true or false")
     return value
 
 

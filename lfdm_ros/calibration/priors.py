@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from lfdm_ros.documents import number
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.units import to_si
 
 # kind -> {key: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out)}
@@ -158,10 +158,11 @@ def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float
         InputError: not a mapping, unknown or missing key, unit of another dimension, value out of range.
     """
     if not isinstance(spec, Mapping):
-        raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: {expected_unit}}}, found {spec!r}")
+        raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: {expected_unit}}}, "
+                         f"found {quote(spec)}")
     kind = spec.get("prior")
-    if kind not in KINDS:
-        raise InputError(f"{where}.prior: '{kind}' is not one of: {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError(f"{where}.prior: {quote(kind)} is not one of: {', '.join(KINDS)}")
     keys = KINDS[kind]
     unknown = [key for key in spec if key not in (*keys, "prior", "unit")]
     if unknown:
@@ -171,7 +172,7 @@ def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float
     offset = to_si(0.0, str(spec["unit"]), expected_unit, f"{where}.unit")
     factor = to_si(1.0, str(spec["unit"]), expected_unit, f"{where}.unit") - offset
     if offset != 0.0:
-        raise InputError(f"{where}.unit: '{spec['unit']}' has an offset; use a unit without one, for example '{expected_unit}'")
+        raise InputError(f"{where}.unit: {quote(spec['unit'])} has an offset; use a unit without one, for example '{expected_unit}'")
     numbers: dict[str, float] = {}
     for key, role in keys.items():
         if key not in spec:
@@ -181,10 +182,10 @@ def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float
                 numbers[key] = default_centre
                 continue
             raise InputError(f"{where}.{key}: missing; a {kind} prior has: {', '.join(keys)}, unit")
-        numbers[key] = number(spec[key], f"{where}.{key}") * (1.0 if role == "ratio" else factor)
+        numbers[key] = number(number(spec[key], f"{where}.{key}") * (1.0 if role == "ratio" else factor), f"{where}.{key}")
     for key in _SCALES:
         if key in numbers and numbers[key] <= 0.0:
-            raise InputError(f"{where}.{key}: must be greater than 0, found {spec.get(key, numbers[key])!r}")
+            raise InputError(f"{where}.{key}: must be greater than 0, found {quote(spec.get(key, numbers[key]))}")
     if "lower" in numbers and "upper" in numbers and numbers["lower"] >= numbers["upper"]:
-        raise InputError(f"{where}.lower: must be less than upper, found {spec['lower']!r} and {spec['upper']!r}")
+        raise InputError(f"{where}.lower: must be less than upper, found {quote(spec['lower'])} and {quote(spec['upper'])}")
     return Prior(kind, tuple(numbers.items()), "" if expected_unit == "1" else expected_unit)

@@ -35,7 +35,7 @@ from lfdm_ros.calibration.plan import (
 )
 from lfdm_ros.calibration.priors import Prior, parse_prior
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles import load_vehicle
@@ -134,10 +134,10 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
     window = spec["window"]
     if not isinstance(window, list) or len(window) != 2:
         raise InputError(f"{where}.window: expected [start, end] in s from the start of the recording (end null: to its end), "
-                         f"found {window!r}")
+                         f"found {quote(window)}")
     start, end = number(window[0], f"{where}.window"), math.inf if window[1] is None else number(window[1], f"{where}.window")
     if not 0.0 <= start < end:
-        raise InputError(f"{where}.window: the start must be at least 0 and before the end, found {window!r}")
+        raise InputError(f"{where}.window: the start must be at least 0 and before the end, found {quote(window)}")
     initial = mapping(spec.get("initial_state", {}), f"{where}.initial_state", (), ("topic", "estimate"))
     estimate = mapping(initial.get("estimate", {}), f"{where}.initial_state.estimate", (), states)
     for state, prior in estimate.items():
@@ -214,11 +214,11 @@ def _name(value: Any, where: str) -> str:
 def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field]) -> Parameter:
     where = f"{where}.{name}"
     if not isinstance(entry, Mapping):
-        raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: N}}, found {entry!r}")
+        raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: N}}, found {quote(entry)}")
     spec = dict(entry)
     targets = spec.pop("targets", {name: 1.0})
     if not isinstance(targets, Mapping) or not targets:
-        raise InputError(f"{where}.targets: expected {{PARAMETER: factor, ...}}, found {targets!r}")
+        raise InputError(f"{where}.targets: expected {{PARAMETER: factor, ...}}, found {quote(targets)}")
     if name in declared and name not in targets:
         raise InputError(f"{where}: '{name}' is a parameter of the model; give the shared unknown another name")
     for target, factor in targets.items():
@@ -226,7 +226,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
             hint = "add targets: {PARAMETER: factor} or " if "targets" not in entry else ""
             raise InputError(f"{where}: the model has no parameter '{target}'; {hint}choose one of: {', '.join(declared)}")
         if number(factor, f"{where}.targets.{target}") <= 0.0:
-            raise InputError(f"{where}.targets.{target}: expected a factor greater than 0, found {factor!r}")
+            raise InputError(f"{where}.targets.{target}: expected a factor greater than 0, found {quote(factor)}")
     units = {declared[target].unit for target in targets}
     if len(units) != 1:
         raise InputError(f"{where}.targets: parameters of different units cannot share one unknown ({', '.join(sorted(units))})")
@@ -254,8 +254,9 @@ def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], lab
 def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> SteeringSource:
     spec = mapping(entry, where, ("field",), ("topic", "scale", "per"))
     per = spec.get("per")
-    if per is not None and per not in declared:
-        raise InputError(f"{where}.per: the model has no parameter '{per}'; to steer by a measured angle write per: max_road_wheel_angle")
+    if per is not None and (not isinstance(per, str) or per not in declared):
+        raise InputError(f"{where}.per: the model has no parameter {quote(per)}; to steer by a measured angle write "
+                         "per: max_road_wheel_angle")
     scale = number(spec.get("scale", 1.0), f"{where}.scale")
     if scale == 0.0:
         raise InputError(f"{where}.scale: must not be 0")
@@ -270,7 +271,7 @@ def _objective(entry: Any, where: str) -> Objective:
 
 def _choice(value: Any, choices: Iterable[str], where: str) -> str:
     if value not in choices:
-        raise InputError(f"{where}: '{value}' is not one of: {', '.join(choices)}")
+        raise InputError(f"{where}: {quote(value)} is not one of: {', '.join(choices)}")
     return str(value)
 
 
@@ -296,5 +297,5 @@ def _check_stages(stages: Iterable[Stage], where: str) -> None:
 
 def _nonempty(node: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(node, Mapping) or not node:
-        raise InputError(f"{where}: expected a mapping with at least one entry, found {node!r}")
+        raise InputError(f"{where}: expected a mapping with at least one entry, found {quote(node)}")
     return node

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lfdm_ros import __version__
+from lfdm_ros import __version__, documents
 from lfdm_ros.calibration.plan import Recipe
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -114,14 +114,12 @@ def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
         InputError: there is none, or it is not one.
     """
     path = Path(directory) / "summary.json"
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(summary, dict) or "stages" not in summary:
-            raise ValueError("not the summary of a calibration")
-    except FileNotFoundError:
-        raise InputError(f"{directory} holds no summary.json; give the --out directory of `lfdm calibrate`") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from None
+    if not path.exists():
+        raise InputError(f"{directory} holds no summary.json; give the --out directory of `lfdm calibrate`")
+    summary = documents.read_json(path)
+    stages = summary.get("stages")
+    if not isinstance(stages, list) or not all(isinstance(s, dict) and isinstance(s.get("parameters"), dict) for s in stages):
+        raise InputError(f"{path}: not the summary of a calibration")
     return summary
 
 
@@ -137,6 +135,15 @@ def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THI
         InputError: the directory is not the result of a calibration.
     """
     summary = load_summary(directory)
+    try:
+        return _posterior_summary(directory, summary, thinned)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{Path(directory) / 'summary.json'}: not the summary of a calibration ({quote(error)})") from None
+
+
+def _posterior_summary(directory: str | os.PathLike[str], summary: dict[str, Any], thinned: int) -> dict[str, Any]:
     whole = [stage for stage in summary["stages"] if stage.get("temperature", 1.0) == 1.0]
     rows = {name: row for stage in whole for name, row in stage["parameters"].items() if "targets" in row}
     posterior = load_posterior(directory)

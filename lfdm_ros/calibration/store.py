@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lfdm_ros.documents import read_json
 from lfdm_ros.errors import InputError
 
 POSTERIOR, SUMMARY, MANIFEST = "posterior.json", "summary.json", "manifest.json"
@@ -245,21 +246,6 @@ class PosteriorStore:
 def now() -> str:
     """The time, ISO 8601, UTC, to the second."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file.
-
-    Raises:
-        InputError: there is none.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not readable: {error.strerror if isinstance(error, OSError) else error}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds no JSON object")
-    return content
 
 
 def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:

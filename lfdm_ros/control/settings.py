@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import get_model
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
@@ -102,7 +102,7 @@ class Settings:
             value, m = getattr(self, f.name), f.metadata
             kinds: tuple[type, ...] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}[str(f.type)]
             if not isinstance(value, kinds) or (isinstance(value, bool) and f.type != "bool"):
-                raise InputError(f"setting {f.name} is {value!r}; give a value of type {f.type}")
+                raise InputError(f"setting {f.name} is {quote(value)}; give a value of type {f.type}")
             if m["choices"] and value not in m["choices"]:
                 raise InputError(f"setting {f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
             if f.type in ("float", "int") and not m["lower"] <= value <= m["upper"]:

@@ -12,10 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lfdm_ros.calibration.store import now as time_of_day
-from lfdm_ros.calibration.store import read_json, write_json_atomically
+from lfdm_ros.calibration.store import write_json_atomically
+from lfdm_ros.documents import read_json, read_yaml
 from lfdm_ros.errors import InputError
 
 _STORAGE = (".mcap", ".db3")
@@ -224,9 +223,9 @@ class BagFolder:
 def is_closed(metadata: Path) -> bool:
     """Whether a bag's metadata.yaml says that its recorder has finished."""
     try:
-        information = yaml.safe_load(metadata.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+        information = read_yaml(metadata)[0]["rosbag2_bagfile_information"]
         return bool((information.get("custom_data") or {}).get("closed") != "false")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+    except (InputError, KeyError, TypeError, AttributeError):
         return False
 
 

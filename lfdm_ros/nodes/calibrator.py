@@ -22,7 +22,8 @@ from std_srvs.srv import SetBool, Trigger
 from lfdm_ros.action import Calibrate
 from lfdm_ros.bounds import BOUNDS, require, require_all
 from lfdm_ros.calibration.gates import Limits, finished_stages
-from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version, read_json
+from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version
+from lfdm_ros.documents import read_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
 from lfdm_ros.nodes import calibration_process, qos

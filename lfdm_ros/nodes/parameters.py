@@ -10,7 +10,8 @@ from typing import Any, cast
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.parameter import Parameter as RosParameter
 
-from lfdm_ros.errors import InputError
+from lfdm_ros import documents
+from lfdm_ros.errors import InputError, quote
 
 Value = bool | int | float | str | list[str]
 _ROS_TYPES = {
@@ -49,13 +50,13 @@ class Parameter:
         """
         kind = type(self.default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = documents.number(value, where)
         if type(value) is not kind or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
-            raise InputError(f"{where}: {value!r} is no {_NAMES[kind]}")
+            raise InputError(f"{where}: {quote(value)} is no {_NAMES[kind]}")
         if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:  # false for NaN
-            raise InputError(f"{where}: {value} is outside [{self.lower:g}, {self.upper:g}]")
+            raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
         if self.choices and value not in self.choices:
-            raise InputError(f"{where}: '{value}' is not one of {', '.join(self.choices)}")
+            raise InputError(f"{where}: {quote(value)} is not one of {', '.join(self.choices)}")
         return value
 
     def descriptor(self) -> ParameterDescriptor:

@@ -19,10 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import yaml
-
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
 from lfdm_ros.resources import find_config
@@ -147,25 +145,22 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise InputError(f"--set {text}: write NODE.PARAMETER=VALUE")
-    try:
-        return name.strip(), yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise InputError(f"--set {text}: {' '.join(str(error).split())}") from None
+        raise InputError(f"--set {quote(text)}: write NODE.PARAMETER=VALUE")
+    return name.strip(), documents.parse_yaml(value, f"--set {name.strip()}")
 
 
 def _entry(data: Any, where: str) -> NodeEntry:
     data = documents.mapping(data, where, optional=_NODE_KEYS)
     executable = data.get("executable")
     if executable not in EXECUTABLES:
-        raise InputError(f"{where}: executable '{executable}' is unknown; known are {', '.join(EXECUTABLES)}")
+        raise InputError(f"{where}: executable {quote(executable)} is unknown; known are {', '.join(EXECUTABLES)}")
     name, namespace = data.get("name") or executable, data.get("namespace") or ""
     for key, value in (("name", name), ("namespace", namespace)):
         if not isinstance(value, str):
-            raise InputError(f"{where}: {key}: {value!r} is not a text")
+            raise InputError(f"{where}: {key}: {quote(value)} is not a text")
     autostart = data.get("autostart", True)
     if not isinstance(autostart, bool):
-        raise InputError(f"{where}: autostart: {autostart!r} is not true or false")
+        raise InputError(f"{where}: autostart: {quote(autostart)} is not true or false")
     remappings = _by_name(data.get("remappings") or {}, f"{where}: remappings")
     if not all(isinstance(value, str) for value in remappings.values()):
         raise InputError(f"{where}: remappings: give FROM: TO, both names")
@@ -177,5 +172,5 @@ def _entry(data: Any, where: str) -> NodeEntry:
 
 def _by_name(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"{where}: expected a mapping of names, found {value!r}")
+        raise InputError(f"{where}: expected a mapping of names, found {quote(value)}")
     return value

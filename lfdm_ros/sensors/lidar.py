@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
 
@@ -43,7 +43,7 @@ class LidarSettings:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not np.isfinite(value):
-                raise InputError(f"LIDAR: {entry.name} is {value!r}; give a finite number")
+                raise InputError(f"LIDAR: {entry.name} is {quote(value)}; give a finite number")
         for name, good, words in (
                 ("range_min", self.range_min >= 0.0, "0 or more"),
                 ("range_max", self.range_max > self.range_min, "more than range_min"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 # Commands are stamped and time is counted in sums of steps; less than this apart [s] is the same instant.
 _SAME = 1e-9
@@ -104,5 +104,5 @@ def _left(distance: float, span: float, lag: float, rate: float) -> float:
 def _checked(command: Command) -> list[float]:
     values = [float(value) for value in command]
     if len(values) != 3 or not all(math.isfinite(value) for value in values):
-        raise InputError(f"actuator: a command is steering, throttle and brake, all finite; found {command!r}")
+        raise InputError(f"actuator: a command is steering, throttle and brake, all finite; found {quote(command)}")
     return values

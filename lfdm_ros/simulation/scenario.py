@@ -12,7 +12,7 @@ import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.bounds import require, require_array
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
@@ -111,7 +111,7 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
     entry = data["course"]
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in COURSES:
-        raise InputError(f"{where}: kind is {kind!r}; choose one of: {', '.join(COURSES)}")
+        raise InputError(f"{where}: kind is {quote(kind)}; choose one of: {', '.join(COURSES)}")
     for key in ("path", "corridor"):
         if key in data:
             raise InputError(f"{where}: the course has a path of its own; remove the key '{key}' or the course")
@@ -123,7 +123,7 @@ def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | N
         annotation = str(expected[name].annotation)
         if annotation == "bool":
             if not isinstance(value, bool):
-                raise InputError(f"{where}: {name}: expected true or false, found {value!r}")
+                raise InputError(f"{where}: {name}: expected true or false, found {quote(value)}")
         elif annotation == "int":
             values[name] = documents.integer(value, f"{where}: {name}", 0)
         else:
@@ -149,7 +149,7 @@ def _goal(node: Any, where: str) -> Goal:
     values = documents.mapping(node, where, ("x", "y"), ("tolerance", "stop"))
     stop = values.pop("stop", False)
     if not isinstance(stop, bool):
-        raise InputError(f"{where}: stop: expected true or false, found {stop!r}")
+        raise InputError(f"{where}: stop: expected true or false, found {quote(stop)}")
     return _record(Goal, {**_numbers(values, where, ("x", "y"), ("tolerance",)), "stop": stop}, where)
 
 
@@ -164,7 +164,7 @@ def _obstacles(node: Any, where: str) -> list[Circle | Polygon]:
             raise InputError(f"{here}: give either circle or polygon")
         velocity = values.get("velocity", [0.0, 0.0])
         if not isinstance(velocity, list) or len(velocity) != 2:
-            raise InputError(f"{here}: velocity: give [vx, vy], found {velocity!r}")
+            raise InputError(f"{here}: velocity: give [vx, vy], found {quote(velocity)}")
         vx, vy = (documents.number(v, f"{here}: velocity") for v in velocity)
         rest: dict[str, Any] = {"vx": vx, "vy": vy, "name": documents.text(values["name"], f"{here}: name") if "name" in values else ""}
         if "circle" in values:
@@ -193,7 +193,7 @@ def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:
         raise InputError(f"{where}: give rows [{', '.join(columns)}]")
     try:
         return np.array(node, float).reshape(-1, len(columns))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: not all cells are numbers") from None
 
 

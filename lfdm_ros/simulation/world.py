@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lfdm_ros.bounds import require, require_array
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def require_finite(record: object, *names: str, where: str = "") -> None:
     for name in names:
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
-            raise InputError(f"{where}{name} is {value!r}; give a finite number")
+            raise InputError(f"{where}{name} is {quote(value)}; give a finite number")
 
 
 def require_possible(record: object, *names: str) -> None:

@@ -7,7 +7,6 @@ takes for a key that is left out is what is taken here, and the source of the va
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.vehicles.schema import TABLES
 from lfdm_ros.vehicles.tyre_size import TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
@@ -89,17 +88,17 @@ class _Reader:
         if default is not None and key not in self.node:
             return default
         if not isinstance(self.value(key), bool):
-            raise InputError(f"{self.path}: {key} must be true or false, not {self.node[key]!r}")
+            raise InputError(f"{self.path}: {key} must be true or false, not {quote(self.node[key])}")
         return bool(self.node[key])
 
     def rows(self, key: str, width: int) -> list[list[float]]:
         """A table: a list of rows of `width` numbers."""
         rows = self.value(key)
         if not isinstance(rows, list) or not rows:
-            raise InputError(f"{self.path}: {key} must be a list of rows of {width} numbers, not {rows!r}")
+            raise InputError(f"{self.path}: {key} must be a list of rows of {width} numbers, not {quote(rows)}")
         for i, row in enumerate(rows):
             if not isinstance(row, list) or len(row) != width:
-                raise InputError(f"{self.path}: {key}, row {i + 1}: expected {width} numbers, found {row!r}")
+                raise InputError(f"{self.path}: {key}, row {i + 1}: expected {width} numbers, found {quote(row)}")
         return [[documents.number(value, f"{self.path}: {key}, row {i + 1}") for value in row] for i, row in enumerate(rows)]
 
     def put(self, name: str, value: float, source: str) -> None:
@@ -168,12 +167,9 @@ def import_lfdm(vehicle: str | os.PathLike[str], tyre: str | os.PathLike[str], s
 
 def _open(name: str | os.PathLike[str], kind: str) -> tuple[_Reader, list[str]]:
     path = Path(name)
-    try:
-        node = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: _object(pairs, path))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not readable JSON: {' '.join(str(error).split())}") from None
+    node = documents.parse_json(documents.read_text(path, "JSON"), str(path), lambda pairs: _object(pairs, path))
     if not isinstance(node, dict):
-        raise InputError(f"{path}: expected an object with {', '.join(_KEYS[kind][:4])}, ..., found {str(node)[:40]!r}")
+        raise InputError(f"{path}: expected an object with {', '.join(_KEYS[kind][:4])}, ..., found {quote(node)}")
     # One of the library's own files writes it with a capital.
     if kind == "tyre" and "VehicleType" in node:
         node.setdefault("vehicleType", node.pop("VehicleType"))
@@ -186,9 +182,10 @@ def _open(name: str | os.PathLike[str], kind: str) -> tuple[_Reader, list[str]]:
 
 
 def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    twice = [key for i, (key, _) in enumerate(pairs) if key in [earlier for earlier, _ in pairs[:i]]]
+    seen: set[str] = set()
+    twice = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
     if twice:
-        raise InputError(f"{path}: key '{twice[0]}' stands there twice")
+        raise InputError(f"{path}: key {quote(twice[0])} stands there twice")
     return dict(pairs)
 
 
@@ -201,8 +198,8 @@ def _unknown(node: dict[str, Any], kind: str, path: Path) -> list[str]:
         absent = {known.lower(): known for known in _KEYS[kind] if known not in node}
         near = difflib.get_close_matches(key.lower(), absent, n=1, cutoff=0.8) if len(key) > 2 else []
         if near:
-            raise InputError(f"{path}: unknown key '{key}'; did you mean '{absent[near[0]]}'?")
-        notes.append(f"{path}: ignored the unknown key '{key}'")
+            raise InputError(f"{path}: unknown key {quote(key)}; did you mean '{absent[near[0]]}'?")
+        notes.append(f"{path}: ignored the unknown key {quote(key)}")
     return notes
 
 
@@ -217,7 +214,7 @@ def _read_chassis(file: _Reader) -> None:
 def _read_powertrain(file: _Reader) -> None:
     ratios = file.value("gearRatios")
     if not isinstance(ratios, list) or not ratios:
-        raise InputError(f"{file.path}: gearRatios must be a list of numbers, not {ratios!r}")
+        raise InputError(f"{file.path}: gearRatios must be a list of numbers, not {quote(ratios)}")
     ratios = [documents.number(ratio, f"{file.path}: gearRatios") for ratio in ratios]
     if "upshiftRPM" in file.node and "downshiftRPM" in file.node:
         source = "gearRatios, upshiftRPM, downshiftRPM"

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Model, get_model
 from lfdm_ros.models.declaration import Part
 from lfdm_ros.models.registry import SLOTS, chassis_slots
@@ -34,12 +34,12 @@ def check(name: str, value: float, where: str) -> float:
         InputError: unknown name (with the nearest known one), not a finite number, or out of range; `where` leads the message.
     """
     if name not in DECLARED:
-        raise InputError(f"{where}: unknown parameter '{name}'{did_you_mean(name, DECLARED)}")
+        raise InputError(f"{where}: unknown parameter {quote(name)}{did_you_mean(name, DECLARED)}")
     declared = DECLARED[name]
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: {name} must be a number in {declared.unit}, not {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{where}: {name} must be a number in {declared.unit}, not {quote(value)}") from None
     outside = not declared.lower <= number <= declared.upper or (declared.strict and number in (declared.lower, declared.upper))
     if not math.isfinite(number) or outside:
         bounds = f"({declared.lower:g}, {declared.upper:g})" if declared.strict else f"[{declared.lower:g}, {declared.upper:g}]"
@@ -168,7 +168,7 @@ def choose(key: str, value: object, known: Collection[str], where: str) -> str:
         InputError: it is none of them.
     """
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{where}: {key} must be one of {', '.join(known)}, not {value!r}")
+        raise InputError(f"{where}: {key} must be one of {', '.join(known)}, not {quote(value)}")
     return value
 
 

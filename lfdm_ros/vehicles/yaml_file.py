@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles.schema import DECLARED, FROM_SIZE, GROUPS, REQUIRED_SECTIONS, SECTIONS, TABLES, VERTICAL_STIFFNESS, Table
@@ -85,11 +85,11 @@ def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] |
     """Refuses keys other than `keys`, with the nearest of them, or with what `hint` says of the key."""
     keys = tuple(keys)
     if not isinstance(node, dict):
-        raise InputError(f"{where}: expected a mapping with {', '.join(keys)}, found {node!r}")
+        raise InputError(f"{where}: expected a mapping with {', '.join(keys)}, found {quote(node)}")
     for key in node:
         if key not in keys:
             more = (hint or {}).get(key) or did_you_mean(str(key), keys) or f"; allowed: {', '.join(keys)}"
-            raise InputError(f"{where}: unknown key '{key}'{more}")
+            raise InputError(f"{where}: unknown key {quote(key)}{more}")
 
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:

@@ -78,7 +78,11 @@ def test_dimensions_that_do_not_fit(text, message):
     ("0 < v < 1", "compare two values"),
     ("v @ x", "MatMult is not allowed"),
     ("v if x else 1", "IfExp is not allowed"),
-    ("(" * 5000 + "v" + ")" * 5000, "is not an expression"),
+    ("(" * 300 + "v" + ")" * 300, "is not an expression"),
+    ("(" * 5000 + "v" + ")" * 5000, "more than 1000 characters"),
+    ("+".join(["v"] * 60), "more than 50 levels"), ("-" * 60 + "v", "50 levels"),
+    ("9" * 400, "is not a number"), ("1e999", "is not a number"), ("v ** 9 ** 9 ** 9", "exponent"), ("v ** 1e300", "exponent"),
+    ("v" + ".a" * 400 + "()", "50 levels"),
 ])
 def test_nothing_else_is_in_the_language(text, message):
     with pytest.raises(ValueError, match=message):
