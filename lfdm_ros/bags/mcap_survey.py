@@ -43,12 +43,14 @@ class Survey:
     Attributes:
         pieces: of the data section, beginning with the file's header; the summary is left out.
         gaps: what is lost.
+        doubts: what is read although its checksum does not fit.
         mended: records whose false length was put right.
         whole: nothing is amiss, the summary and the end included.
     """
 
     pieces: list[tuple[int, int] | bytes] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    doubts: list[Gap] = field(default_factory=list)
     mended: int = 0
     whole: bool = False
 
@@ -58,12 +60,16 @@ class Survey:
         Args:
             start: ns, of the bag: times are said in seconds since then.
         """
-        if not self.gaps:
-            return ""
-        times = [f"{'the beginning' if gap.after is None else f'{(gap.after - start) / 1e9:.3f}'} and "
-                 f"{'the end' if gap.before is None else f'{(gap.before - start) / 1e9:.3f} s'}" for gap in self.gaps]
-        more = f" and {len(times) - 3} more places" if len(times) > 3 else ""
-        return f"{sum(gap.size for gap in self.gaps)} bytes lost between {', between '.join(times[:3])}{more}"
+        said = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
+        said += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
+        return "; ".join(said)
+
+
+def _places(gaps: list[Gap], start: int) -> str:
+    times = [f"{'the beginning' if gap.after is None else f'{(gap.after - start) / 1e9:.3f}'} and "
+             f"{'the end' if gap.before is None else f'{(gap.before - start) / 1e9:.3f} s'}" for gap in gaps]
+    more = f" and {len(times) - 3} more places" if len(times) > 3 else ""
+    return f"{sum(gap.size for gap in gaps)} bytes between {', between '.join(times[:3])}{more}"
 
 
 def survey(path: Path) -> Survey:
@@ -126,7 +132,7 @@ class _Walk:
                 summary.append(data[position:end])
             position = end
         self._close_gap(None)
-        found.whole = found.whole and not found.gaps and not found.mended
+        found.whole = found.whole and not (found.gaps or found.doubts or found.mended)
         if not found.whole:
             self._add_definitions(summary)
         if found.gaps and not (self._messages and self._defined[CHANNEL]):
@@ -232,16 +238,11 @@ class _Walk:
         content = _decompressed(self._data[start + 40 + name_length:end], name, size)
         if content is None:
             return None
-        trusted = not crc or zlib.crc32(content) == crc
-        if not trusted:
-            mended = _mended_record(content, crc)
-            if mended is None:
-                self._doubtful.update({(opcode, content[begin + 9:begin + 11]): content[begin:finish]
-                                       for opcode, begin, finish in _records(content) if opcode != MESSAGE})
-                return None
-            content = mended
+        whole = trusted = not crc or zlib.crc32(content) == crc
+        if not trusted and (mended := _mended_record(content, crc)) is not None:
+            content, trusted = mended, True
             self._found.mended += 1
-        good, first, last = [], None, None
+        good, known, first, last = [], 0, None, None
         for opcode, begin, finish in _records(content):
             if opcode == MESSAGE:
                 stamp = _MESSAGE.unpack_from(content, begin + 9)[2]
@@ -250,13 +251,19 @@ class _Walk:
                 self._messages += 1
                 first = stamp if first is None else min(first, stamp)
                 last = stamp if last is None else max(last, stamp)
-            else:
+            elif trusted:
                 self._define(opcode, content[begin + 9:begin + 11])
+            else:
+                self._doubtful[opcode, content[begin + 9:begin + 11]] = content[begin:finish]
+                known += finish - begin
+                continue
             good.append(content[begin:finish])
         kept = b"".join(good)
-        if len(kept) < len(content):
-            self._lose(len(content) - len(kept))
-        return (None if trusted and len(kept) == len(content) else kept), first, last
+        if len(kept) + known < len(content):
+            self._lose(len(content) - len(kept) - known)
+        if not trusted:
+            self._found.doubts.append(Gap(len(kept), first, last))
+        return (None if whole and len(kept) == len(content) else kept), first, last
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int, int]]:

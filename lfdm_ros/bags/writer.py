@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rosbags.interfaces import Qos
 from rosbags.rosbag2 import StoragePlugin, WriterError
 
 from lfdm_ros.bags.storage import CheckpointWriter
@@ -49,6 +50,7 @@ class BagWriter:
         if origin_ns is not None:
             self._writer.custom_data["origin_ns"] = str(int(origin_ns))
         self._connections: dict[str, Any] = {}
+        self._offered: dict[str, list[Qos]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._dirty = False
@@ -125,6 +127,11 @@ class BagWriter:
             raise InputError(f"a message for {topic} does not fit {msgtype}: {error}") from None
         self.write_raw(topic, msgtype, stamp_ns, cdr)
 
+    def offer(self, topic: str, profiles: Sequence[Qos]) -> None:
+        """Remembers with which quality of service a topic's publishers offer it, for its replay; before its first message."""
+        with self._lock:
+            self._offered[topic] = list(profiles)
+
     def checkpoint(self) -> None:
         """Makes everything written so far readable by others; happens by itself twice a second."""
         with self._lock:
@@ -134,7 +141,8 @@ class BagWriter:
 
     def _connect(self, topic: str, msgtype: str) -> Any:
         require_type(msgtype)
-        connection = self._writer.add_connection(topic, msgtype, typestore=typestore())
+        connection = self._writer.add_connection(
+            topic, msgtype, typestore=typestore(), offered_qos_profiles=self._offered.get(topic, ()))
         self._connections[topic] = connection
         return connection
 

@@ -8,10 +8,13 @@ import sys
 import threading
 from argparse import Namespace
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
+from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.errors import InputError
@@ -54,6 +57,10 @@ class BagThread:
         self._queue.append((topic, msgtype, stamp_ns, data))
         self._filled.set()
         return True
+
+    def offer(self, topic: str, profiles: Sequence[Qos]) -> None:
+        """As `BagWriter.offer`."""
+        self._writer.offer(topic, profiles)
 
     @property
     def waiting(self) -> int:
@@ -161,6 +168,7 @@ class Recorder(Component):
             try:
                 if len(types) != 1:
                     raise InputError(f"has several types: {', '.join(types)}")
+                self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in publishers])
                 self._taken[topic] = self.create_subscription(
                     message_class(types[0]), topic, self._callback(topic, types[0]), _matching_qos(publishers), raw=True)
             except InputError as error:
@@ -223,6 +231,16 @@ def _matching_qos(publishers: list[Any]) -> QoSProfile:
         history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
+
+
+def _offered(profile: QoSProfile) -> Qos:
+    """A publisher's quality of service as bags have it; both have the numbers of rmw."""
+    def time(duration: Duration) -> QosTime:
+        return QosTime(*divmod(duration.nanoseconds, 1_000_000_000))
+
+    return Qos(QosHistory(int(profile.history)), profile.depth, QosReliability(int(profile.reliability)),
+               QosDurability(int(profile.durability)), time(profile.deadline), time(profile.lifespan),
+               QosLiveliness(int(profile.liveliness)), time(profile.liveliness_lease_duration), profile.avoid_ros_namespace_conventions)
 
 
 def record_from_cli(args: Namespace) -> int:

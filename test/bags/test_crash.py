@@ -187,13 +187,22 @@ def test_what_stands_before_and_after_a_hole_is_read_and_the_hole_is_told(tmp_pa
     chunks = [(start, end) for opcode, start, end in records(content) if opcode == 6]
     start, end = chunks[3]
     for damaged in (content[:start] + bytes(end - start) + content[end:],  # zeros
-                    content[:start + 5] + content[end - 5:],  # dropped
-                    content[:start + 200] + b"\xff" + content[start + 201:]):  # the checksum does not fit
+                    content[:start + 5] + content[end - 5:]):  # dropped
         file.write_bytes(damaged)
         note = bag_info(path)["note"]
         assert note.startswith("damaged, 350 messages recovered; ")
-        assert note.endswith(" bytes lost between 0.000 and 0.000 s")  # the messages are nanoseconds apart
+        assert note.endswith(" bytes between 0.000 and 0.000 s lost")  # the messages are nanoseconds apart
         assert throttles(path) == [*range(150), *range(200, 400)]
+
+
+def test_values_that_do_not_fit_their_checksum_are_read_and_told(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    chunk = [start for opcode, start, _ in records(content) if opcode == 6][3]
+    place = chunk + 9 + 40 + 9 + 22 + 8  # in the header's stamp of the first message
+    file.write_bytes(content[:place] + b"\x01" + content[place + 1:])
+    info = bag_info(path)
+    assert info["messages"] == 400 and info["note"].startswith("damaged, 400 messages recovered; ")
+    assert info["note"].endswith(" bytes between 0.000 and 0.000 s do not fit their checksum, values there may be wrong")
 
 
 def test_the_first_chunk_lost_takes_the_definitions_from_the_summary(tmp_path):
@@ -201,7 +210,7 @@ def test_the_first_chunk_lost_takes_the_definitions_from_the_summary(tmp_path):
     start, end = next((start, end) for opcode, start, end in records(content) if opcode == 6)
     file.write_bytes(content[:start] + bytes(end - start) + content[end:])
     assert throttles(path) == list(range(50, 400))
-    assert "bytes lost between the beginning and 0.000 s" in bag_info(path)["note"]
+    assert "bytes between the beginning and 0.000 s lost" in bag_info(path)["note"]
 
 
 @pytest.mark.parametrize("part", ["magic", "header", "summary", "end"])

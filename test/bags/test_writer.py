@@ -1,8 +1,13 @@
 """Bags written by BagWriter, read back by rosbags itself and by us."""
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
+import yaml
 from rosbags.highlevel import AnyReader
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_name, recording_sha256
 from lfdm_ros.bags.typestore import new_message, typestore
@@ -128,3 +133,41 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_written(tmp_path, monkeypatc
         while True:  # until the checkpoint thread has met the full disk
             writer.write("a", COMMAND, 2, {"throttle": 0.7})
     assert bag_info(tmp_path / "full")["messages"] >= 1
+
+
+LATCHED = Qos(QosHistory.UNKNOWN, 0, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, QosTime(9223372036, 854775807),
+              QosTime(9223372036, 854775807), QosLiveliness.AUTOMATIC, QosTime(9223372036, 854775807), False)
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_the_offered_quality_of_service_is_kept_for_the_replay(tmp_path, storage):
+    with BagWriter(tmp_path / "bag", storage) as writer:
+        writer.offer("posterior", [LATCHED])
+        writer.write("posterior", COMMAND, 0, {})
+        writer.write("other", COMMAND, 0, {})
+    # As rosbag2 of version 9 writes it: a sequence in metadata.yaml, the same as a text in the storage.
+    information = yaml.safe_load((tmp_path / "bag" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    infinite = {"sec": 9223372036, "nsec": 854775807}
+    profile = {"history": "unknown", "depth": 0, "reliability": "reliable", "durability": "transient_local", "deadline": infinite,
+               "lifespan": infinite, "liveliness": "automatic", "liveliness_lease_duration": infinite,
+               "avoid_ros_namespace_conventions": False}
+    assert information["version"] == 9
+    assert {t["topic_metadata"]["name"]: t["topic_metadata"]["offered_qos_profiles"]
+            for t in information["topics_with_message_count"]} == {"posterior": [profile], "other": []}
+    file = next(path for path in (tmp_path / "bag").iterdir() if path.suffix in (".mcap", ".db3"))
+    with open_bag(file) as bag:  # the storage alone
+        assert {c.topic: c.ext.offered_qos_profiles for c in bag.connections} == {"posterior": [LATCHED], "other": []}
+    if storage == "sqlite3":
+        with closing(sqlite3.connect(file)) as database:
+            text = dict(database.execute("SELECT name, offered_qos_profiles FROM topics").fetchall())["posterior"]
+        assert yaml.safe_load(text) == [profile]
+
+
+def test_damage_inside_a_message_is_seen_by_the_checksum(tmp_path):
+    write_drive(tmp_path / "drive", count=200)
+    file = tmp_path / "drive" / "drive.mcap"
+    content = bytearray(file.read_bytes())
+    assert bag_info(tmp_path / "drive")["note"] is None
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert "do not fit their checksum" in bag_info(tmp_path / "drive")["note"]
