@@ -45,6 +45,8 @@ class Component(LifecycleNode):
 
     NAME: ClassVar[str]
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
+    # Topics of which a graph has one publisher: two would drive the same vehicle, or the same clock.
+    SOLE_TOPICS: ClassVar[tuple[str, ...]] = ()
     # Whether at its end the node should still take what has come for it; `settled` then says when it has.
     takes_all: ClassVar[bool] = False
 

@@ -9,39 +9,14 @@ from typing import Any
 
 from rclpy.logging import LoggingSeverity
 
-from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.errors import RunError
+from lfdm_ros.nodes.bring_up import DISCOVERY, in_order, refuse_others
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.runtime import Runtime
-from lfdm_ros.nodes.stack import NodeEntry, Stack, load_stack, node_class
+from lfdm_ros.nodes.stack import NodeEntry, Stack, node_class, prepare_stack
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
-
-
-def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
-                  duration: float | None = None, record: str | os.PathLike[str] | None = None,
-                  overrides: Mapping[str, Any] | None = None) -> tuple[Stack, float | None]:
-    """Applies what the command line adds to a stack file.
-
-    Returns:
-        the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
-
-    Raises:
-        InputError: names what does not fit.
-    """
-    stack = stack if isinstance(stack, Stack) else load_stack(stack)
-    for name, value in (overrides or {}).items():
-        stack = stack.with_override(name, value, f"--set {name}")
-    if speed is not None:
-        stack = stack.with_override("speed_factor", float(speed), "--speed")
-    if duration is not None and not duration > 0.0:
-        raise InputError(f"--duration {duration}: give more than 0 seconds")
-    simulated = stack.declares("stop_time")
-    if duration is not None and simulated:
-        stack = stack.with_override("stop_time", float(duration), "--duration")
-    if record is not None:
-        stack = stack.recorded(record, sim_time=simulated)
-    return stack, None if simulated else duration
 
 
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
@@ -90,10 +65,15 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
                 node.get_logger().set_level(LoggingSeverity.WARN)
             if entry.autostart:
                 started.append(node)
-        for step in ("configure", "activate"):
-            for node in started:
-                node.bring_up(step)
-                runtime.raise_if_interrupted()
+        if prepared.sole_topics:
+            runtime.spin_some(DISCOVERY)
+            runtime.raise_if_interrupted()
+            refuse_others(prepared, runtime.nodes[0], started=False, by_service=False)
+        for number, (step, node) in enumerate(in_order(started)):
+            if number == len(started):
+                refuse_others(prepared, node, started=True, by_service=False)
+            node.bring_up(step)
+            runtime.raise_if_interrupted()
         begin, cpu_begin = time.monotonic(), time.process_time()
         reason = runtime.spin(timeout=min(limits, default=None), until=until)
         wall, cpu = time.monotonic() - begin, time.process_time() - cpu_begin

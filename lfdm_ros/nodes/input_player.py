@@ -31,6 +31,7 @@ class InputPlayer(Component):
         Parameter("on_finish", "idle", "idle: go on answering; shutdown: leave that state unanswered and end the run",
                   choices=("idle", "shutdown")),
     )
+    SOLE_TOPICS = ("control/command",)
 
     def configure(self) -> None:
         self._scenario = load_scenario(self.value("scenario"))

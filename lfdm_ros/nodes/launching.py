@@ -5,64 +5,70 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import time
 from typing import Any
 
-from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler, Shutdown
-from launch.event_handlers import OnProcessStart
-from launch.events import matches_action
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
-from launch_ros.event_handlers import OnStateTransition
-from launch_ros.events.lifecycle import ChangeState
-from lifecycle_msgs.msg import Transition
+from launch_ros.ros_adapters import get_ros_node
 
 from launch import LaunchContext, LaunchDescription
-from lfdm_ros.nodes.compose import prepare_stack
-from lfdm_ros.nodes.stack import NodeEntry, parse_override
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.bring_up import DISCOVERY, bring_up, death, refuse_others
+from lfdm_ros.nodes.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
+from lfdm_ros.nodes.stack import NodeEntry, Stack
 
-_ARGUMENTS = {
-    "stack": "stack file, or the name of one that ships with the package",
-    "speed": "simulated seconds per second, 0: as fast as possible; empty: as the stack says",
-    "record": "folder of a bag to record all topics to; empty: none",
-    "set": "NODE.PARAM=VALUE or PARAM=VALUE, several separated by semicolons",
-}
+_SERVE = 0.05  # [s] between looks at the nodes
+_PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, unless the command line says otherwise: a recorder writes what it has
 
 
 def stack_launch_description(stack: str) -> LaunchDescription:
-    """A launch description with the arguments stack, speed, record and set.
+    """A launch description with the arguments ARGUMENTS, that runs a stack as `lfdm up` does.
+
+    An error that is raised in an action ends the launch, with its message and exit status 1.
 
     Args:
         stack: default of the argument `stack`.
     """
     declared = [DeclareLaunchArgument(name, default_value=stack if name == "stack" else "", description=text)
-                for name, text in _ARGUMENTS.items()]
+                for name, text in ARGUMENTS.items()]
     return LaunchDescription([*declared, OpaqueFunction(function=_actions)])
 
 
 def _actions(context: LaunchContext) -> list[Any]:
-    given = {name: LaunchConfiguration(name).perform(context) for name in _ARGUMENTS}
-    prepared, _ = prepare_stack(
-        given["stack"], speed=float(given["speed"]) if given["speed"] else None, record=given["record"] or None,
-        overrides=dict(parse_override(text) for text in given["set"].split(";") if text))
-    return [action for entry in prepared.nodes for action in _node_actions(entry)]
+    refuse_unknown(context.argv, context.locals.current_launch_file_path, sys.argv)
+    stack = stack_of({name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS})
+    # As PushROSNamespace of a file that includes ours wants it.
+    stack = stack.below(context.launch_configurations.get("ros_namespace", ""))
+    manager = get_ros_node(context)
+    time.sleep(DISCOVERY)  # nothing else is to be done before we know; launch_ros serves its node in a thread of its own
+    refuse_others(stack, manager, started=False)
+    return [*(_node(entry) for entry in stack.nodes), OpaqueFunction(function=_begin, args=[stack, manager])]
 
 
-def _node_actions(entry: NodeEntry) -> list[Any]:
-    node = LifecycleNode(
-        package="lfdm_ros", executable=entry.executable, name=entry.name, namespace=entry.namespace, output="screen",
-        parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()),
+def _node(entry: NodeEntry) -> LifecycleNode:
+    def ended(event: Any, context: LaunchContext) -> list[Any]:
+        # Whoever loses a node loses the run.
+        if died := death(entry.name, event.returncode, told=context.is_shutdown):
+            raise InputError(died)
         # A node that ends the run (the player's on_finish) ends the others too. A second shutdown would be an error in launch_ros.
-        on_exit=OpaqueFunction(function=lambda context: [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]))
-    if not entry.autostart:
-        return [node]
+        return [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]
 
-    def change(transition: int) -> EmitEvent:
-        return EmitEvent(event=ChangeState(
-            lifecycle_node_matcher=matches_action(node), transition_id=transition))
+    return LifecycleNode(
+        package="lfdm_ros", executable=entry.executable, name=entry.name, namespace=entry.namespace, output="screen",
+        parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
+        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
+        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default=_PATIENCE))
 
-    configured = RegisterEventHandler(OnStateTransition(
-        target_lifecycle_node=node, start_state="configuring", goal_state="inactive",
-        entities=[change(Transition.TRANSITION_ACTIVATE)]))
-    started = RegisterEventHandler(OnProcessStart(target_action=node, on_start=[change(Transition.TRANSITION_CONFIGURE)]))
-    # The handlers first: the node may be quicker than we are.
-    return [configured, started, node]
+
+def _begin(context: LaunchContext, stack: Stack, manager: Any) -> None:
+    async def serve() -> None:
+        for _ in bring_up(stack, manager, dead=lambda: ""):  # launch itself tells of nodes that end
+            await asyncio.sleep(_SERVE)
+            if context.is_shutdown:
+                return
+
+    context.add_completion_future(context.asyncio_loop.create_task(serve()))

@@ -83,6 +83,7 @@ class MpcController(Component):
         Parameter("marker_rate", 5.0, "markers a second of the wall clock [Hz]", 0.1, 50.0),
         *of_dataclass(Settings),
     )
+    SOLE_TOPICS = ("autonomy/command",)
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 

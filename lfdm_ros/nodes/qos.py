@@ -25,3 +25,5 @@ CLOCK = _reliable(1)
 STATUS = _reliable(10)
 # Kept for those who come later: posterior.
 LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
+# To hear what nodes log, also what they said before we were there.
+LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import threading
@@ -32,6 +33,10 @@ _LARGEST_DRAIN = 1.0
 _QUIET = 5
 # A signal that comes so soon [s] after another is the same wish.
 _AGAIN = 2.0
+# How a process of ours says to a node who started it.
+PARENT = "--parent"
+_LOOK_FOR_PARENT = 0.5  # [s]
+_LARGEST_END = 30.0  # [s] for a node to end that has lost its parent
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
@@ -220,15 +225,32 @@ def exit_status(reason: str) -> int:
     return {INTERRUPTED: 130, TERMINATED: 143}.get(reason, 0)
 
 
+def _end_with(parent: int, runtime: Runtime) -> None:
+    """Ends the run once the process that started this one is gone, however it went; insists if that takes too long."""
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_FOR_PARENT)
+        runtime.stop(TERMINATED)
+        time.sleep(_LARGEST_END)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="parent watch", daemon=True).start()
+
+
 def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> int:
     """The main function of a node's executable: unconfigured, until its lifecycle services or a manager say more.
+
+    With the arguments "--parent PID" it ends when that process does, by which it was started.
 
     Returns:
         0 when the node ended the run itself or was stopped by a signal, as launch expects; 1 when something failed on the way; 2 on
         bad parameters.
     """
+    argv = list(sys.argv if argv is None else argv)
     try:
-        with Runtime(args=list(sys.argv if argv is None else argv)) as runtime:
+        with Runtime(args=argv) as runtime:
+            if PARENT in argv:
+                _end_with(int(argv[argv.index(PARENT) + 1]), runtime)
             runtime.add(node_class(context=runtime.context))
             runtime.spin()
     except (ExternalShutdownException, KeyboardInterrupt):

@@ -49,6 +49,20 @@ class NodeEntry:
     autostart: bool = True
 
     @property
+    def full_name(self) -> str:
+        """The node's name in the graph."""
+        return _absolute(self.name, self.namespace)
+
+    def topic(self, name: str) -> str:
+        """The name in the graph of a topic that the node's code calls `name`."""
+        renamed = {self._resolved(source): target for source, target in self.remappings.items()}
+        resolved = self._resolved(name)
+        return self._resolved(renamed.get(resolved, resolved))
+
+    def _resolved(self, name: str) -> str:
+        return f"{self.full_name}/{name[2:]}" if name.startswith("~/") else _absolute(name, self.namespace)
+
+    @property
     def table(self) -> dict[str, Parameter]:
         """The parameters that the node declares."""
         return by_name(node_class(self.executable).PARAMETERS)
@@ -93,6 +107,15 @@ class Stack:
         return replace(self, nodes=tuple(
             entry.with_parameter(parameter, value, where) if parameter in entry.table else entry for entry in self.nodes))
 
+    @property
+    def sole_topics(self) -> dict[str, list[str]]:
+        """The topics of which there may be one publisher, and which nodes of the stack are that."""
+        publishers: dict[str, list[str]] = {}
+        for entry in self.nodes:
+            for topic in node_class(entry.executable).SOLE_TOPICS:
+                publishers.setdefault(entry.topic(topic), []).append(entry.full_name)
+        return publishers
+
     def declares(self, parameter: str) -> bool:
         return any(parameter in entry.table for entry in self.nodes)
 
@@ -100,8 +123,13 @@ class Stack:
         """The stack with a recorder of all topics, first in the list, so that it hears everything."""
         taken = {entry.name for entry in self.nodes}
         name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
-        entry = NodeEntry("recorder", name, parameters={"bag": str(bag), "use_sim_time": sim_time})
+        # Whole, for the recorder may run in another folder than who asked for it.
+        entry = NodeEntry("recorder", name, parameters={"bag": os.path.abspath(bag), "use_sim_time": sim_time})
         return replace(self, nodes=(entry, *self.nodes))
+
+    def below(self, namespace: str) -> Stack:
+        """The stack with a namespace in front of those that are not absolute."""
+        return replace(self, nodes=tuple(replace(entry, namespace=_absolute(entry.namespace, namespace)) for entry in self.nodes))
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
@@ -126,6 +154,9 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         if names.count(name) > 1:
             raise InputError(f"{where}: two nodes are named '{name}'; give them names of their own")
     stack = Stack(where, tuple(entries))
+    for topic, publishers in stack.sole_topics.items():
+        if len(publishers) > 1:
+            raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")
     for name, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
         # What a node says itself goes before what all are given.
         silent = tuple(e for e in stack.nodes if name not in e.parameters)
@@ -135,6 +166,35 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
             e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and name in e.table else e
             for e in stack.nodes))
     return stack
+
+
+def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: Any = None, duration: float | None = None,
+                  record: str | os.PathLike[str] | None = None, overrides: Mapping[str, Any] | None = None,
+                  option: str = "--{}") -> tuple[Stack, float | None]:
+    """Applies what the command line adds to a stack file.
+
+    Args:
+        option: how messages write an option.
+
+    Returns:
+        the stack, and the wall time [s] after which to end it; None where the stack itself knows when to end.
+
+    Raises:
+        InputError: names what does not fit.
+    """
+    stack = stack if isinstance(stack, Stack) else load_stack(stack)
+    for name, value in (overrides or {}).items():
+        stack = stack.with_override(name, value, f"{option.format('set')} {name}")
+    if speed is not None:
+        stack = stack.with_override("speed_factor", speed, option.format("speed"))
+    if duration is not None and not duration > 0.0:
+        raise InputError(f"{option.format('duration')} {duration}: give more than 0 seconds")
+    simulated = stack.declares("stop_time")
+    if duration is not None and simulated:
+        stack = stack.with_override("stop_time", float(duration), option.format("duration"))
+    if record is not None:
+        stack = stack.recorded(record, sim_time=simulated)
+    return stack, None if simulated else duration
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -147,6 +207,11 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not name or not equals:
         raise InputError(f"--set {quote(text)}: write NODE.PARAMETER=VALUE")
     return name.strip(), documents.parse_yaml(value, f"--set {name.strip()}")
+
+
+def _absolute(name: str, namespace: str) -> str:
+    """A name in the graph: as it is where it begins with /, else below the namespace."""
+    return name if name.startswith("/") else "/" + "/".join(part for part in (*namespace.split("/"), *name.split("/")) if part)
 
 
 def _entry(data: Any, where: str) -> NodeEntry:

@@ -86,6 +86,7 @@ class VehicleSimulator(Component):
         *of_dataclass(Settings, only=_OUTLINE),
         Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
     )
+    SOLE_TOPICS = ("/clock", "vehicle/state")
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 

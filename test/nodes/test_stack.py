@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.compose import prepare_stack
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.processes import node_arguments
-from lfdm_ros.nodes.stack import EXECUTABLES, load_stack, node_class, parse_override
+from lfdm_ros.nodes.stack import EXECUTABLES, NodeEntry, load_stack, node_class, parse_override, prepare_stack
 from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import load_scenario
 
@@ -58,6 +57,9 @@ def test_executables_are_the_modules_with_a_main() -> None:
     ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"publish_rate": float("nan")}}]}, "nan is outside"),
     ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"stepping": "sideways"}}]}, "free_running, lockstep"),
     ({"nodes": [{"executable": "vehicle_simulator"}, {"executable": "vehicle_simulator"}]}, "two nodes are named"),
+    ({"nodes": [{"executable": "input_player"}, {"executable": "mpc_controller", "remappings": {"autonomy/command": "control/command"}}]},
+     "/input_player and /mpc_controller both publish /control/command; rename it for one"),
+    ({"nodes": [{"executable": "vehicle_simulator", "namespace": name} for name in "ab"]}, "both publish /clock"),
     ({"parameters": {"seat_colour": 1}}, "no node has a parameter 'seat_colour'"),
     ({"nodes": [{"executable": "vehicle_simulator", "autostart": "yes"}]}, "autostart: 'yes'"),
 ])
@@ -87,7 +89,7 @@ def test_own_parameters_go_before_common_ones_and_overrides_before_both() -> Non
     prepared, timeout = prepare_stack(data, speed=0, duration=3, record="b", overrides={
         "scenario": "sine_steer", "vehicle_simulator.publish_rate": 50})
     recorder, simulator, player = prepared.nodes
-    assert recorder.value("bag") == "b" and recorder.value("use_sim_time") is True
+    assert recorder.value("bag") == str(Path("b").absolute()) and recorder.value("use_sim_time") is True
     assert (simulator.value("speed_factor"), simulator.value("stop_time"), simulator.value("publish_rate")) == (0.0, 3.0, 50.0)
     assert simulator.value("scenario") == player.value("scenario") == "sine_steer"
     assert timeout is None
@@ -115,6 +117,26 @@ def test_set_refuses(text: str) -> None:
 def test_override_of_an_unknown_node() -> None:
     with pytest.raises(InputError, match="has no node 'ghost'; it has vehicle_simulator"):
         prepare_stack(SIMULATOR, overrides={"ghost.speed_factor": 1})
+
+
+@pytest.mark.parametrize(("namespace", "remappings", "topic", "resolved"), [
+    ("", {}, "odom", "/odom"),
+    ("car", {}, "odom", "/car/odom"),
+    ("/a/b", {}, "/clock", "/clock"),
+    ("car", {}, "~/reset", "/car/sim/reset"),
+    ("car", {"odom": "o"}, "odom", "/car/o"),
+    ("car", {"odom": "/o"}, "/car/odom", "/o"),
+    ("", {"/clock": "time"}, "/clock", "/time"),
+    ("", {"odom": "o"}, "imu", "/imu"),
+])
+def test_topics_as_they_are_named_in_the_graph(namespace: str, remappings: dict[str, str], topic: str, resolved: str) -> None:
+    assert NodeEntry("vehicle_simulator", "sim", namespace, remappings=remappings).topic(topic) == resolved
+
+
+def test_a_stack_below_a_namespace() -> None:
+    stack = load_stack({"nodes": [{"executable": "recorder", "namespace": name} for name in ("", "car", "/far")]})
+    assert [entry.full_name for entry in stack.below("/fleet").nodes] == ["/fleet/recorder", "/fleet/car/recorder", "/far/recorder"]
+    assert [entry.full_name for entry in stack.below("").nodes] == [entry.full_name for entry in stack.nodes]
 
 
 def test_process_arguments_carry_names_and_parameters(tmp_path: Path) -> None:

@@ -1,34 +1,74 @@
-"""The launch files, with launch_ros where it is installed."""
+"""The launch files and their arguments; with launch_ros where it is installed, what they describe."""
 
 from __future__ import annotations
 
+import re
 import runpy
+from pathlib import Path
 
 import pytest
 
-from lfdm_ros.nodes.stack import load_stack
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
+from lfdm_ros.nodes.stack import Stack, load_stack
 from lfdm_ros.resources import share_directory
 
 FILES = sorted((share_directory() / "launch").glob("*.launch.py"))
 
 
+def given(**arguments: str) -> dict[str, str]:
+    return {name: arguments.get(name, "simulator" if name == "stack" else "") for name in ARGUMENTS}
+
+
+def values(stack: Stack, parameter: str) -> list[object]:
+    return [entry.value(parameter) for entry in stack.nodes if parameter in entry.table]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_launch_file_has_its_stack(path) -> None:
+def test_each_launch_file_has_its_stack(path: Path) -> None:
     assert load_stack(path.name.removesuffix(".launch.py")).nodes
 
 
+def test_without_arguments_the_stack_is_as_it_is_written() -> None:
+    assert stack_of(given()) == load_stack("simulator")
+
+
+def test_arguments_reach_every_node_that_has_the_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stack = stack_of(given(stack="autonomy", vehicle="sedan", scenario="moving_obstacle", speed="2", record="drive",
+                           set="vehicle_simulator.publish_rate=50; stepping=lockstep"))
+    assert values(stack, "vehicle") == ["sedan", "sedan"]
+    assert values(stack, "scenario") == ["moving_obstacle"] * 2
+    assert values(stack, "stepping") == ["lockstep"] * 2
+    assert values(stack, "speed_factor") == [2.0] and values(stack, "publish_rate") == [50.0]
+    # The recorder hears everybody, and may be started in another folder.
+    assert stack.nodes[0].value("bag") == str(tmp_path / "drive")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"speed": "abc"}, "speed: 'abc' is no number"),
+    ({"speed": "-1"}, "speed: -1.0 is outside"),
+    ({"stack": "calibration", "scenario": "ramp_steer"}, "scenario: no node of"),
+    ({"set": "ghost.x=1"}, "set ghost.x:"),
+])
+def test_arguments_that_do_not_fit_are_named(arguments: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        stack_of(given(**arguments))
+
+
+def test_unknown_arguments_are_refused_where_the_file_is_what_was_launched() -> None:
+    file = str(FILES[0])
+    for command in (["ros2", "launch", "lfdm_ros", FILES[0].name, "colour:=red"], ["ros2", "launch", file, "colour:=red"]):
+        with pytest.raises(InputError, match=r"colour:=red: .* has no argument 'colour'; it has stack, vehicle"):
+            refuse_unknown(["colour:=red"], file, command)
+        refuse_unknown(["speed:=2", "launch-prefix:=nice"], file, command)
+    refuse_unknown(["colour:=red"], file, ["ros2", "launch", "their_package", "all.launch.py", "colour:=red"])
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_launch_file_describes_the_nodes_of_its_stack(path) -> None:
+def test_launch_file_declares_its_arguments(path: Path) -> None:
     pytest.importorskip("launch_ros", reason="launch_ros is not installed (it has no wheels)")
-    from launch_ros.actions import LifecycleNode
-
-    from launch import LaunchContext
-
     description = runpy.run_path(str(path))["generate_launch_description"]()
-    context = LaunchContext()
-    found = []
-    for entity in description.entities:
-        for action in entity.visit(context) or []:
-            if isinstance(action, LifecycleNode):
-                found.append(action.node_executable)
-    assert found == [entry.executable for entry in load_stack(path.name.removesuffix(".launch.py")).nodes]
+    declared = {argument.name: argument for argument in description.get_launch_arguments()}
+    assert list(declared) == list(ARGUMENTS)
+    assert [part.text for part in declared["stack"].default_value] == [path.name.removesuffix(".launch.py")]

@@ -1,0 +1,87 @@
+"""How nodes come up and go down: the order, deaths, and places that are taken."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.bring_up import death, in_order, refuse_others
+from lfdm_ros.nodes.stack import load_stack
+
+
+class World:
+    """The graph as one node sees it."""
+
+    def __init__(self, nodes: list[str] = (), publishers: dict[str, list[str]] | None = None) -> None:  # type: ignore[assignment]
+        self.nodes, self.publishers = nodes, publishers or {}
+
+    def get_node_names_and_namespaces(self) -> list[tuple[str, str]]:
+        return [(name.rpartition("/")[2], name.rpartition("/")[0] or "/") for name in self.nodes]
+
+    def get_publishers_info_by_topic(self, topic: str) -> list[Any]:
+        return [SimpleNamespace(node_name=name.rpartition("/")[2], node_namespace=name.rpartition("/")[0] or "/")
+                for name in self.publishers.get(topic, [])]
+
+
+def test_all_are_configured_before_any_is_activated_in_the_order_of_the_list() -> None:
+    assert list(in_order("ab")) == [("configure", "a"), ("configure", "b"), ("activate", "a"), ("activate", "b")]
+
+
+@pytest.mark.parametrize(("status", "told", "words"), [
+    (0, False, ""),
+    (-signal.SIGKILL, False, "node n was killed by signal 9 (Killed)"),
+    (-signal.SIGKILL, True, "node n was killed by signal 9 (Killed)"),
+    (2, False, "node n ended with status 2, see its log"),
+    (-signal.SIGINT, False, "node n was killed by signal 2 (Interrupt)"),
+    (130, True, ""), (-signal.SIGINT, True, ""), (143, True, ""), (1, True, "node n ended with status 1, see its log"),
+])
+def test_a_death_is_named(status: int, told: bool, words: str) -> None:
+    assert death("n", status, told=told) == words
+
+
+NAMES = ["/input_player", "/vehicle_simulator"]
+OURS = {"/control/command": NAMES[:1], "/clock": NAMES[1:], "/vehicle/state": NAMES[1:]}
+
+
+def test_who_is_alone_is_not_refused() -> None:
+    stack = load_stack("simulator")
+    refuse_others(stack, World(["/rviz"], {"/odom": ["/rviz"]}), started=False)  # type: ignore[arg-type]
+    refuse_others(stack, World(["/rviz", *NAMES], OURS), started=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("topic", "other"), [
+    ("/clock", "/vehicle_simulator"), ("/clock", "/car/their_simulator"), ("/control/command", "/joystick"), ("/vehicle/state", "/car")])
+@pytest.mark.parametrize("started", [False, True])
+def test_a_second_publisher_of_what_drives_is_named(topic: str, other: str, started: bool) -> None:
+    publishers = OURS if started else {}
+    world = World(NAMES if started else [], {**publishers, topic: [*publishers.get(topic, []), other]})
+    with pytest.raises(InputError, match=f"^{topic} is published already, by node {other};"):
+        refuse_others(load_stack("simulator"), world, started=started)  # type: ignore[arg-type]
+
+
+def test_nodes_that_are_brought_up_by_name_must_have_it_alone() -> None:
+    stack = load_stack({"nodes": [{"executable": "recorder", "namespace": "car"}]})
+    for names, started in ((["/car/recorder"], False), (["/car/recorder"] * 2, True)):
+        with pytest.raises(InputError, match="a node /car/recorder runs already"):
+            refuse_others(stack, World(names), started=started)  # type: ignore[arg-type]
+        refuse_others(stack, World(names), started=started, by_service=False)  # type: ignore[arg-type]
+
+
+def test_a_node_ends_with_the_process_that_started_it() -> None:
+    """A parent that is killed at once leaves a child; before, that ran on for ever."""
+    child = "from lfdm_ros.nodes.recorder import main; main()"
+    parent = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {child!r}, "--parent", str(os.getpid())])
+os.kill(os.getpid(), 9)
+"""
+    # The child holds the pipe: it has ended when that is at its end.
+    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,67 @@
+"""`lfdm up --processes`: whoever loses a node loses the run, but no bag."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lfdm_ros.bags import bag_info
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the nodes in /proc")
+PATIENCE = 120.0  # [s]
+
+
+class Up:
+    """A recorded run in processes, in a graph of its own: a node that was killed stays listed for a while."""
+
+    def __init__(self, folder: Path, domain: int) -> None:
+        self.bag = folder / "bag"
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domain)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lfdm_ros.cli", "up", "simulator", "--processes", "--record", str(self.bag)],
+            env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.wait(lambda: sum(path.stat().st_size for path in self.bag.glob("*.mcap")) > 30_000)
+        self.nodes = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if self._is_ours(path)]
+
+    def _is_ours(self, stat: Path) -> bool:
+        try:
+            return int(stat.read_text().rpartition(")")[2].split()[1]) == self.process.pid
+        except OSError:  # it has just ended
+            return False
+
+    def node(self, executable: str) -> int:
+        return next(pid for pid in self.nodes if executable in Path(f"/proc/{pid}/cmdline").read_text())
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end and self.process.poll() is None, self.process.communicate()[1]
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    run = Up(tmp_path, 1 + (os.getpid() + 50) % 100)
+    yield run
+    for pid in (run.process.pid, *run.nodes):
+        if Path(f"/proc/{pid}").exists():
+            os.kill(pid, signal.SIGKILL)
+    run.process.communicate()
+
+
+def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
+    assert len(up.nodes) == 3
+    # Each knows whom to end with; test_bring_up.py tells that it does.
+    assert all(f"--parent\0{up.process.pid}\0" in Path(f"/proc/{pid}/cmdline").read_text() for pid in up.nodes)
+    os.kill(up.node("vehicle_simulator"), signal.SIGKILL)
+    _, errors = up.process.communicate(timeout=PATIENCE)
+    assert up.process.returncode == 1
+    assert errors.splitlines()[-1] == "lfdm up: node vehicle_simulator was killed by signal 9 (Killed)"
+    assert bag_info(up.bag, digest=False)["closed"]
