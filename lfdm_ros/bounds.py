@@ -63,6 +63,8 @@ BOUNDS: Mapping[str, Bound] = {
     "speed": Bound(0.0, 200.0, "m/s", "as vx, forward"),
     "tolerance": Bound(0.0, 1e4, "m", "farther off than that is not at the goal"),
     "radius": Bound(0.0, 1e5, "m", "an obstacle as large as a country"),
+    "obstacle_place": Bound(-2e7, 2e7, "m", "what is seen from the end of a map lies beyond it"),
+    "obstacle_speed": Bound(-1e4, 1e4, "m/s", "faster is in orbit"),
     "duration": Bound(0.0, 1e6, "s", "11 days"),
     "length": Bound(0.0, 5e4, "m", "of a course or a path: an hour's drive"),
     "room": Bound(0.0, 1e5, "m", "wider is no corridor"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.bounds import require
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import Obstacles
@@ -41,6 +42,7 @@ SOLVING = 0.6  # share of the time budget after which the solver ends: the rest 
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
+_RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
 _NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 
@@ -183,6 +185,7 @@ class Controller:
         """
         if not (math.isfinite(speed) and speed > 0.0):
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
+        require("speed", speed, "speed to a goal")
         self._begin(_Task(speed, goal.stop, goal))
 
     def idle(self) -> None:
@@ -291,7 +294,7 @@ class Controller:
                 self._planner.shift(ahead - self._plan_time)
                 self._unwrap(z0)
             outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until)
-        except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:  # whatever a solver may raise: the ladder is there for it
+        except _RAISED as error:  # the ladder is there for it
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
@@ -384,7 +387,11 @@ class Controller:
         if task is None or self._measured is None or task.goal is None or now - task.routed < self.settings.route_period - 1e-9:
             return
         if now - self._measured.time <= self.settings.state_timeout:
-            self._find_way(task, now, self._prediction.at(self._measured, now)[0])
+            x = self._prediction.at(self._measured, now)[0]
+            try:
+                self._find_way(task, now, x)
+            except _RAISED:  # a state from which there is no way: the next cycle says so, on its rung
+                task.routed = now
 
     def _find_way(self, task: _Task, now: float, x: np.ndarray) -> Reference:
         assert task.goal is not None

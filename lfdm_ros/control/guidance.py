@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from lfdm_ros.bounds import require, require_array
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import STEP, Path
 from lfdm_ros.errors import InputError
@@ -131,13 +132,12 @@ class Guide:
             previous: the route before; changing sides costs something.
 
         Raises:
-            InputError: an argument that is not finite, or a negative radius, width or margin.
+            InputError: an argument that is not finite or cannot be (`lfdm_ros.bounds`), or a negative radius, width or margin.
         """
         settings = self.settings
-        for name, value in (("x", x), ("y", y), ("yaw", yaw), ("speed", speed), ("goal_x", goal_x), ("goal_y", goal_y),
-                            ("half_width", half_width), ("margin", margin)):
-            if not np.isfinite(value):
-                raise InputError(f"guidance: {name} is {value}; give a finite number")
+        for name, quantity, value in (("x", "x", x), ("y", "y", y), ("yaw", "yaw", yaw), ("speed", "vx", speed), ("goal_x", "x", goal_x),
+                                      ("goal_y", "y", goal_y), ("half_width", "room", abs(half_width)), ("margin", "room", abs(margin))):
+            require(quantity, value, f"guidance: {name}")
         if half_width < 0.0 or margin < 0.0:
             raise InputError(f"guidance: half_width is {half_width:g} m and margin {margin:g} m; give 0 or more")
         scene = self._scene(x, y, yaw, obstacles, half_width, margin)
@@ -175,8 +175,9 @@ class Guide:
                              "give (n, 2), (n,), (n, 2)")
         if not (np.isfinite(centres).all() and np.isfinite(radii).all() and np.isfinite(velocities).all()):
             raise InputError("guidance: an obstacle is not finite; leave out what has no finite place, radius and velocity")
-        if n and radii.min() < 0.0:
-            raise InputError("guidance: an obstacle's radius is negative; give 0 m or more")
+        require_array("obstacle_place", centres, "guidance: centre of obstacle")
+        require_array("obstacle_speed", velocities, "guidance: velocity of obstacle")
+        require_array("radius", radii, "guidance: radius of obstacle")
         cx, cy = centres.T
         touch = radii + half_width
         # A vehicle that is inside a margin already must get out of it, for which it may have to come half as close again.

@@ -197,6 +197,7 @@ def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration:
         raise InputError(f"speed profile: highest has shape {highest.shape}; give one speed or {len(path.s)}, one a point of the path")
     if not (np.isfinite(highest).all() and (highest >= 0.0).all()):
         raise InputError("speed profile: highest has a speed that is negative or not finite; give 0 m/s or more")
+    require("speed", float(highest.max()), "speed profile: highest")
     if np.isnan(end_speed) or end_speed < 0.0:
         raise InputError(f"speed profile: end_speed is {end_speed}; give 0 m/s or more")
     bend = np.maximum(np.abs(path.curvature), 1e-9)

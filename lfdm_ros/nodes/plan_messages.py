@@ -45,7 +45,8 @@ def values_of_odometry(odometry: Odometry) -> dict[str, float]:
     q, position, twist = odometry.pose.pose.orientation, odometry.pose.pose.position, odometry.twist.twist
     yaw, length = math.nan, math.hypot(q.x, q.y, q.z, q.w)
     if length != 0.0:
-        yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), length * length - 2.0 * (q.y * q.y + q.z * q.z))
+        x, y, z, w = (part / length for part in (q.x, q.y, q.z, q.w))
+        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     return {"x": position.x, "y": position.y, "yaw": yaw, "vx": twist.linear.x, "vy": twist.linear.y, "yaw_rate": twist.angular.z,
             "quaternion": length or math.nan}
 
