@@ -59,7 +59,12 @@ class Runtime:
         InputError: ROS cannot start, for example for want of the RMW that the environment names.
     """
 
-    def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None) -> None:
+    def __init__(self, *, executor: str = "events", domain_id: int | None = None, args: Sequence[str] | None = None,
+                 last: bool = False) -> None:
+        """
+        Args:
+            last: the process ends with this: a signal that comes later still finds nothing to end, and must not change its status.
+        """
         self.context = Context()
         try:
             # Our own handlers (see `_signals`) instead of rclpy's, which end the context under the nodes' feet.
@@ -73,7 +78,7 @@ class Runtime:
         self.reason = ""
         self._failures: list[str] = []
         self._noted: set[str] = set()
-        self._signals = _signals(self.stop)
+        self._signals = _signals(self.stop, last)
 
     def __enter__(self) -> Runtime:
         # From the first node on, so that a signal never cuts one off in the middle of starting or ending.
@@ -194,8 +199,8 @@ class _signals:
     second one breaks off what a node is just doing, but not its end; from the third on that too, one step of one node.
     """
 
-    def __init__(self, stop: Callable[[str], None]) -> None:
-        self._stop = stop
+    def __init__(self, stop: Callable[[str], None], last: bool) -> None:
+        self._stop, self._last = stop, last
         self._previous: dict[int, Any] = {}
         self._told, self._told_at = 0, -math.inf
         self.ending = self.breakable = False
@@ -207,7 +212,7 @@ class _signals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self._last else handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -248,7 +253,7 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
     """
     argv = list(sys.argv if argv is None else argv)
     try:
-        with Runtime(args=argv) as runtime:
+        with Runtime(args=argv, last=True) as runtime:
             if PARENT in argv:
                 _end_with(int(argv[argv.index(PARENT) + 1]), runtime)
             runtime.add(node_class(context=runtime.context))

@@ -85,3 +85,15 @@ os.kill(os.getpid(), 9)
     done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == -signal.SIGKILL
     assert "Traceback" not in done.stderr
+
+
+def test_a_signal_after_the_end_does_not_change_how_a_process_ended() -> None:
+    """As launch and a terminal send one each; Python's own handler would let the second one kill a process that is done."""
+    program = """
+import os, signal, sys
+from lfdm_ros.nodes.runtime import Runtime
+with Runtime(last=True):
+    pass
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
