@@ -6,20 +6,28 @@ chains, on the recording of the publication; where that is not there, on one of 
 differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
 standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; that of SMC particles does not see that they
 descend from each other, `ess_genealogy_min` does. Wall-clock seconds need an idle machine; processor seconds less so.
+
+`peak_rss_mb` is the largest resident set of the whole command `lfdm calibrate` in a process of its own, from imports to report, in 10^6
+bytes: on the same stage by sampler, and of recipe `dart`, 102 pieces of 2 s on a grid of 1 ms, where its recordings are there; `imports`
+is what the command has before it does anything.
 """
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 import arviz as az
 import numpy as np
+import yaml
 
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.dataset import find_recordings
@@ -44,6 +52,8 @@ RAMP_START, RAMP_SPEED, RATE = 7.0, 17.45, 100.0
 NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, of the publication's size
 STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
          "engine_speed")
+PIECES, PIECES_DATA = "dart", "dart_rc_vicon_real"
+PIECES_RECORDINGS = ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")
 WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
 
@@ -133,6 +143,55 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
         {variable: float(draws.mean()) for variable, draws in run.draws.items()}, sds)
 
 
+# -- Memory ---------------------------------------------------------------------------------------------------------
+
+
+def peak_rss(arguments: Sequence[str]) -> float:
+    """The largest resident set [10^6 bytes] of Python with these arguments.
+
+    Raises:
+        InputError: it failed.
+    """
+    with tempfile.TemporaryFile() as log:
+        child = subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        if child.returncode:
+            raise InputError(f"python {' '.join(arguments)}: {log.read().decode(errors='replace').strip()[-500:]}")
+    return usage.ru_maxrss * 1024 / 1e6
+
+
+def peak_rss_of(recipe: Path | str, bags: Sequence[Path], *options: str) -> float:
+    """That of `lfdm calibrate`."""
+    with tempfile.TemporaryDirectory() as out:
+        return peak_rss(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
+                         "--out", out, *options])
+
+
+def lateral_alone(folder: Path) -> Path:
+    """A recipe with nothing but the stage."""
+    text = yaml.safe_load(find_config("calibration", RECIPE).read_text(encoding="utf-8"))
+    path = folder / "lateral.yaml"
+    path.write_text(yaml.safe_dump({**text, "stages": [stage for stage in text["stages"] if stage["name"] == STAGE]}), encoding="utf-8")
+    return path
+
+
+def memory_of_pieces(runs: int, folder: Path) -> list[Record]:
+    """Of the recipe with many pieces; nothing where its recordings are not there."""
+    try:
+        source = reference.folder(PIECES_DATA)
+    except InputError:
+        return []
+    bags = [folder / name for name in PIECES_RECORDINGS]
+    for bag in bags:
+        import_recording(source / f"{bag.name}.csv", find_config("recordings", PIECES), bag)
+    return [Record.of(f"peak_rss_mb/{PIECES}", [peak_rss_of(PIECES, bags) for _ in range(runs)], "MB")]
+
+
+# -- All ------------------------------------------------------------------------------------------------------------
+
+
 def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
     """The numbers of a sampler from its runs."""
     out = [
@@ -152,14 +211,15 @@ def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
 
 
 def measure(runs: int, only: str = "*") -> list[Record]:
-    """All numbers of `lfdm bench calibration`, or those of the samplers that match `only`.
+    """All numbers of `lfdm bench calibration`, or those of the samplers, and of the memory of recipe `dart`, that match `only`.
 
     Raises:
-        InputError: no sampler matches.
+        InputError: nothing matches.
     """
     chosen = [name for name in SAMPLERS if fnmatch(name, only)]
-    if not chosen:
-        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}")
+    pieces = fnmatch(PIECES, only)
+    if not chosen and not pieces:
+        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {PIECES}")
     recipe = load_recipe(RECIPE)
     with tempfile.TemporaryDirectory() as folder:
         bag, simulated = recorded(recipe, Path(folder))
@@ -167,6 +227,12 @@ def measure(runs: int, only: str = "*") -> list[Record]:
         records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
         for name in chosen:
             records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
+        records.append(Record.of("peak_rss_mb/imports", [peak_rss(["-c", "import lfdm_ros.calibration.run"]) for _ in range(runs)], "MB"))
+        alone = lateral_alone(Path(folder))
+        records += [Record.of(f"peak_rss_mb/{name}", [peak_rss_of(alone, [bag], "--sampler", name) for _ in range(runs)], "MB")
+                    for name in chosen]
+        if pieces:
+            records += memory_of_pieces(runs, Path(folder))
     return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
 
 

@@ -7,7 +7,7 @@ what a channel informs should be sqrt(n / n_eff) times as wide: for autoregressi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from scipy import stats
 
 from lfdm_ros.calibration.identifiability import information_root, units, whiten
 from lfdm_ros.calibration.plan import AR1, INFLATED, RHO, SIGMA, WHITE, Parameter, Recipe, Stage
-from lfdm_ros.calibration.predictive import coverage, lag_one, residuals
+from lfdm_ros.calibration.predictive import coverage, lag_one
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.vehicles import Vehicle
 
@@ -86,16 +86,11 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
     out = {}
     weights = result.likelihood.weights
     for label in result.stage.channels:
-        residual, noisy, observed = [], [], []
-        for (segment, data), predictive in zip(result.data.fitted, result.posterior_predictive):
-            own = residuals(predictive.responses, data.observed)
-            for c, one in enumerate(segment.channels):
-                if one.label == label:
-                    residual.append(own[:, c])
-                    noisy.append(predictive.noisy.reshape(-1, *predictive.noisy.shape[2:])[:, :, c])
-                    observed.append(data.observed[:, c])
-        if not residual:
+        members = [(predictive, c) for (segment, _), predictive in zip(result.data.fitted, result.posterior_predictive)
+                   for c, one in enumerate(segment.channels) if one.label == label]
+        if not members:
             continue
+        residual = [predictive.residuals[:, c] for predictive, c in members]
         sigma = float(result.run.draws[SIGMA + label].mean())
         rho = float(result.run.draws[RHO + label].mean()) if RHO + label in result.run.draws else 0.0
         plain, left = whiteness(residual), whiteness(residual, rho)
@@ -106,7 +101,7 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
                "weight": weights[label],
                "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count,
                "effective_samples": float(plain.count) if plain.white else plain.effective,
-               "coverage_50": coverage(noisy, observed, 0.5), "coverage_90": coverage(noisy, observed),
+               "coverage_50": coverage(members, 0.5), "coverage_90": coverage(members),
                "widening": widening[assumed], "white": left.white}
         out[label] = {**row, "text": _words(label, row, left)}
     return out
@@ -186,11 +181,12 @@ def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterabl
                "one stage of segments, the one that the others depend on first, or free what is held at a wrong value")
 
 
-def alone(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str, dict[str, float]]]:
+def alone(recipe: Recipe, results: Sequence[StageResult],
+          tell: Callable[[str], None] = lambda message: None) -> dict[str, dict[str, dict[str, float]]]:
     """What each recording alone says of each physical unknown that it knows: unknown -> STAGE/RECORDING -> estimate, sd.
 
     All physical unknowns of the recipe are free, from the final vehicle, which also pulls on what a recording does not know; widths are
-    Laplace's. Only unknowns that two recordings know are listed.
+    Laplace's. Only unknowns that two recordings know are listed. `tell` is called with what is being done.
     """
     whole = [result for result in results if result.run.temperature == 1.0]
     pairs = [(result, recording.sha256, recording.name) for result in whole
@@ -201,6 +197,7 @@ def alone(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str,
     parameters = _all_parameters([result.stage for result in whole])
     out: dict[str, dict[str, dict[str, float]]] = {}
     for result, sha256, name in pairs:
+        tell(f"what {name} alone says")
         stage = replace(result.stage, parameters=tuple(parameters))
         asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.likelihood.weights)
         physical = {parameter.name for parameter in parameters}

@@ -34,6 +34,7 @@ TOLERANCE = 1e-10  # of objective, step and gradient
 NOISE_TOLERANCE = 1e-6  # relative change of the noise at which errors and noise agree
 NOISE_ROUNDS = 50
 PARETO_LIMIT = 0.7  # above it importance weights, and so the Gaussian they correct, are not to be trusted (Vehtari et al. 2024)
+WEIGHED = 256  # draws between two reports
 GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
 
 
@@ -74,7 +75,12 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         if problem.errors[group.label].correlation is not None:
             values[RHO + group.label] = drawn[1]
     priors = problem.priors
-    log_prior, log_likelihood = problem.density(np.column_stack([priors[name].coordinate(values[name]) for name in problem.density.names]))
+    points = np.column_stack([priors[name].coordinate(values[name]) for name in problem.density.names])
+    log_prior, log_likelihood = np.empty(count), np.empty(count)
+    for first in range(0, count, WEIGHED):
+        fit.tell(0.8 + 0.19 * first / count, f"weighing draws, {first} of {count}")
+        part = slice(first, first + WEIGHED)
+        log_prior[part], log_likelihood[part] = problem.density(points[part])
     fit.runs += count
     pareto = _pareto_k(log_prior + log_likelihood - log_gaussian)
 
@@ -96,13 +102,13 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         warnings=_warnings(problem, weights, directions, pareto))
 
 
-def mode(problem: Problem) -> np.ndarray:
+def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
     """The unknowns (Q,) at the posterior's mode.
 
     Raises:
         ValueError: nothing of the prior can be simulated.
     """
-    fit = _Fit(problem, None)
+    fit = _Fit(problem, report)
     return fit.values(fit.minimise(fit.best_of(fit.first_guess(), np.random.default_rng(0))).x[None])[0]
 
 

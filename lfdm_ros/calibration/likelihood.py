@@ -13,10 +13,10 @@ q holds the unknowns of a stage: parameters, then nuisances, then initial states
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from lfdm_ros.simulation import BatchRollout, SensitivityRollout, initial_state
 from lfdm_ros.vehicles import Vehicle
 
 Targets = Sequence[tuple[str, float]]  # vehicle parameter, factor
+_Reduced = TypeVar("_Reduced")
 MOMENTS = 3  # A, B and D
+BLOCK = 16  # particles that share an instruction
 CHUNK = 200_000  # numbers of responses that are looked at together: what a core's cache holds
 # Samples further apart than this many times the usual distance do not follow each other.
 GAP = 2.5
@@ -291,13 +293,19 @@ class RolloutLikelihood:
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q (Q,) -> moments (G, 3) and their exact derivatives (G, 3, Q)."""
         moments, slopes = np.zeros((len(self.groups), MOMENTS)), np.zeros((len(self.groups), MOMENTS, self.count))
-        results = self._all_derivatives(q)
+
+        def reduce(piece: _Piece, responses: np.ndarray, derivatives: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+            out = []
+            for c, column in enumerate(piece.columns):
+                errors = column.values - responses[column.rows, c]
+                out.append((column.moments(errors[:, None])[:, 0], column.slopes(errors, -derivatives[column.rows, c])))
+            return out
+
+        results = self._each_derivative(q, reduce)
         for g, members in enumerate(self._members):
             for i, c in members:
-                column, (responses, derivatives) = self.pieces[i].columns[c], results[i]
-                errors = column.values - responses[column.rows, c]
-                moments[g] += column.moments(errors[:, None])[:, 0]
-                slopes[g] += column.slopes(errors, -derivatives[column.rows, c])
+                moments[g] += results[i][c][0]
+                slopes[g] += results[i][c][1]
         return moments, slopes
 
     def measured(self, group: int) -> np.ndarray:
@@ -318,8 +326,9 @@ class RolloutLikelihood:
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
         """q (Q,) -> for each group the exact derivatives of measured minus model (n, Q)."""
-        results = self._all_derivatives(q)
-        return [np.concatenate([-results[i][1][self.pieces[i].columns[c].rows, c] for i, c in members]) for members in self._members]
+        results = self._each_derivative(q, lambda piece, _, derivatives: [
+            -derivatives[column.rows, c] for c, column in enumerate(piece.columns)])
+        return [np.concatenate([results[i][c] for i, c in members]) for members in self._members]
 
     def runs(self, group: int) -> np.ndarray:
         """Where unbroken runs of a group's samples begin, as a mask (n,)."""
@@ -336,16 +345,31 @@ class RolloutLikelihood:
         q = np.atleast_2d(np.asarray(q, float))
         return [piece.responses(q).transpose(2, 0, 1) for piece in self.pieces]
 
-    def _all_derivatives(self, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def response_parts(self, number: int, q: np.ndarray, limit: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """q (N, Q) -> parts of the particles, and what the sensors of one data set would say (n, K, C), with `limit` bytes in flight."""
+        piece = self.pieces[number]
+        samples, channels = piece.data.observed.shape
+        # Inputs, what the model reports, what the sensors make of it, and room for the caller's own.
+        width = max(BLOCK, limit // (8 * samples * (piece.data.table.shape[1] + 4 * channels)) // BLOCK * BLOCK)
+        for first in range(0, len(q), width):
+            part = slice(first, min(first + width, len(q)))
+            yield part, piece.responses(q[part]).transpose(2, 0, 1)
+
+    def _each_derivative(self, q: np.ndarray, reduce: Callable[[_Piece, np.ndarray, np.ndarray], _Reduced]) -> list[_Reduced]:
+        """What `reduce` makes of the responses (K, C) of each piece at q (Q,) and their derivatives (K, C, Q), which are not kept."""
         q = np.asarray(q, float)
+
+        def one(piece: _Piece) -> _Reduced:
+            return reduce(piece, *piece.derivatives(q))
+
         if len(self.pieces) == 1:
-            return [self.pieces[0].derivatives(q)]
+            return [one(self.pieces[0])]
         with ThreadPoolExecutor(cores()) as pool:
-            return list(pool.map(lambda piece: piece.derivatives(q), self.pieces))
+            return list(pool.map(one, self.pieces))
 
     def _each_chunk(self, piece: _Piece, q: np.ndarray, look: Callable[[slice, list[np.ndarray]], None]) -> None:
         """Calls `look` with parts of the particles and, for each channel, measured minus model (n, part)."""
-        width = max(16, CHUNK // piece.data.observed.size // 16 * 16)
+        width = max(BLOCK, CHUNK // piece.data.observed.size // BLOCK * BLOCK)
 
         def one(first: int) -> None:
             part = slice(first, min(first + width, len(q)))

@@ -1,8 +1,13 @@
-"""Responses of the model to draws of its unknowns, and how they compare with the data."""
+"""Responses of the model to draws of its unknowns, and how they compare with the data.
+
+Draws are simulated, compared and forgotten a few at a time: what is in flight is at most IN_FLIGHT bytes, what is kept of all data sets
+together at most KEPT, however many data sets, samples and draws there are. Only the rows of a data set are kept at which something was
+measured: a grid finer than its samples has ten times as many.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,73 +18,168 @@ from lfdm_ros.calibration.model import correlated_noise
 
 RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles
+IN_FLIGHT = 64 * 2**20  # bytes of the responses that are looked at together
+KEPT = 256 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
+LEAST_KEPT = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
+
+
+class Ranks:
+    """Where each measured value (R, C) lies among draws that come a few at a time.
+
+    Which values lie inside a central interval of all draws is exactly what np.quantile would say of them together: it needs no more of the
+    draws than how many are less, how many the same, and the nearest on either side.
+    """
+
+    def __init__(self, observed: np.ndarray):
+        self._observed = observed
+        self._count = 0
+        self._less, self._same, self._more = (np.zeros(observed.shape, np.int64) for _ in range(3))
+        self._under, self._over = np.full(observed.shape, -np.inf), np.full(observed.shape, np.inf)
+
+    def add(self, draws: np.ndarray) -> None:
+        """draws (n, R, C)."""
+        less, more = draws < self._observed, draws > self._observed
+        self._count += len(draws)
+        self._less += less.sum(axis=0)
+        self._more += more.sum(axis=0)
+        self._same += (draws == self._observed).sum(axis=0)
+        self._under = np.maximum(self._under, np.max(draws, axis=0, where=less, initial=-np.inf))
+        self._over = np.minimum(self._over, np.min(draws, axis=0, where=more, initial=np.inf))
+
+    def inside(self, level: float) -> np.ndarray:
+        """Whether each value lies in the central `level` interval of the draws (R, C); not where a draw is NaN, or nothing was measured."""
+        whole = self._less + self._same + self._more == self._count
+        return whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
+
+    def _reaches(self, p: float) -> np.ndarray:
+        # The p-quantile lies between the draws of ranks i and i + 1 in ascending order.
+        i, share = self._place(p)
+        last = self._less + self._same - 1  # rank of the last draw that is not greater
+        between = self._observed >= _between(np.where(self._same > 0, self._observed, self._under), self._over, share)
+        return (last > i) | ((last == i) & between)
+
+    def _stays_below(self, p: float) -> np.ndarray:
+        i, share = self._place(p)
+        between = self._observed <= _between(self._under, np.where(self._same > 0, self._observed, self._over), share)
+        return (self._less <= i) | ((self._less == i + 1) & between)
+
+    def _place(self, p: float) -> tuple[int, float]:
+        whole, share = divmod((self._count - 1) * p, 1.0)
+        return int(whole), share
+
+
+def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
+    # As np.quantile does it.
+    if share == 0.0:
+        return a
+    with np.errstate(invalid="ignore"):
+        return b - (b - a) * (1.0 - share) if share >= 0.5 else a + (b - a) * share
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """Responses (C, D, K, n_channels) of one data set to D draws of each of C chains, without and with the noise of the measurement."""
+    """What draws of the unknowns make of one data set, at its R rows where anything was measured.
 
-    responses: np.ndarray
+    times (R,) [s]; observed (R, C), NaN where this channel was not measured; mean (R, C) response; ranks of what was measured among the
+    responses with noise; squares (S, C): sums of the squared errors of RMSE_DRAWS responses, evenly over chains and draws, and whether
+    each is finite, alive (S, C). As float32, since nothing but files and figures takes them: of these responses some, sample (s, R, C);
+    and of the responses with noise those of some draws of each chain, noisy (chains, D, R, C), whose places are draw_index (D,).
+    """
+
+    times: np.ndarray
+    observed: np.ndarray
+    mean: np.ndarray
+    ranks: Ranks
+    squares: np.ndarray
+    alive: np.ndarray
+    sample: np.ndarray
     noisy: np.ndarray
-    draw_index: np.ndarray  # (D,) which draws of a chain these are
+    draw_index: np.ndarray
 
     @property
-    def sample(self) -> np.ndarray:
-        """At most RMSE_DRAWS responses (n, K, n_channels), evenly over chains and draws."""
-        flat = self.responses.reshape(-1, *self.responses.shape[2:])
-        return flat[np.unique(np.linspace(0, len(flat) - 1, RMSE_DRAWS).astype(int))]
+    def residuals(self) -> np.ndarray:
+        """Measured minus mean response (R, C), NaN where nothing was measured."""
+        return self.observed - self.mean
+
+
+def kept_draws(datasets: Iterable[Dataset]) -> int:
+    """How many draws of the predictives of these data sets, of prior and posterior, fit into KEPT; at most PREDICTIVE_DRAWS."""
+    values = sum(len(_rows(data)) * len(data.channels) for data in datasets)
+    # Two predictives, of each its draws with noise and a quarter as many without, 4 bytes a value.
+    return max(LEAST_KEPT, min(PREDICTIVE_DRAWS, KEPT // max(1, 10 * values)))
 
 
 def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[np.ndarray], rho: Sequence[np.ndarray],
-                  rng: np.random.Generator, total: int = PREDICTIVE_DRAWS) -> list[Predictive]:
-    """Runs about `total` of the draws q (C, N, Q), for each data set with noise sigma and correlation rho, both (C, N, n_channels)."""
+                  rng: np.random.Generator, *, kept: int, noise: bool, tell: Callable[[int], None] | None = None) -> list[Predictive]:
+    """Runs about PREDICTIVE_DRAWS of the draws q (C, N, Q), for each data set with noise sigma and correlation rho, (C, N, n_channels).
+
+    Args:
+        kept: about how many of them to keep, of `kept_draws`: so many in `noisy`, a quarter as many in `sample`.
+        noise: whether `noisy` is wanted; otherwise it has no draws.
+        tell: called with the number of data sets that are done.
+    """
     chains, draws, width = q.shape
-    index = np.unique(np.linspace(0, draws - 1, min(draws, -(-total // chains))).astype(int))
+    index = _evenly(draws, -(-PREDICTIVE_DRAWS // chains))
+    chosen = _evenly(len(index), -(-kept // chains)) if noise else np.zeros(0, int)
+    flat = q[:, index].reshape(chains * len(index), width)
     out = []
-    for responses, deviation, correlation in zip(likelihood.responses(q[:, index].reshape(chains * len(index), width)), sigma, rho):
-        responses = responses.reshape(chains, len(index), *responses.shape[1:])
-        shape = (*responses.shape[:2], responses.shape[3], responses.shape[2])
-        noise = np.moveaxis(correlated_noise(rng, shape, deviation[:, index], correlation[:, index]), 3, 2)
-        out.append(Predictive(responses, responses + noise, index))
+    for number, (deviation, correlation) in enumerate(zip(sigma, rho)):
+        if tell is not None:
+            tell(number)
+        channels = deviation.shape[-1]
+        own_sigma, own_rho = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
+        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), kept // 4))
     return out
 
 
-def mean_rmse(responses: Sequence[np.ndarray], observed: Sequence[np.ndarray]) -> float:
-    """Mean over draws of the RMSE of one channel over its data sets: responses (n, K) each, observed (K,) each.
+def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rng: np.random.Generator,
+             places: tuple[int, np.ndarray, np.ndarray], shown: int) -> Predictive:
+    data = likelihood.datasets[number]
+    chains, index, chosen = places
+    rows = _rows(data)
+    observed, count = data.observed[rows], len(q)
+    of_rmse = _evenly(count, RMSE_DRAWS)
+    of_sample = of_rmse[_evenly(len(of_rmse), shown)]
+    of_noisy = (np.arange(chains)[:, None] * len(index) + chosen).ravel()
+    total, ranks = np.zeros(observed.shape), Ranks(observed)
+    squares, alive = np.empty((len(of_rmse), observed.shape[1])), np.empty((len(of_rmse), observed.shape[1]), bool)
+    sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
+    with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
+        for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):
+            noise = correlated_noise(rng, (len(responses), *data.observed.shape[::-1]), sigma[part], rho[part])
+            finite = np.isfinite(responses).all(axis=1)
+            responses, noise = responses[:, rows], np.moveaxis(noise[:, :, rows], 1, 2)
+            total += responses.sum(axis=0)
 
-    Draws that diverged anywhere are left out; NaN where all did.
-    """
-    squares, count = np.zeros(len(responses[0])), 0
-    alive = np.ones(len(responses[0]), bool)
-    with np.errstate(invalid="ignore", over="ignore"):
-        for runs, data in zip(responses, observed):
-            measured = np.isfinite(data)
-            squares += ((runs[:, measured] - data[measured]) ** 2).sum(axis=1)
-            alive &= np.isfinite(runs).all(axis=1)
-            count += int(measured.sum())
-    return float(np.sqrt(squares[alive] / count).mean()) if alive.any() else float("nan")
+            def places_of(draws: np.ndarray, part: slice = part) -> tuple[slice, np.ndarray]:
+                first, end = np.searchsorted(draws, [part.start, part.stop])
+                return slice(first, end), draws[first:end] - part.start
+
+            here, taken = places_of(of_rmse)
+            squares[here], alive[here] = np.nansum((responses[taken] - observed) ** 2, axis=1), finite[taken]
+            here, taken = places_of(of_sample)
+            sample[here] = responses[taken]
+            noise += responses
+            ranks.add(noise)
+            here, taken = places_of(of_noisy)
+            noisy[here] = noise[taken]
+    return Predictive(data.times[rows], observed, total / count, ranks, squares, alive, sample,
+                      noisy.reshape(chains, len(chosen), *observed.shape), index[chosen])
 
 
-def coverage(noisy: Sequence[np.ndarray], observed: Sequence[np.ndarray], level: float = 0.9) -> float:
-    """Share of the samples of one channel inside the central `level` interval of the draws: noisy (n, K) each, observed (K,) each."""
-    inside, count = 0, 0
-    for draws, data in zip(noisy, observed):
-        measured = np.isfinite(data)
-        lower, upper = np.quantile(draws[:, measured], [(1 - level) / 2, (1 + level) / 2], axis=0)
-        inside += int(((data[measured] >= lower) & (data[measured] <= upper)).sum())
-        count += int(measured.sum())
-    return inside / count
+def _rows(data: Dataset) -> np.ndarray:
+    return np.flatnonzero(np.isfinite(data.observed).any(axis=1))
 
 
-def residuals(responses: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Measured minus mean response (K, C) of draws (n, K, C), NaN where nothing was measured."""
-    return observed - responses.reshape(-1, *responses.shape[-2:]).mean(axis=0)
+def _evenly(count: int, wanted: int) -> np.ndarray:
+    """Places of `wanted` of `count` things, or of all, evenly."""
+    return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int))
 
 
-def lag_one(residuals_: Sequence[np.ndarray]) -> float:
+def lag_one(residuals: Sequence[np.ndarray]) -> float:
     """Correlation of neighbouring residuals of data sets (K,) each, 0 for white noise; NaN where there are fewer than 3."""
     neighbours, squares, count = 0.0, 0.0, 0
-    for residual in residuals_:
+    for residual in residuals:
         series = residual[np.isfinite(residual)]
         neighbours += float(series[1:] @ series[:-1])
         squares += float(series @ series)
@@ -96,15 +196,31 @@ class Compared:
     lag_one: float
 
 
-def compare(data: Sequence[tuple[Sequence[str], Dataset]], predictives: Sequence[Predictive]) -> dict[str, Compared]:
-    """How the predictives of data sets compare with them, by the labels that go with the channels of each."""
-    gathered: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = {}
-    for (labels, dataset), predictive in zip(data, predictives):
-        noisy, residual = predictive.noisy.reshape(-1, *predictive.noisy.shape[2:]), residuals(predictive.responses, dataset.observed)
+# The channel of one data set that a label stands for.
+Member = tuple[Predictive, int]
+
+
+def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compared]:
+    """How predictives compare with what was measured, by the labels that go with the channels of each."""
+    gathered: dict[str, list[Member]] = {}
+    for labels, predictive in data:
         for c, label in enumerate(labels):
-            gathered.setdefault(label, []).append((predictive.sample[:, :, c], noisy[:, :, c], dataset.observed[:, c], residual[:, c]))
-    out = {}
-    for label, parts in gathered.items():
-        sample, noisy_parts, observed, residual_parts = (list(column) for column in zip(*parts))
-        out[label] = Compared(mean_rmse(sample, observed), coverage(noisy_parts, observed), lag_one(residual_parts))
-    return out
+            gathered.setdefault(label, []).append((predictive, c))
+    return {label: Compared(mean_rmse(members), coverage(members), lag_one([one.residuals[:, c] for one, c in members]))
+            for label, members in gathered.items()}
+
+
+def mean_rmse(members: Sequence[Member]) -> float:
+    """Mean over draws of the RMSE of one label; draws that diverged anywhere are left out, NaN where all did."""
+    squares = np.sum([one.squares[:, c] for one, c in members], axis=0)
+    alive = np.all([one.alive[:, c] for one, c in members], axis=0)
+    return float(np.sqrt(squares[alive] / _measured(members)).mean()) if alive.any() else float("nan")
+
+
+def coverage(members: Sequence[Member], level: float = 0.9) -> float:
+    """Share of the samples of one label inside the central `level` interval of the responses with noise."""
+    return sum(int(one.ranks.inside(level)[:, c].sum()) for one, c in members) / _measured(members)
+
+
+def _measured(members: Sequence[Member]) -> int:
+    return sum(int(np.isfinite(one.observed[:, c]).sum()) for one, c in members)

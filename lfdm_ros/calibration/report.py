@@ -15,7 +15,7 @@ from lfdm_ros.calibration.dataset import Dataset
 from lfdm_ros.calibration.discrepancy import apart
 from lfdm_ros.calibration.identifiability import in_words
 from lfdm_ros.calibration.plan import SIGMA, Recipe
-from lfdm_ros.calibration.predictive import Predictive, residuals
+from lfdm_ros.calibration.predictive import Predictive
 from lfdm_ros.calibration.summary import summary_name
 from lfdm_ros.models import Field, get_model
 
@@ -228,8 +228,8 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     for data, predictive in _some(list(zip(datasets, predictives))):
         if len(datasets) > 1:
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
-        parts += [_image(plots.predictions(data.times, data.observed, predictive.sample, labels)),
-                  _image(plots.residual_plot(data.times, residuals(predictive.responses, data.observed), labels, sigma))]
+        parts += [_image(plots.predictions(predictive.times, predictive.observed, predictive.sample, labels)),
+                  _image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
     return _PAGE.format(title="Prediction", body="\n".join(parts))
 
 
@@ -259,14 +259,14 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
         sigma = {i: float(draws[SIGMA + c.label].mean()) for i, c in enumerate(segment.channels)}
         if len(shown) > 1:
             yield f"<h4>{_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
-        left = residuals(posterior.responses, data.observed)
+        left = posterior.residuals
         noisy = posterior.noisy.reshape(-1, *posterior.noisy.shape[2:])
-        yield _image(plots.responses(data.times, data.observed, prior.sample, posterior.sample, noisy, channels))
-        yield _image(plots.residual_plot(data.times, left, channels, sigma)) + _image(plots.autocorrelations(left, channels))
+        yield _image(plots.responses(posterior.times, posterior.observed, prior.sample, posterior.sample, noisy, channels))
+        yield _image(plots.residual_plot(posterior.times, left, channels, sigma)) + _image(plots.autocorrelations(left, channels))
     for (_, data), predictive in _some(list(zip(result.data.held_out, result.held_out_predictive))):
         channels = [_label(channel, fields) for channel in data.channels]
         yield f"<h4>Held out: {_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
-        yield _image(plots.predictions(data.times, data.observed, predictive.sample, channels))
+        yield _image(plots.predictions(predictive.times, predictive.observed, predictive.sample, channels))
     if len(physical) > 1:
         yield "<h3>Pairs of parameters</h3>" + _image(plots.pairs(physical, labels))
     if len(ordered) > 1:

@@ -29,9 +29,9 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     """All stages in one ArviZ InferenceData.
 
     `posterior` and `prior` have the vehicle parameters by name and STAGE.sigma.LABEL, STAGE.initial.STATE and the like;
-    `prior_predictive`, `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s], STAGE.PIECE.CHANNEL
-    over STAGE.PIECE.time where a stage has several data sets; `log_likelihood` one value for each stage; `sample_stats` what the sampler
-    says of itself. Stages are independent given the means passed on.
+    `prior_predictive`, `posterior_predictive` (some draws) and `observed_data` STAGE.CHANNEL over STAGE.time [s], when anything was
+    measured, STAGE.PIECE.CHANNEL over STAGE.PIECE.time where a stage has several data sets; `log_likelihood` one value for each stage;
+    `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
     """
     import arviz as az
     import pymc
@@ -48,16 +48,15 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
             units[name] = prior.unit
             groups["posterior"][name] = (("chain", "draw"), run.draws[variable])
             groups["prior"][name] = (("chain", "draw"), result.prior_draws[variable])
-        for (_, data), before, after in zip(result.data.fitted, result.prior_predictive, result.posterior_predictive):
+        for (_, data), before, after in zip(result.data.fitted, result.prior_predictive, result.posterior_predictive, strict=True):
             prefix = f"{stage}.{data.name}" if data.name else stage
             time = f"{prefix}.time"
-            coords[time] = data.times
+            coords[time] = after.times
             for column, channel in enumerate(data.channels):
                 name = f"{prefix}.{channel}"
-                groups["observed_data"][name] = ((time,), data.observed[:, column])
+                groups["observed_data"][name] = ((time,), after.observed[:, column])
                 for group, predictive in (("prior_predictive", before), ("posterior_predictive", after)):
-                    with np.errstate(over="ignore"):  # an unstable draw of the prior may leave the range, as infinity
-                        groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column].astype(np.float32))
+                    groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column])
         groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
         for name, (dimensions, values) in run.stored.items():
             own = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
@@ -73,8 +72,8 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
         if chains:
             dataset = dataset.assign_coords(chain=np.arange(chains))
         if draws:
-            index = results[0].posterior_predictive[0].draw_index if group == "posterior_predictive" else np.arange(draws)
-            dataset = dataset.assign_coords(draw=index)
+            kept = {"prior_predictive": results[0].prior_predictive, "posterior_predictive": results[0].posterior_predictive}.get(group)
+            dataset = dataset.assign_coords(draw=kept[0].draw_index if kept else np.arange(draws))
         dataset = dataset.assign_coords({dim: ((dim,), coords[dim], {"units": "s"}) for dim in dataset.dims if dim in coords})
         for name in dataset.data_vars:
             if name in units:

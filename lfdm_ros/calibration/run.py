@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.continuation import load_continuation
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.plan import Recipe
+from lfdm_ros.calibration.predictive import kept_draws
 from lfdm_ros.calibration.samplers import Report, SamplerProgress, get_sampler
 from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
@@ -81,6 +84,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         "draws": draws, "chains": chains, "seed": seed, "recordings": [recording.sha256 for recording in recordings],
         "continues": [r.sha256 for r in before.recordings] if before else None,
         "from": [stage["parameters"] for stage in before.summary["stages"]] if before else None})
+    room = kept_draws(data for stage in datasets for _, data in (*stage.fitted, *stage.held_out))
     seeds = np.random.SeedSequence(seed).spawn(len(recipe.stages))
     finished: list[StageResult] = []
     scores: dict[str, dict[str, Any]] = {}
@@ -95,35 +99,45 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             run = kept.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
-                               earlier=earlier, finished=run)
+                               earlier=earlier, finished=run, keep=partial(kept.save, stage.name), kept=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt
-            if run is None:
-                kept.save(stage.name, result.run)
             vehicle = result.after
             told = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
-            tell(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
+            # What comes after the last stage belongs to it.
+            if index < len(recipe.stages) - 1:
+                tell(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
     except KeyboardInterrupt:
         if not finished:
             raise
         interrupted = True
+    last = finished[-1].run
+
+    def finishing(message: str) -> None:
+        # Who has stopped the sampler still gets what it found.
+        with suppress(KeyboardInterrupt) if interrupted else nullcontext():
+            tell(SamplerProgress(last.temperature, 0.99, float("nan"), last.evaluations, message))
+
     outcome = summary.summarise(recipe, finished, seed=seed, draws=draws, chains=chains, interrupted=interrupted,
                                 continued=[recording.sha256 for recording in before.recordings] if before else [],
-                                scores=scores)
-    _write(directory, recipe, finished, outcome)
+                                scores=scores, tell=finishing)
+    _write(directory, recipe, finished, outcome, finishing)
     if interrupted:
         raise KeyboardInterrupt
     kept.clear()
+    tell(SamplerProgress(1.0, 1.0, 0.0, last.evaluations, told))
     return outcome
 
 
-def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any]) -> None:
+def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any], tell: Callable[[str], None]) -> None:
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
         save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")
         summary.write_json(directory / "summary.json", outcome)
+        tell("writing posterior.nc")
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
+        tell("writing report.html")
         (directory / "report.html").write_text(report.calibration_report(recipe, finished, outcome), encoding="utf-8")
         store.describe(directory)
     except OSError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, Upd
 from lfdm_ros.calibration.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SampleRun
+from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SamplerProgress, SampleRun
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import Vehicle
 
@@ -110,11 +111,13 @@ class StageModel:
     start: np.ndarray = field(repr=False)
 
 
-def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None) -> StageModel:
+def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None,
+                report: Report | None = None) -> StageModel:
     """Builds the likelihood of a stage and gathers its priors.
 
     Args:
         weights: of inflated errors, where they are known already; otherwise they are found, which takes a least-squares fit.
+        report: of that fit.
 
     Raises:
         InputError: nothing was recorded to centre the prior of an initial state on.
@@ -132,8 +135,13 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
     errors = {label: ErrorPriors(c.noise, c.correlation) for label, c in stage.channels.items() if label in labels}
     if stage.errors == INFLATED and not labels <= set(weights or {}):
         plain = BatchedDensity(build_model(likelihood, unknowns, errors))
+
+        def tell(state: SamplerProgress) -> None:
+            if report is not None:
+                report(replace(state, progress=0.0, message=f"correlation of the errors: {state.message}"))
+
         try:
-            best = least_squares.mode(Problem(likelihood, plain, unknowns, errors, np.array(start), Objective()))
+            best = least_squares.mode(Problem(likelihood, plain, unknowns, errors, np.array(start), Objective()), tell)
         except ValueError as error:
             raise InputError(f"{where}: {error}; narrow the priors, check the initial state or take a smaller step") from None
         weights = {label: 1.0 / tau for label, tau in likelihood.correlation_times(best).items()} | dict(weights or {})
@@ -142,18 +150,22 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
 
 def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
               seed: np.random.SeedSequence, report: Report | None = None, earlier: Earlier | None = None,
-              finished: SampleRun | None = None) -> StageResult:
+              finished: SampleRun | None = None, keep: Callable[[SampleRun], None] | None = None,
+              kept: int = PREDICTIVE_DRAWS) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
 
     Args:
         earlier: the posterior to continue.
         finished: a run of the same problem that was kept; it is not run again.
+        keep: called with a run that is whole, before anything is predicted with it.
+        kept: draws of the predictives that are kept, of `kept_draws`.
 
     Raises:
         InputError: no particle of the prior can be simulated.
+        KeyboardInterrupt: `report` raised it before or after the sampler was at work.
     """
     where = f"{recipe.path}: stages ({stage.name})"
-    asked = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None)
+    asked = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
     plain = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
     density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
     problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,
@@ -163,21 +175,34 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         run = finished or sampler(problem, draws=draws, chains=chains, seed=sampling, report=report)
     except ValueError as error:
         raise InputError(f"{where}: {error}; narrow the priors, check the initial state or take a smaller step") from None
+    if keep is not None and finished is None and not run.stopped:
+        keep(run)
     rng = np.random.default_rng(prior_seed)
     prior_draws = {name: values[None, :] for name, values in plain.constrain(plain.draw_prior(PREDICTIVE_DRAWS, rng)).items()}
     passed_on = {target: factor * run.point[p.name] for p in stage.parameters for target, factor in p.targets}
     source = f"{run.point_is} of recipe {recipe.path.stem}, stage {stage.name}, recording " + ", ".join(
         sorted({dataset.recording.name for _, dataset in data.fitted}))
     noise_rng = np.random.default_rng(noise_seed)
-    posterior = _predictive(asked.likelihood, list(asked.unknowns), data.fitted, run.draws, noise_rng)
+
+    def predictive(of: str, likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
+                   draws: Mapping[str, np.ndarray], rng: np.random.Generator, noise: bool = True) -> list[Predictive]:
+        def tell(done: int) -> None:
+            if report is not None:
+                # Who has stopped the sampler still gets what it found.
+                with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
+                    report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
+
+        return _predictive(likelihood, unknowns, data, draws, rng, kept, noise, tell)
+
+    posterior = predictive("from the posterior", asked.likelihood, list(asked.unknowns), data.fitted, run.draws, noise_rng)
     held_out: Sequence[Predictive] = ()
     if data.held_out:
         known = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
         unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
-        held_out = _predictive(unseen, known, data.held_out, run.draws, noise_rng)
+        held_out = predictive("what was held out", unseen, known, data.held_out, run.draws, noise_rng, noise=False)
     return StageResult(
         stage=stage, data=data, likelihood=asked.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
-        prior_predictive=_predictive(asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, rng),
+        prior_predictive=predictive("from the prior", asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, rng),
         posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
 
 
@@ -204,9 +229,11 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
 
 
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> list[Predictive]:
+                draws: Mapping[str, np.ndarray], rng: np.random.Generator, kept: int, noise: bool,
+                tell: Callable[[int], None]) -> list[Predictive]:
     """Responses to draws (C, N) by variable, for each data set."""
     none = np.zeros_like(next(iter(draws.values())))
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
-    return predict_draws(likelihood, np.stack([draws[name] for name in unknowns], axis=-1), sigma, rho, rng)
+    q = np.stack([draws[name] for name in unknowns], axis=-1)
+    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, tell=tell)

@@ -35,7 +35,8 @@ def summary_name(variable: str) -> str:
 
 
 def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool,
-              continued: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+              continued: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None,
+              tell: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
     """The contents of summary.json.
 
     A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
@@ -43,9 +44,12 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     Args:
         continued: hashes of the recordings of the calibration that this one continues.
         scores: by stage, what `scoring.score_stage` said before it was run.
+        tell: called with what is being done.
     """
+    tell("comparing with what was measured")
     stages = [_stage(result, recipe.sampler, (scores or {}).get(result.stage.name, {})) for result in results]
-    consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results))
+    tell("comparing stages and recordings with each other")
+    consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, tell))
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
     held_rmse: dict[str, Any] = {}
@@ -87,10 +91,9 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _stage(result: StageResult, sampler: str, score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run = result.stage, result.run
-    fitted, held = ([([c.label for c in segment.channels], data) for segment, data in pairs]
-                    for pairs in (result.data.fitted, result.data.held_out))
-    prior, posterior = compare(fitted, result.prior_predictive), compare(fitted, result.posterior_predictive)
-    held_out = compare(held, result.held_out_predictive)
+    fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
+    prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
+    held_out = compare(list(zip(held, result.held_out_predictive)))
     return {
         "name": stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations, "temperature": run.temperature,
         "segments": [{"name": s.name, "recordings": list(s.recordings), "window": [s.start, s.end], "state_topic": s.state_topic,

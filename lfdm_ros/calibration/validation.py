@@ -16,7 +16,7 @@ from lfdm_ros.calibration import plots, report
 from lfdm_ros.calibration.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
 from lfdm_ros.calibration.likelihood import RolloutLikelihood, Targets
 from lfdm_ros.calibration.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
-from lfdm_ros.calibration.predictive import Compared, Predictive, compare, predict_draws
+from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
@@ -85,7 +85,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
         "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": list(found.window),
         "pieces": [[float(data.times[0]), float(data.times[-1])] for data in found.datasets], "step": source.step, "seed": seed,
-        "topic": shown, "draws": len(found.predictives[0].sample),
+        "topic": shown, "draws": len(found.predictives[0].squares),
         "rmse": {name: {**({"before": found.before[name].rmse} if found.before else {}), "posterior": compared[name].rmse}
                  for name in names},
         "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
@@ -112,7 +112,8 @@ def _overview(found: _Found, model: str) -> Any:
     columns = sorted(found.sigma) or list(range(len(found.channels)))
     units = {field.name: field.unit for field in get_model(model).states}
     labels = [f"{name} [{units[name]}]" for i, name in enumerate(found.channels) if i in columns]
-    return plots.overview([data.times for data in found.datasets], [data.observed[:, columns] for data in found.datasets],
+    return plots.overview([predictive.times for predictive in found.predictives],
+                          [predictive.observed[:, columns] for predictive in found.predictives],
                           [predictive.sample[:, :, columns] for predictive in found.predictives], labels)
 
 
@@ -153,16 +154,20 @@ def _compare(recording: Recording, source: _Source, topic: str, window: tuple[fl
     sigma, rho = (np.stack([noise[name][i] if name in noise else np.full(shape, np.nan if i == 2 else 0.0) for name in names], axis=-1)
                   for i in (2, 3))
     q = np.stack([source.draws[name] for name in [*source.unknowns, *nuisances]], axis=-1) if likelihood.count else np.zeros((*shape, 0))
-    predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed))
-    labels = [(names, data) for data in datasets]
+
+    def compared(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray) -> tuple[list[Predictive], dict[str, Compared]]:
+        found = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
+                              kept=kept_draws(datasets), noise=False)
+        return found, compare([(names, predictive) for predictive in found])
+
+    predictives, errors = compared(q, sigma, rho)
     before: Mapping[str, Compared] = {}
     if source.before is not None:
         # The vehicle as it was, measured and driven in the same way.
         own = np.concatenate([np.broadcast_to([source.before[name] for name in source.unknowns], (*shape, len(source.unknowns))),
                               q[..., len(source.unknowns):]], axis=-1)[:, :1]
-        before = compare(labels, predict_draws(likelihood, own, [sigma[:, :1]] * len(datasets), [rho[:, :1]] * len(datasets),
-                                               np.random.default_rng(seed)))
-    return _Found(channels, (start, end), datasets, predictives, compare(labels, predictives), before,
+        before = compared(own, sigma[:, :1], rho[:, :1])[1]
+    return _Found(channels, (start, end), datasets, predictives, errors, before,
                   {i: float(noise[name][2].mean()) for i, name in enumerate(names) if name in noise})
 
 

@@ -191,6 +191,22 @@ def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_
     assert "taken from the run that was stopped" not in told
 
 
+def test_all_is_told_to_the_end_and_what_was_sampled_is_never_lost(recipe_file, bags, tmp_path):
+    recipe, told = load_recipe(recipe_file), []
+
+    def stop(state):
+        if state.stage == "lateral" and state.message.startswith("predicting"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, sampler="least_squares", progress=stop)
+    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, sampler="least_squares", progress=told.append)
+    lateral = [(state.progress, state.message) for state in told if state.stage == "lateral"]
+    assert lateral[-3:] == [(0.99, "writing posterior.nc"), (0.99, "writing report.html"), (1.0, "taken from the run that was stopped")]
+    assert (0.99, "predicting from the prior, 0 of 1") in lateral
+    assert (0.99, "what turn alone says") in lateral
+
+
 def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags, tmp_path):
     def stop(state):
         raise KeyboardInterrupt
