@@ -74,9 +74,11 @@ def run(args: argparse.Namespace) -> int:
     del what["cycle_us"]
     if args.json:
         print(json.dumps(what))
+    elif not what["cycles"]:
+        print(f"{scenario.name}: {ending(what)}")
     else:
         print(f"{scenario.name}: {ending(what)}")
-        print(f"  {what['length']:.0f} m in {what['seconds']:.1f} s, {what['mean_speed']:.1f} m/s in the mean"
+        print(f"  {what['length']:.4g} m in {what['seconds']:.1f} s, {what['mean_speed']:.3g} m/s in the mean"
               + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
         if what["least_clearance"] is not None:
             print(f"  least clearance {what['least_clearance']:.2f} m")
@@ -93,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         from lfdm_ros.control.pictures import draw_run, save_png
 
         save_png(draw_run(scenario, found, footprint, f"{scenario.name}: {ending(what)}"), args.figure)
-    if film is not None:
+    if film is not None and film.frames:
         from lfdm_ros.control.pictures import animate
 
         animate(args.animation, scenario, found, footprint, film)

@@ -21,6 +21,7 @@ from lfdm_ros.simulation import Actuator, Footprint, Goal, Scenario, SimulationD
 from lfdm_ros.vehicles import Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
+HELD = 0.05  # [m/s] a slower vehicle stands
 SPINNING = 3.0  # [m/s] a slower vehicle has no slip angle worth the name
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
@@ -58,7 +59,8 @@ class Driver(Protocol):
 
 @dataclass(eq=False)
 class Run:
-    """What happened. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock.
+    """What happened. Per cycle: times (n,) [s], outputs (n, ny) by output_names, commands (n, 3), seconds (n,) of wall clock. The last
+    cycle gave no command if something was hit before it: a vehicle that starts inside an obstacle has one time and no command.
 
     reached: when the goal or the path's end was [s], nan if never; collisions: names of what was hit; least_clearance [m], inf without
     obstacles; lifted: time for which a wheel or more had no load [s]; least_load: of any wheel, as share of its load at the start;
@@ -92,7 +94,8 @@ class Run:
 
 
 def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant | None = None,
-          on_cycle: Callable[[float, Cycle, Scan | None], None] | None = None, end_when_reached: bool = True) -> Run:
+          on_cycle: Callable[[float, Cycle, Scan | None], None] | None = None, end_when_reached: bool = True,
+          patience: float = math.inf) -> Run:
     """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
 
     Before time 0 the vehicle came straight at its speed: so the states are that the controller has until newer ones arrive. A scan
@@ -101,6 +104,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     Args:
         vehicle: that is simulated.
         on_cycle: called after each cycle with its time [s], what it came to and the scan that arrived, if any.
+        patience: a vehicle that has stood for so long [s] will not drive on: it ends.
 
     Raises:
         InputError: the vehicle lacks parameters of the plant's model, or the scenario has no task.
@@ -139,18 +143,25 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
     scans: list[tuple[int, Scan]] = []
     reached, collision, clearance, lifted, error, outside, sideslip = math.nan, "", math.inf, 0.0, 0.0, 0.0, 0.0
-    diverged, blocked, cold, least_load, inputs, along = False, 0, 0, 1.0, np.zeros(3), 0.0
+    diverged, blocked, cold, least_load, inputs, along, standing = False, 0, 0, 1.0, np.zeros(3), 0.0, 0.0
     fastest = max((math.hypot(o.vx, o.vy) for o in scenario.world.obstacles), default=0.0)
-    for k in range(round(scenario.duration / settings.period)):
+    near_by, reach = (-math.inf if scenario.world.obstacles else math.inf), 0.0
+    for k in range(max(1, round(scenario.duration / settings.period))):
         now = k * settings.period
         rows.append(states[-1])
         x, y, yaw = states[-1][place].tolist()
-        if scenario.world.obstacles:
+        # Corners move in a period by what the speed says, and some more where it turns. So near is the nearest obstacle by now at least;
+        # exact where something could be hit before the next cycle, or come nearer than anything before.
+        near_by, reach = near_by - reach, settings.period * (1.5 * math.hypot(*states[-1][observed[3:5]]) + fastest) + 0.5
+        if near_by < max(clearance, reach):
             near_by = scenario.world.clearance(now, x, y, yaw, footprint)
             clearance = min(clearance, near_by)
             if near_by <= 0.0:
                 collision = scenario.world.nearest(now, x, y, yaw, footprint)
                 break
+        standing = standing + settings.period if math.hypot(*states[-1][observed[3:5]]) < HELD else 0.0
+        if standing > patience:
+            break
         if path is not None:
             guess = None if k == 0 else np.array([along])
             (along,), (offset,) = (v.tolist() for v in path.project(np.array([x]), np.array([y]), guess))
@@ -181,8 +192,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
                 break
         actuator.send(now, cycle.command)
         controller.look(now)
-        # Between cycles only what is near can be hit: the vehicle's corners move by what its speed says, and some more where it turns.
-        close = scenario.world.obstacles and near_by < settings.period * (1.5 * math.hypot(*states[-1][observed[3:5]]) + fastest) + 0.5
+        close = near_by < reach  # between cycles only what is near can be hit
         for i in range(chunks):
             before, inputs = inputs, np.asarray(actuator.advance(now + (i + 1) * chunk))
             try:
@@ -209,8 +219,8 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             break
     table = np.array(rows)
     way = float(np.hypot(np.diff(table[:, place[0]]), np.diff(table[:, place[1]])).sum())
-    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands), np.array(seconds), outcomes,
-               violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged, way,
+    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3), np.array(seconds),
+               outcomes, violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged, way,
                error if path is not None else math.nan, outside, sideslip, blocked, cold)
 
 

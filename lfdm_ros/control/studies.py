@@ -1,8 +1,9 @@
 """Studies of the controller in closed loop: what is driven, each run by itself, so that processes or a cluster can share the work.
 
 mpc: obstacle fields at several speeds, and every other scenario that is a task. delay: state age and actuation delay, with and without
-prediction through them. lane_change: entry speeds that grow until the vehicle fails. The plant is always larger than the controller's
-model; tables and pictures of what is found make `study_tables` and `pictures`.
+prediction through them. lane_change: entry speeds that grow until the vehicle fails. density: obstacle fields that become denser, against
+other ways to drive through them. The plant is always larger than the controller's model; tables and pictures of what is found make
+`study_tables` and `pictures`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ import numpy as np
 from lfdm_ros import __version__
 from lfdm_ros.control.closed_loop import Driver, Plant, Run, drive
 from lfdm_ros.control.controller import STANDING, Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.mppi import Mppi
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.pure_pursuit import PurePursuit
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config, share_directory
@@ -45,7 +48,11 @@ FIELD = "obstacle_field_"
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
 DO_MPC = "_do_mpc"  # module in benchmarks/
-SLOW = ("ipopt", "do_mpc")
+# Those of the study of density: none is told more than the others.
+RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {}, "mppi": {"period": 0.05}}
+SLOW = ("ipopt", "do_mpc", "mppi")
+DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
+PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
 LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
@@ -61,8 +68,8 @@ KEPT = "runs.jsonl"
 class Trial:
     """One run. Plain data, so it can go to another process.
 
-    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file; track:
-    keep where it drove.
+    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file; patience:
+    after standing so long it ends [s]; track: keep where it drove.
     """
 
     scenario: str
@@ -73,6 +80,7 @@ class Trial:
     vehicle: str = "hmmwv"
     speed: float | None = None
     density: float | None = None
+    patience: float = math.inf
     track: bool = False
 
 
@@ -89,11 +97,11 @@ class Climb:
 Item = Trial | Climb
 
 
-def controllers_settings(controller: str, base: Settings) -> Settings:
+def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
     """The settings that make a controller of the comparison out of others. Raises InputError for an unknown one."""
-    if controller not in CONTROLLERS:
-        raise InputError(f"no controller '{controller}'; choose from: {', '.join(CONTROLLERS)}")
-    return replace(base, **CONTROLLERS[controller])
+    if controller not in known:
+        raise InputError(f"no controller '{controller}'; choose from: {', '.join(known)}")
+    return replace(base, **known[controller])
 
 
 def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
@@ -138,6 +146,18 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     return trials
 
 
+def dense_fields(seeds: int, slow_seeds: int, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str], base: Settings,
+                 vehicle: str = "hmmwv") -> list[Trial]:
+    """Obstacle fields of `densities` times the shipped one; of a slow controller only the first `slow_seeds`."""
+    trials = []
+    for controller in controllers:
+        settings = controllers_settings(controller, base, RIVALS)
+        count = min(slow_seeds, seeds) if controller in SLOW else seeds
+        trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, Plant(seed=seed), vehicle, density=density, patience=PATIENCE)
+                   for speed in speeds for density in densities for seed in range(1, count + 1)]
+    return trials
+
+
 def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> list[Climb]:
     """Both lane changes without delay, and with 200 ms, predicted through and not."""
     # The speed is to be kept, whatever the bends.
@@ -162,6 +182,10 @@ def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str
     """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
     if controller == "do_mpc":
         return _DoMpc(vehicle, settings)
+    if controller == "lattice":
+        return PurePursuit(vehicle, settings)
+    if controller == "mppi":
+        return Mppi(vehicle, settings)
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre))
 
 
@@ -228,7 +252,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     vehicle = load_vehicle(trial.vehicle)
     scenario = trial_scenario(trial)
     driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre)
-    return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant))
+    return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
 
 
 def trial_scenario(trial: Trial) -> Scenario:
@@ -247,9 +271,9 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
     if scenario.goal is not None and scenario.speed is not None:
         start = scenario.initial
         straight = (math.hypot(scenario.goal.x - start.x, scenario.goal.y - start.y) - scenario.goal.tolerance) / scenario.speed
-    ms = 1e3 * run.seconds
     found: dict[str, Any] = {
         "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
+        "density": 1.0 if trial.density is None else trial.density,
         "delay": trial.plant.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
         "reached": _number(run.reached), "straight": straight,
         "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
@@ -259,7 +283,7 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
         "mean_speed": float(vx.mean()), "largest_error": _number(run.largest_error), "outside": run.outside, "sideslip": run.sideslip,
         "lateral_acceleration": float(np.abs(run.column("ay")).max()), "cycles": len(run.seconds), "blocked": run.blocked,
         "cold_starts": run.cold_starts, "outcomes": _counted(run.outcomes), "violated": _counted(run.violated),
-        "cycle_ms": dict(zip(("p50", "p99", "max"), np.round(np.percentile(ms, (50, 99, 100)), 3).tolist())),
+        "cycle_ms": quantiles(1e3 * run.seconds),
         "cycle_us": np.round(1e6 * run.seconds).astype(int).tolist(),
     }
     if trial.speed is not None:
@@ -270,6 +294,11 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
         every = max(1, round(TRACK_STEP / trial.settings.period))
         found["track"] = np.round(np.column_stack([x, y])[::every], 2).tolist()
     return found
+
+
+def quantiles(ms: np.ndarray) -> dict[str, float] | None:
+    """Median, 99 % and largest of cycles (n,) [ms]; None of none, as where a vehicle starts inside an obstacle."""
+    return dict(zip(("p50", "p99", "max"), np.round(np.percentile(ms, (50, 99, 100)), 3).tolist())) if len(ms) else None
 
 
 def failure(run: Mapping[str, Any]) -> str:

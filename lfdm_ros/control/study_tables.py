@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.studies import FIELD
+from lfdm_ros.control.studies import FIELD, quantiles
 
 Runs = Sequence[Mapping[str, Any]]
 Table = tuple[list[str], list[list[str]]]  # heads and rows
@@ -44,10 +44,9 @@ def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
     return found
 
 
-def cycle_times(runs: Runs) -> dict[str, float]:
-    """Percentiles of all cycles of the runs [ms]."""
-    every = np.concatenate([np.asarray(run["cycle_us"]) for run in runs]) / 1000.0
-    return dict(zip(("p50", "p99", "max"), np.round(np.percentile(every, (50, 99, 100)), 3).tolist()))
+def cycle_times(runs: Runs) -> dict[str, float] | None:
+    """Percentiles of all cycles of the runs [ms]; None if there is none."""
+    return quantiles(np.concatenate([np.asarray(run["cycle_us"], float) for run in runs]) / 1000.0)
 
 
 def passes(summary: Sequence[Mapping[str, Any]]) -> bool:
@@ -81,6 +80,8 @@ def suite_table(runs: Runs) -> Table:
 def ending(run: Mapping[str, Any]) -> str:
     """How a run ended, in words."""
     lift = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
+    if run["collision"] and not run["cycles"]:
+        return f"hit at the start: {run['collision']}"
     if run["collision"]:
         return f"hit {run['collision']} after {run['seconds']:.1f} s{lift}"
     if run["diverged"]:
@@ -188,8 +189,8 @@ def _counts(row: Mapping[str, Any]) -> tuple[str, str]:
     return others or "0", violated or "none"
 
 
-def _times(ms: Mapping[str, float]) -> str:
-    return f"{ms['p50']:.2f} / {ms['p99']:.2f} / {ms['max']:.1f}"
+def _times(ms: Mapping[str, float] | None) -> str:
+    return "-" if ms is None else f"{ms['p50']:.2f} / {ms['p99']:.2f} / {ms['max']:.1f}"
 
 
 def _figure(value: float | None, how: str) -> str:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -45,7 +46,30 @@ def test_what_happened_as_json_and_that_it_failed(scenario: Path, capsys: pytest
     assert (run["delay"], run["compensate"], run["collision"], run["reached"]) == (0.2, False, "obstacle 0", None)
 
 
+def test_a_start_inside_an_obstacle_is_told_in_one_line(scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    scenario.write_text(SCENARIO.replace("{x: 18.0, y: -2.6, radius: 0.8}}", "{x: 1.0, y: 1.0, radius: 0.8}, name: rock}"))
+    figure = tmp_path / "run.png"
+    assert main(["drive", str(scenario), "--figure", str(figure), "--animation", str(tmp_path / "run.gif")]) == 1
+    assert capsys.readouterr().out == "yard: hit at the start: rock\n" and figure.is_file()
+    assert main(["drive", str(scenario), "--json"]) == 1
+    run = json.loads(capsys.readouterr().out)
+    assert (run["collision"], run["cycles"], run["cycle_ms"], run["least_clearance"] < 0.0) == ("rock", 0, None, True)
+
+
+@pytest.mark.parametrize(("start", "duration", "words"), [
+    ("speed: 8", "0.001", "still on its way when the time is over"), ("speed: 1.0e+150", "1", "diverged after 0.0 s")])
+def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.CaptureFixture, start: str, duration: str,
+                                               words: str) -> None:
+    scenario.write_text(f"goal: {{x: 30, y: 0}}\nspeed: 8\nduration: {duration}\ninitial: {{{start}}}\n")
+    with np.errstate(all="ignore"):
+        assert main(["drive", str(scenario)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith(f"yard: {words}\n") and max(map(len, text.splitlines())) < 140
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
+    (["slalom", "--density", "2"], "slalom has no times; leave it out"),
+    (["obstacle_field_20", "--density", "nan"], "times is nan"),
     (["sine_steer"], "scenario sine_steer has no goal and no path"),
     (["slalom", "--seed", "3"], "slalom has no seed"),
     (["slalom", "--seed", "-3"], "--seed -3: give 0 or more"),

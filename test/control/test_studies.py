@@ -148,6 +148,10 @@ def test_lane_changes_are_told_and_drawn():
 
 
 def test_times_of_cycles_are_those_of_all_runs():
+    hit = result(cycle_us=[], cycles=0, cycle_ms=None, collision="rock", largest_error=None)
+    assert tables.cycle_times([hit]) is None and tables.ending(hit) == "hit at the start: rock"
+    assert "| - " in tables.markdown(tables.fields_table(tables.summarise_fields([hit])))
+    assert "hit at the start" in tables.markdown(tables.suite_table([hit]))
     runs = [result(cycle_us=[1000] * 98), result(cycle_us=[5000, 9000])]
     assert tables.cycle_times(runs) == {"p50": 1.0, "p99": 5.04, "max": 9.0}
 

@@ -1,0 +1,131 @@
+"""What the baselines share with the controller: a task, the way that the lattice finds to its goal, and how fast that may be driven.
+
+The controllers of a comparison see the same obstacles and look for the same ways by the same rules as `controller.Controller`, so that
+what differs is how they follow them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.control.controller import CLOSE, CLOSE_BY, PATIENCE, REACTION, STOP_SHORT
+from lfdm_ros.control.guidance import Guide, GuideSettings, Route
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Goal
+
+STANDING = 1.0  # [m/s] a slower vehicle has arrived at a goal where it is to stop
+NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where the vehicle is and how it moves: x, y [m], yaw [rad], vx [m/s]."""
+
+    x: float
+    y: float
+    yaw: float
+    vx: float
+
+    @classmethod
+    def of(cls, measured: Measured) -> Pose:
+        return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A path, the highest speed (n,) [m/s] at its points, and whether it ends before what blocks it."""
+
+    path: Path
+    speeds: np.ndarray
+    blocked: bool
+
+    def speed_at(self, s: float) -> float:
+        """Highest speed [m/s] at `s` [m] along the path; beyond its end that of its end."""
+        return float(np.interp(s, self.path.s, self.speeds))
+
+
+class Wayfinder:
+    """Keeps the task and the obstacles, and looks for the way where that is due."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        self._guide = Guide(GuideSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
+        self.obstacles = NOTHING
+        self.way: Way | None = None
+        self.done = False
+        self._goal: Goal | None = None
+        self._followed: Path | None = None
+        self._route: Route | None = None
+        self._speed, self._stop, self._blocked_since, self._looked, self._along = 0.0, False, math.inf, -math.inf, 0.0
+
+    def follow(self, path: Path, speed: float | np.ndarray, stop: bool) -> None:
+        """A path as it is, at most at `speed` [m/s], one or one a point. Raises InputError as `speed_profile`."""
+        self._goal, self._route, self._followed, self._stop, self.done, self._along = None, None, path, stop, False, 0.0
+        s = self.settings
+        self.way = Way(path, speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+                                           0.0 if stop else math.inf), False)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
+        self._goal, self._route, self._followed, self._stop, self.done, self.way = goal, None, None, goal.stop, False, None
+        self._speed, self._blocked_since, self._looked = speed, math.inf, -math.inf
+
+    def see(self, obstacles: Obstacles) -> None:
+        """What is seen now."""
+        self.obstacles = obstacles
+
+    def station(self, x: float, y: float) -> float:
+        """How far along the way the vehicle is [m]; there is one."""
+        assert self.way is not None
+        guess = None if self._goal is not None else np.array([self._along])
+        self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
+        return self._along
+
+    def look(self, now: float, pose: Pose) -> None:
+        """Looks for the way to the goal, unless it did so a moment ago; and whether the task is done."""
+        s, goal = self.settings, self._goal
+        slow = not self._stop or abs(pose.vx) < STANDING
+        if goal is None:
+            if self._followed is not None and self.station(pose.x, pose.y) >= self._followed.length - 1.0 and slow:
+                self.done = True
+            return
+        remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
+        if remaining <= goal.tolerance and slow:
+            self.done = True
+        route = self._route
+        close = route is not None and not route.blocked and route.kind != "turn" and remaining < max(CLOSE * pose.vx, CLOSE_BY)
+        if self.done or close or now - self._looked < s.route_period - 1e-9:
+            return
+        self._looked = now
+        seen = self.obstacles
+        moved = dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
+        route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, moved, 0.5 * s.vehicle_width,
+                                                s.obstacle_margin, self._route)
+        speeds = speed_profile(route.path, min(self._speed, self._sight_speed()), s.path_lateral_acceleration, s.path_acceleration,
+                               s.path_braking, 0.0 if self._stop else math.inf)
+        if route.blocked:
+            # Before what blocks it the vehicle stands; where there is no way for long, here and now.
+            self._blocked_since = min(self._blocked_since, now)
+            if now - self._blocked_since > PATIENCE:
+                speeds = np.minimum(speeds, np.sqrt(np.maximum(pose.vx**2 - 2.0 * s.path_braking * route.path.s, 0.0)))
+            left = route.free_length - s.vehicle_front - STOP_SHORT - route.path.s
+            speeds = np.minimum(speeds, np.sqrt(2.0 * s.path_braking * np.maximum(left, 0.0)))
+        else:
+            self._blocked_since = math.inf
+        self.way = Way(route.path, speeds, route.blocked)
+
+    def _sight_speed(self) -> float:
+        """The speed from which the vehicle stops within what the sensor sees [m/s]."""
+        s = self.settings
+        free, lost = max(s.sight - s.vehicle_front - STOP_SHORT, 0.0), s.sight_braking * REACTION
+        return math.sqrt(lost**2 + 2.0 * s.sight_braking * free) - lost
