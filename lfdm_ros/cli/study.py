@@ -5,7 +5,8 @@ priors: do the data decide, or the priors? Calibrated again with the prior of ea
 bags: do the recordings agree? Each bag calibrated alone, the posteriors compared.
 mpc: does the controller arrive, and hit nothing? Obstacle fields and every other scenario that is a task, against other controllers.
 delay: what do old states and a slow actuator cost, and what does it help to predict through them?
-lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay."""
+lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
+density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model, pure pursuit and MPPI."""
 
 from __future__ import annotations
 
@@ -36,11 +37,12 @@ EPILOG = """example:
   lfdm study mpc --speeds 40 --seeds 10 --controllers mpc          (only a table)
   lfdm study delay --out delayed
   lfdm study lane_change --step 1 --out changed
+  lfdm study density --out dense                                   (30 fields at each speed and density: goals, stops, collisions)
 
-The directory then holds results.json and plots; mpc, delay and lane_change also write their table, and need no directory. Ctrl-C keeps what
-is done; the same command goes on from there, sbc and mpc with more --seeds add to it. mpc, delay and lane_change use all cores of this
-machine. Exit status 1: a stage fails sbc, bags contradict each other, or the controller hits something, lifts a wheel or misses its goals
-(beyond 40 mph these may be missed)."""
+The directory then holds results.json and plots; mpc, delay, lane_change and density also write their table, and need no directory. Ctrl-C
+keeps what is done; the same command goes on from there, sbc, mpc and density with more --seeds add to it. mpc, delay, lane_change and
+density use all cores of this machine. Exit status 1: a stage fails sbc, bags contradict each other, or the controller hits something (mpc,
+density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed)."""
 
 CALIBRATIONS = ("sbc", "priors", "bags")
 STUDIES = (*CALIBRATIONS, *study_control.NAMES)
@@ -49,7 +51,8 @@ _COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors")
 _DRIVEN = ("seeds", "vehicle", "set", "json")
 # Options of each study besides --scheduler and --out.
 OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
-           "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step")}
+           "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
+           "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds")}
 DEFAULT_RECIPE = "hmmwv_demo"
 RATE = 100.0  # Hz, of the recordings that are made
 
@@ -61,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat. sbc takes "
                         "windows, inputs and initial states from it; without it, the scenario of that name is driven")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay: obstacle fields at each speed "
-                        "(default 100, 10)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay, density: obstacle fields at "
+                        "each speed (default 100, 10, 30; density: and each density)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")

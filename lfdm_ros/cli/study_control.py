@@ -1,10 +1,11 @@
-"""`lfdm study mpc`, `delay` and `lane_change`: the controller in closed loop, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change` and `density`: the controller in closed loop, many times."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from lfdm_ros.control.settings import Settings
     from lfdm_ros.control.studies import Item
 
-NAMES = ("mpc", "delay", "lane_change")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1}
-SLOW_SEEDS = 5
+NAMES = ("mpc", "delay", "lane_change", "density")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30}
+SLOW_SEEDS = {"mpc": 5, "density": 3}
 Results = list[dict[str, Any]]
 
 
 def run_control_study(args: argparse.Namespace) -> int:
-    """Runs one of `NAMES`; returns the exit status: 1 if in study mpc the controller proper hits something, lifts a wheel or misses
-    goals."""
+    """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
+    lifts a wheel or misses goals."""
     from lfdm_ros.cli.bench import machine
     from lfdm_ros.control import studies
     from lfdm_ros.scheduling import available_cores, get_scheduler
@@ -33,7 +34,8 @@ def run_control_study(args: argparse.Namespace) -> int:
     settings = parse_settings(args.set)
     items, report = _prepare(args, settings)
     found: dict[int, dict[str, Any]] = {}
-    outcome: dict[str, Any] = {"study": args.study, "vehicle": args.vehicle, "machine": machine(), "settings": _changed(settings)}
+    outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
+                               "settings": _changed(settings)}
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
@@ -67,7 +69,7 @@ Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callabl
 def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Item], Report]:
     from lfdm_ros.control import studies
 
-    seeds = args.seeds if args.seeds is not None else SEEDS[args.study]
+    seeds = _seeds(args)
     if args.study == "delay":
         return studies.delays(seeds, settings, args.vehicle), _report_delays
     if args.study == "lane_change":
@@ -76,15 +78,25 @@ def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Ite
     for speed in speeds:
         if speed not in studies.SPEEDS:
             raise InputError(f"--speeds {speed}: there are fields for {', '.join(map(str, studies.SPEEDS))} mph")
+    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS[args.study]
+    if args.study == "density":
+        for times in args.densities or ():
+            if not 0.0 < times < math.inf:
+                raise InputError(f"--densities {times:g}: give more than 0 times the shipped density")
+        return studies.dense_fields(seeds, slow, args.densities or studies.DENSITIES, speeds, args.controllers or list(studies.RIVALS),
+                                    settings, args.vehicle), _report_density
     controllers = args.controllers or list(studies.CONTROLLERS)
     for name in controllers:
         studies.controllers_settings(name, settings)
     if not args.controllers and not _has_do_mpc():
         controllers.remove("do_mpc")
         print("do_mpc is left out: it needs pip install do-mpc, and benchmarks/ of a checkout", file=sys.stderr)
-    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS
     return [*studies.fields(seeds, slow, speeds, controllers, settings, args.vehicle),
             *studies.suite(controllers, settings, args.vehicle)], _report_mpc
+
+
+def _seeds(args: argparse.Namespace) -> int:
+    return args.seeds if args.seeds is not None else SEEDS[args.study]
 
 
 def _has_do_mpc() -> bool:
@@ -114,6 +126,17 @@ def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict
     good = tables.passes(summary) and not [line for line in tables.failures(others) if ", mpc:" in line]
     return "\n\n".join(parts), good, {"fields": lambda: pictures.draw_fields(runs),
                                       "distributions": lambda: pictures.draw_distributions(runs)}
+
+
+def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.control import pictures
+    from lfdm_ros.control import study_tables as tables
+
+    outcome["rows"] = rows = tables.summarise_density(runs)
+    outcome["failures"] = hit = [line for line in tables.failures(runs) if ": hit " in line or ": diverged" in line]
+    text = "\n\n".join([tables.markdown(tables.density_table(rows)),
+                        "\n".join([f"collisions: {len(hit) or 'none'}", *(f"- {line}" for line in hit)])])
+    return text, tables.touches_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
 
 
 def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
@@ -176,13 +199,17 @@ def _tell(done: int, asked: int, left: float) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those that only these studies have."""
-    parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc: 20, 40, 60 mph, or some of them (default: all)")
+    parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc, density: 20, 40, 60 mph, or some of them (default: all)")
+    parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
+                        "(default 1 2 4 8 12 14)")
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
-                        "convergence; slow), do_mpc (paths only), or some of them (default: all that are installed)")
-    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS})")
+                        "convergence; slow), do_mpc (paths only); density: mpc, kinematic, lattice (with pure pursuit), mppi (slow); or "
+                        "some of them (default: all that are installed)")
+    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS['mpc']}); "
+                        f"density: fields at each speed and density for mppi (default {SLOW_SEEDS['density']})")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change: name or file (default hmmwv)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change: another setting of all "
-                        "controllers; repeat")
-    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change: print the results as JSON instead of a table")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density: name or file (default hmmwv)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density: a setting "
+                        "of all; repeat")
+    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change, density: print JSON instead of a table")
 

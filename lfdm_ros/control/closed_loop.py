@@ -219,9 +219,9 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             break
     table = np.array(rows)
     way = float(np.hypot(np.diff(table[:, place[0]]), np.diff(table[:, place[1]])).sum())
-    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3), np.array(seconds),
-               outcomes, violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged, way,
-               error if path is not None else math.nan, outside, sideslip, blocked, cold)
+    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
+               np.array(seconds), outcomes, violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged,
+               way, error if path is not None else math.nan, outside, sideslip, blocked, cold)
 
 
 def _before(first: dict[str, float], time: float) -> dict[str, float]:

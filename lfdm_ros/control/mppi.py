@@ -56,7 +56,7 @@ class Sampling:
     seed: int = 1
     progress: float = 5.0
     align: float = 0.5
-    speeding: float = 2.0
+    speeding: float = 4.0
     sideways: float = 2.0
     most_sideways: float = 4.5
     near: float = 1.5
@@ -105,15 +105,19 @@ class Mppi:
     """Drives one vehicle; a `closed_loop.Driver`. The same seed gives the same run."""
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None, sampling: Sampling | None = None) -> None:
-        """Compiles the model's batch, or loads it from the cache. Raises InputError for no such model, or a vehicle that lacks parameters."""
+        """Compiles the model's batch, or loads it from the cache.
+
+        Raises:
+            InputError: no such model, or the vehicle lacks parameters of it.
+        """
         s = self.settings = settings or Settings()
         m = self.sampling = sampling or Sampling()
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
         p = SimpleNamespace(**vehicle.parameters)
         self._wheelbase, self._full_lock = p.cg_to_front_axle + p.cg_to_rear_axle, p.max_road_wheel_angle
         times = m.step * np.arange(m.steps + 1)
-        self._batch = BatchRollout(model=s.model, vehicle=vehicle, dt=m.longest, times=times, inputs=np.zeros((len(times), 3)), parameters=(),
-                                   channels=CHANNELS, precision="float32")
+        self._batch = BatchRollout(model=s.model, vehicle=vehicle, dt=m.longest, times=times, inputs=np.zeros((len(times), 3)),
+                                   parameters=(), channels=CHANNELS, precision="float32")
         self._finder, self._map = Wayfinder(s), Clearances()
         # Discs that cover the vehicle's outline.
         length = s.vehicle_front + s.vehicle_rear
@@ -243,7 +247,7 @@ class Mppi:
         over = np.maximum(vx[:, chosen] - np.interp(along, way.path.s, way.speeds), 0.0)
         highest = max(float(way.speeds.max()), 1.0)
         costs += m.align * np.abs(offset).mean(axis=1) + m.speeding * (over + over * over).mean(axis=1)
-        costs -= m.progress * (along[:, -1] - start) / highest
+        costs -= m.progress * (np.minimum(along[:, -1], way.path.length) - start) / highest
         return np.where(np.isfinite(costs), np.minimum(costs, 2.0 * COLLISION), 2.0 * COLLISION)
 
     def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:

@@ -26,7 +26,8 @@ from lfdm_ros.simulation.world import Footprint
 
 DPI, COLOURS = 90, 48
 OBSTACLE, PATH, GOAL, PLAN, ROUTE, SEEN, VEHICLE = "#7d8790", "#b9c4d0", "#2e8b57", "#c26a00", "#8e6bb0", "#c0392b", "#0b6fa4"
-CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57", "do_mpc": "#8e6bb0"}
+CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57", "do_mpc": "#8e6bb0", "lattice": "#2e8b57",
+                      "mppi": "#8e6bb0"}
 FRAME, PIXELS, VIEW = 0.2, (720, 260), (25.0, 75.0)  # [s], width and height, [m] behind and ahead
 LARGEST_GIF = 1_500_000  # bytes
 
@@ -216,6 +217,33 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
             axis.set(ylim=(0.0, 1.02), xlabel=label)
         row[0].set_ylabel(f"{name.removeprefix(FIELD)} mph: share of runs", fontsize=8)
     figure.axes[0].legend(fontsize=8)
+    return figure
+
+
+def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Shares of goals and of collisions over the density by speed, with 95 % intervals; None if nothing was driven."""
+    speeds = sorted({row["speed_mph"] for row in summary})
+    if not speeds:
+        return None
+    figure = Figure(figsize=(10.0, 5.6), layout="constrained")
+    controllers = [name for name in CONTROLLER_COLOURS if any(row["controller"] == name for row in summary)]
+    axes = figure.subplots(2, len(speeds), squeeze=False, sharex=True, sharey=True)
+    for i, speed in enumerate(speeds):
+        for axis, what in zip(axes[:, i], ("goals", "collisions")):
+            for k, controller in enumerate(controllers):
+                rows = [row for row in summary if (row["speed_mph"], row["controller"]) == (speed, controller)]
+                # Side by side, so that intervals of the same share can be told apart.
+                at = np.array([row["density"] for row in rows]) + 0.12 * (k - 0.5 * (len(controllers) - 1))
+                share = np.array([row[what] / row["runs"] for row in rows])
+                limits = np.array([row[f"{what}_95"] for row in rows]).reshape(-1, 2).T
+                axis.errorbar(at, share, np.abs(limits - share), color=CONTROLLER_COLOURS[controller], marker="o", ms=3.5, lw=1.2,
+                              elinewidth=0.8, label=controller)
+            axis.set_ylim(-0.03, 1.03)
+        axes[0, i].set_title(f"{speed} mph", fontsize=10)
+        axes[1, i].set_xlabel("density, times the shipped field")
+    axes[0, 0].set_ylabel("share of runs at their goal")
+    axes[1, 0].set_ylabel("share of runs with a collision")
+    axes[0, 0].legend(fontsize=8)
     return figure
 
 

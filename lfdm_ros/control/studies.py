@@ -68,8 +68,8 @@ KEPT = "runs.jsonl"
 class Trial:
     """One run. Plain data, so it can go to another process.
 
-    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file; patience:
-    after standing so long it ends [s]; track: keep where it drove.
+    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
+    patience: after standing so long it ends [s]; track: keep where it drove.
     """
 
     scenario: str

@@ -60,10 +60,9 @@ def fields_table(summary: Sequence[Mapping[str, Any]]) -> Table:
              "least clearance [m]", "least wheel load", "cycle p50 / p99 / max [ms]", "cycles not solved", "violated, share of cycles"]
     rows = []
     for row in summary:
-        ratio = row["ratio"]
         rows.append([
             row["scenario"].removeprefix(FIELD), row["controller"], str(row["runs"]), str(row["collisions"]), str(row["lifts"]),
-            f"{100.0 * row['goals']:.0f} %", f"{ratio['p50']:.3f} ({ratio['p5']:.3f} to {ratio['p95']:.3f})" if ratio else "-",
+            f"{100.0 * row['goals']:.0f} %", _ratio(row["ratio"]),
             _figure(row["least_clearance"], ".2f"), _figure(row["least_load"], ".2f"), _times(row["cycle_ms"]), *_counts(row)])
     return heads, rows
 
@@ -101,9 +100,71 @@ def failures(runs: Runs) -> list[str]:
         arrived = run["reached"] is not None or (run["scenario"] == "dead_end" and run["stands"])
         if run["collision"] or run["lifted"] > 0.0 or run["diverged"] or not arrived:
             seed = f" seed {run['seed']}" if run["seed"] is not None else ""
+            if run.get("density", 1.0) != 1.0:
+                seed += f", {run['density']:g} times as dense"
             late = f", {1e3 * run['delay']:.0f} ms {'' if run['compensate'] else 'not '}predicted" if run.get("delay") else ""
             found.append(f"{run['scenario']}{seed}, {run['controller']}{late}: {ending(run)}")
     return found
+
+
+# -- density ------------------------------------------------------------------------------------------------------------------
+
+
+def interval(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share of which `count` of `of` were seen (Wilson 1927, "Probable inference, the law of succession, and
+    statistical inference"): it says something at 0 of n as well, and nothing at 0 of 0."""
+    if not of:
+        return 0.0, 1.0
+    share, square = count / of, z * z
+    middle = share + 0.5 * square / of
+    half = z * math.sqrt(share * (1.0 - share) / of + 0.25 * (square / of) / of)
+    return max((middle - half) / (1.0 + square / of), 0.0), min((middle + half) / (1.0 + square / of), 1.0)
+
+
+def density_ending(run: Mapping[str, Any]) -> str:
+    """What counts in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
+    for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
+                           (run["stands"], "stopped")):
+        if happened:
+            return name
+    return "unfinished"
+
+
+def summarise_density(runs: Runs) -> list[dict[str, Any]]:
+    """One record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of the goals reached."""
+    found = []
+    for (scenario, controller, density), group in sorted(_grouped(runs, "scenario", "controller", "density"),
+                                                         key=lambda item: (item[0][0], item[0][2])):
+        counts = Counter(density_ending(run) for run in group)
+        ratios = [run["ratio"] for run in group if run["ratio"] is not None and not run["collision"]]
+        row: dict[str, Any] = {"density": density, "speed_mph": int(scenario.removeprefix(FIELD)), "controller": controller,
+                               "runs": len(group)}
+        for name in ("goals", "stopped", "collisions"):
+            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in interval(counts[name], len(group))]}
+        found.append(row | {
+            "unfinished": counts["unfinished"], "diverged": counts["diverged"], "lifts": sum(run["lifted"] > 0.0 for run in group),
+            "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,
+            "least_clearance": min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in group),
+            "cycle_ms": cycle_times(group)})
+    return found
+
+
+def touches_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the controller proper hits nothing, in whatever field."""
+    return all(row["collisions"] == 0 and row["diverged"] == 0 for row in summary if row["controller"] == "mpc")
+
+
+def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
+    heads = ["field [mph]", "density", "controller", "runs", "goals", "stopped before", "collisions", "unfinished",
+             "time / straight line (5 to 95 %)", "least clearance [m]", "cycle p50 / p99 / max [ms]"]
+    rows = []
+    for row in summary:
+        shares = [f"{row[name]} ({100.0 * row[f'{name}_95'][0]:.0f} to {100.0 * row[f'{name}_95'][1]:.0f} %)"
+                  for name in ("goals", "stopped", "collisions")]
+        rows.append([str(row["speed_mph"]), f"{row['density']:g}", row["controller"], str(row["runs"]), *shares,
+                     str(row["unfinished"] + row["diverged"]), _ratio(row["ratio"]), _figure(row["least_clearance"], ".2f"),
+                     _times(row["cycle_ms"])])
+    return heads, rows
 
 
 # -- delay and lane_change ----------------------------------------------------------------------------------------------------
@@ -191,6 +252,10 @@ def _counts(row: Mapping[str, Any]) -> tuple[str, str]:
 
 def _times(ms: Mapping[str, float] | None) -> str:
     return "-" if ms is None else f"{ms['p50']:.2f} / {ms['p99']:.2f} / {ms['max']:.1f}"
+
+
+def _ratio(ratio: Mapping[str, float] | None) -> str:
+    return f"{ratio['p50']:.3f} ({ratio['p5']:.3f} to {ratio['p95']:.3f})" if ratio else "-"
 
 
 def _figure(value: float | None, how: str) -> str:

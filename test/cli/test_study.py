@@ -1,6 +1,7 @@
 """`lfdm study`: a study of recordings that it makes itself; what is refused, and how."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,35 @@ def test_a_study_of_the_controller_writes_table_results_and_plots(short_fields: 
     assert json.loads(capsys.readouterr().out)["runs"] == results["runs"]
 
 
+def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                            capsys: pytest.CaptureFixture) -> None:
+    from lfdm_ros.control import studies
+
+    path = tmp_path / "obstacle_field_40.yaml"
+    path.write_text("course: {kind: obstacle_field, seed: 1, speed: 8.0, length: 70.0, width: 20.0, density: 0.002}\n")
+    driven = studies.dense_fields
+    monkeypatch.setattr(studies, "dense_fields", lambda *arguments: [replace(trial, scenario=str(path)) for trial in driven(*arguments)])
+    monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
+    command = ["study", "density", "--speeds", "40", "--densities", "1", "2", "--controllers", "lattice", "--seeds", "2", "--out",
+               str(tmp_path / "out")]
+    assert main(command) == 0
+    table = capsys.readouterr()
+    assert "collisions: none" in table.out and "4 of 4 runs" in table.err
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert (results["study"], results["seeds"]) == ("density", 2)
+    assert [{key: row[key] for key in ("density", "speed_mph", "controller", "runs", "goals", "stopped", "collisions")}
+            for row in results["rows"]] == [{"density": density, "speed_mph": 40, "controller": "lattice", "runs": 2, "goals": 2,
+                                             "stopped": 0, "collisions": 0} for density in (1.0, 2.0)]
+    assert (tmp_path / "out" / "density.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(studies, "work", None)  # nothing is driven again
+    assert main(command) == 0
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
+    (["density", "--controllers", "ipopt"], "no controller 'ipopt'; choose from: mpc, kinematic, lattice, mppi"),
+    (["density", "--densities", "0"], "--densities 0: give more than 0"),
+    (["density", "--step", "1"], "--step: study density has no such option"),
+    (["mpc", "--densities", "2"], "--densities: study mpc has no such option"),
     (["mpc", "hmmwv"], "RECIPE: study mpc has no such option"),
     (["mpc", "--speeds", "50"], "--speeds 50: there are fields for 20, 40, 60 mph"),
     (["mpc", "--controllers", "pid"], "no controller 'pid'; choose from: mpc, kinematic"),
