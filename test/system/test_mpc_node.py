@@ -165,6 +165,27 @@ def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
     graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {p.key: p.value for p in d.values}["resets"] == "1")
 
 
+def test_what_cannot_be_is_refused_and_counted_by_reason_and_the_vehicle_is_driven_on(graph: Any) -> None:
+    driver = Driver(graph)
+    driver.state()
+    driver.send(PathMessage, "reference_path", path_message(0.0, 1e300))
+    driver.refusal("path", "point 1 is [1e+300, 0.0] m")
+    driver.send(PathMessage, "reference_path", path_message(*(0.1 * k for k in range(3000))))
+    graph.wait(lambda: driver.node._pilot.task.path)
+    assert driver.state().outcome == MpcStatus.SOLVED
+    driver.state(x=1e300)
+    driver.refusal("state", "x is 1e+300 m")
+    far = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=3.4e38, ranges=[3.4e38, 1e6] * 90)
+    set_stamp(far.header.stamp, driver.time)
+    driver.send(LaserScan, "scan", far, qos.STATE)
+    graph.wait(lambda: driver.node._pilot._scans)
+    assert driver.state(x=0.3).outcome == MpcStatus.SOLVED  # as one that saw nothing
+    assert driver.node._pilot.obstacles is not None and driver.node._pilot.refusals.counts["scan"] == 0
+    graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {
+        "refused.path.out_of_range": "1", "refused.state.out_of_range": "1", "refused.scan": "0"}.items() <= {
+        p.key: p.value for p in d.values}.items())
+
+
 def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -> None:
     driver = Driver(graph)
     driver.state()

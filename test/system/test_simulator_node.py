@@ -130,6 +130,8 @@ def test_pause_step_reset(graph: Any) -> None:
     assert not graph.call(Step, f"{NAME}/step", ticks=0).success
     refused = graph.call(Reset, f"{NAME}/reset", x=math.nan)
     assert not refused.success and "x is nan" in refused.message
+    refused = graph.call(Reset, f"{NAME}/reset", speed=1e300)
+    assert not refused.success and "speed is 1e+300 m/s, outside [0, 200]" in refused.message
     assert graph.call(Reset, f"{NAME}/reset", x=3.0, y=4.0, yaw=0.5, speed=2.0).success
     graph.wait(lambda: stamps(states)[-1] == before + 26 * TICK)
     assert (states[-1].x, states[-1].y, states[-1].yaw, states[-1].vx) == (3.0, 4.0, 0.5, 2.0)
