@@ -185,9 +185,11 @@ class Calibrator(Component):
             if self.executor is not None:
                 self.executor.create_task(lambda: done.set_result(result))
 
-        process = CalibrationProcess(request.recipe, list(request.bags), request.out, draws=request.draws, chains=request.chains,
+        # Whole paths in every answer: who asks may be in another folder than this node.
+        bags, out = [os.path.abspath(bag) for bag in request.bags], os.path.abspath(request.out)
+        process = CalibrationProcess(request.recipe, bags, out, draws=request.draws, chains=request.chains,
                                      seed=request.seed, share=self._share())
-        self._start(process, request.out, report, end)
+        self._start(process, out, report, end)
         if goal.is_cancel_requested:  # before there was a process to interrupt
             self._on_cancel(goal)
         # Resumed by the executor: the thread that sets it wakes it through a task of its own.

@@ -180,6 +180,11 @@ def test_pause_resume_and_cancel_while_paused(graph: Any, calibration: Calibrati
     assert calibration.calibrate().success
 
 
+def test_relative_paths_of_a_goal_are_answered_whole(calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert calibration.calibrate(out="below/here").directory == str(tmp_path / "below" / "here")
+
+
 def test_incomplete_goals_are_rejected(graph: Any, calibration: Calibration) -> None:
     assert not calibration.send(bags=[]).accepted
 
