@@ -23,7 +23,7 @@ _HEAD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 # Any opcode, and a length below 4 GiB.
 _CANDIDATE = re.compile(rb"(?=[\x01-\x0f].{4}\0{4})", re.DOTALL)
-_LATEST = 1 << 62  # ns: later than any clock says
+_LATEST = 1 << 63  # ns: stamps are signed
 _ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
 
 

@@ -7,16 +7,17 @@ copied as far as it can be read.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from contextlib import closing, suppress
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from lfdm_ros.bags.mcap_survey import survey
+from lfdm_ros.bags.sqlite_pages import rows
 from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
 from lfdm_ros.errors import InputError
 
@@ -34,7 +35,7 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
         if path.suffix == ".mcap":
             found = survey(path)
             return SplicedFile(path, found.pieces), found.lost
-        return _readable_database(path, scratch), lambda start: ""
+        return _readable_database(path, scratch)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
@@ -48,7 +49,7 @@ def is_damaged(path: Path) -> bool:
     if path.suffix == ".mcap":
         return not survey(path).whole
     # A file that ends inside a page SQLite itself takes for one that ends in zeros.
-    return path.stat().st_size % _page_size(path) != 0
+    return path.stat().st_size % _page_size(path) != 0 or not _is_sound(path)
 
 
 # --- MCAP ---------------------------------------------------------------------------------------------------------------
@@ -119,56 +120,77 @@ class _Splice(io.RawIOBase):
 
 # --- SQLite -------------------------------------------------------------------------------------------------------------
 
+# By the number of their columns.
+_TOPICS, _MESSAGES = 6, 4
 _TABLES = {
-    "topics": "id, name, type, serialization_format, offered_qos_profiles, type_description_hash",
-    "message_definitions": "id, topic_type, encoding, encoded_message_definition, type_description_hash",
-    "messages": "id, topic_id, timestamp, data",
+    _TOPICS: ("topics", "id, name, type, serialization_format, offered_qos_profiles, type_description_hash"),
+    5: ("message_definitions", "id, topic_type, encoding, encoded_message_definition, type_description_hash"),
+    _MESSAGES: ("messages", "id, topic_id, timestamp, data"),
 }
 
 
 def _page_size(path: Path) -> int:
-    """From the file's header (https://sqlite.org/fileformat.html, section 1.3)."""
+    """From the file's header (section 1.3 of the format); what bags have where the header is damaged."""
     with path.open("rb") as file:
         header = file.read(18)
-    if len(header) < 18 or not header.startswith(b"SQLite format 3\0"):
-        raise InputError(f"{path} is no SQLite file: it does not begin as one ({path.stat().st_size} bytes)")
     size = int.from_bytes(header[16:], "big")
-    return size if size >= 512 else 65536  # which is written as 1
+    if len(header) < 18 or size & (size - 1) or not (size == 1 or 512 <= size <= 32768):
+        return 4096
+    return size if size > 1 else 65536
 
 
-def _readable_database(path: Path, scratch: Path) -> Path:
+def _is_sound(path: Path) -> bool:
+    """Whether SQLite finds its own structure as it should be."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            return [row[0] for row in database.execute("PRAGMA quick_check(1)")] == ["ok"]
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int], str]]:
+    """A copy of what can be read, and what says in a phrase what is lost."""
     journal = path.with_name(f"{path.name}-journal")
     if journal.is_file() and journal.stat().st_size:
         # Killed inside a commit: SQLite rolls it back on opening, here in a copy.
         for file in (path, journal):
             shutil.copy(file, scratch / file.name)
         path = scratch / path.name
-    elif excess := path.stat().st_size % _page_size(path):
-        # SQLite would take the missing part of the last page for zeros, and messages with them.
-        shutil.copy(path, scratch / path.name)
-        path = scratch / path.name
-        os.truncate(path, path.stat().st_size - excess)
+        with closing(sqlite3.connect(path)) as database, suppress(sqlite3.DatabaseError):
+            database.execute("SELECT 1 FROM messages LIMIT 1").fetchall()
+    found: dict[int, dict[int, list[Any]]] = {width: {} for width in _TABLES}
+    for rowid, values in rows(path, _page_size(path)):
+        if len(values) in found and _is_row(values):
+            found[len(values)].setdefault(rowid, values[1:])
+    topics, messages = found[_TOPICS], found[_MESSAGES]
+    messages = {rowid: values for rowid, values in messages.items() if values[0] in topics}
+    if not messages and not _is_sound(path):
+        raise InputError(f"{path.name} has no message that can be read ({path.stat().st_size} bytes); nothing can be recovered")
     copy = scratch / f"recovered_{path.name}"
-    source = sqlite3.connect(f"{path.resolve().as_uri()}?mode={'rw' if path.parent == scratch else 'ro'}", uri=True)
-    target = sqlite3.connect(copy)
-    try:
-        # Lets SQLite open a file that is shorter than its header says.
-        source.execute("PRAGMA writable_schema = ON")
+    with closing(sqlite3.connect(copy)) as target:
         target.executescript(CommittedSqlite3Writer.SQLITE_SCHEMA)
-        for table, columns in _TABLES.items():
-            marks = ",".join("?" * len(columns.split(",")))
-            try:
-                for row in source.execute(f"SELECT {columns} FROM {table} ORDER BY id"):
-                    target.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", row)
-            except sqlite3.DatabaseError:
-                # A page that is missing, or one of zeros in the place of its rows: the messages end here.
-                if table != "messages":
-                    raise
+        for width, (table, columns) in _TABLES.items():
+            marks = ",".join("?" * width)
+            kept = messages if width == _MESSAGES else found[width]
+            target.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", ((rowid, *kept[rowid]) for rowid in sorted(kept)))
         target.commit()
-    except sqlite3.DatabaseError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path.name} cannot be read as an SQLite bag ({reason}); nothing can be recovered") from None
-    finally:
-        source.close()
-        target.close()
-    return copy
+    return copy, lambda start: _missing({rowid: values[1] for rowid, values in messages.items()}, start)
+
+
+def _is_row(values: list[Any]) -> bool:
+    """Whether the values of a row are what its table holds: the key's own place is empty."""
+    kinds = (int, int, bytes) if len(values) == _MESSAGES else (str,) * (len(values) - 1)
+    return values[0] is None and all(type(value) is kind for value, kind in zip(values[1:], kinds)) and (
+        len(values) != _MESSAGES or values[2] >= 0)
+
+
+def _missing(stamps: dict[int, int], start: int) -> str:
+    """Which messages are lost: their numbers are consecutive. Those after the last one nobody knows of."""
+    known = sorted(stamps)
+    gaps = [(before, after) for before, after in pairwise([0, *known]) if after > before + 1]
+    if not gaps:
+        return ""
+    places = [f"{'the beginning' if not before else f'{(stamps[before] - start) / 1e9:.3f}'} and {(stamps[after] - start) / 1e9:.3f} s"
+              for before, after in gaps]
+    more = f" and {len(gaps) - 3} more places" if len(gaps) > 3 else ""
+    return f"{sum(after - before - 1 for before, after in gaps)} messages between {', between '.join(places[:3])}{more} lost"

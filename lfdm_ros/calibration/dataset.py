@@ -22,6 +22,7 @@ from lfdm_ros.vehicles import Vehicle
 
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
 GRID_TOLERANCE = 1e-4
+_MOST_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
 STRETCH = 20  # samples over which the rate of a topic is looked at
 CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
 HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
@@ -300,7 +301,10 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
     offset = (stamps - start) / interval
     if np.abs(offset - np.rint(offset)).max() * interval > GRID_TOLERANCE:
         interval = step
-    return start + interval * np.arange(int(np.rint((stamps[-1] - start) / interval)) + 1)
+    count = (stamps[-1] - start) / interval
+    if count > _MOST_STEPS:
+        raise InputError(f"{where}: {stamps[-1] - start:g} s in steps of {interval:g} s are {count:.2g}; does a clock jump?")
+    return start + interval * np.arange(int(np.rint(count)) + 1)
 
 
 def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:

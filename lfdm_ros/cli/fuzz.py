@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         which = kind.add_mutually_exclusive_group()
         which.add_argument("--seeds", type=int, default=seeds, metavar="N", help="cases, of seeds 1 to N (default %(default)s)")
         which.add_argument("--seed", type=int, metavar="K", help="the case of this seed alone")
-        kind.add_argument("--limit", type=float, metavar="S", help="time after which a case hangs (default 60)")
+        kind.add_argument("--limit", type=float, metavar="S", help="time after which a case hangs (default 60, graph 180)")
         kind.add_argument("--json", type=Path, metavar="FILE", help="also write the counts and the failures there")
         kind.add_argument("--keep", type=Path, metavar="DIR", help="folder to create for the damaged things (default: they are removed)")
         return kind
@@ -42,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bags = add("bags", "damaged recordings, read by whoever reads recordings", 300)
     bags.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a short drive, in either storage)")
     files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
+    graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
+    graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")
     files.add_argument("--of", action="append", default=[], metavar="KIND", help="only this kind of file; repeat")
 
 
@@ -57,6 +59,10 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.json, args.keep):
         if path is not None and not path.resolve().parent.is_dir():
             raise InputError(f"{path}: no folder {path.parent}")
+    if args.kind == "graph" and args.duration is not None:
+        if not args.duration > 0.0:
+            raise InputError(f"--duration {args.duration:g}: give more than 0 s")
+        args.seeds = sys.maxsize
     seeds = [args.seed] if args.seed is not None else range(1, args.seeds + 1)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -70,12 +76,16 @@ def run(args: argparse.Namespace) -> int:
                 raise InputError(f"--keep {folder}: {error.strerror}") from None
         if args.kind == "bags":
             cases = fuzz_cases.bag_cases(seeds, folder, args.bag)
+        elif args.kind == "graph":
+            from lfdm_ros.cli.fuzz_graph import graph_cases
+
+            cases = graph_cases(seeds, folder, args.duration)
         else:
             unknown = set(args.of) - set(fuzz_cases.FILE_KINDS)
             if unknown:
                 raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(fuzz_cases.FILE_KINDS)}")
             cases = fuzz_cases.file_cases(seeds, folder, args.of)
-        tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), len(seeds), print, sys.stderr)
+        tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), print, sys.stderr)
     summary = {**tally.summary(), "seconds": time.monotonic() - began}
     if args.json is not None:
         args.json.write_text(json.dumps(summary, indent=2), encoding="utf-8")

@@ -6,7 +6,7 @@
 
 from lfdm_ros.fuzzing.bags import Damage, damage_bag, good_bag
 from lfdm_ros.fuzzing.corruption import corrupt
-from lfdm_ros.fuzzing.messages import hostile_cdr, hostile_values
+from lfdm_ros.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
 from lfdm_ros.fuzzing.trees import damaged_json, damaged_yaml
 from lfdm_ros.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
 from lfdm_ros.fuzzing.values import hostile_text
@@ -28,6 +28,7 @@ __all__ = [
     "damaged_json",
     "damaged_yaml",
     "good_bag",
+    "hostile_base",
     "hostile_cdr",
     "hostile_text",
     "hostile_values",

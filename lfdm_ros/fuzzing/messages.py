@@ -42,7 +42,7 @@ def hostile_values(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[dict[str
         leaves = _leaves(msgtype)
         if leaves:
             path, base = rng.choice(leaves)
-            _put(values, path, _odd(base, rng, None))
+            _put(values, path, hostile_base(base, rng))
             return values, f"{'.'.join(path)} = {_get(values, path)!r:.60}"
     return values, how if number is None else f"{number!r} in every number"
 
@@ -59,7 +59,7 @@ def _field(description: Any, rng: Random, share: float, number: float | None, no
     if kind == Nodetype.NAME:
         return _message(detail, rng, share, number, now_ns, depth + 1)
     if kind == Nodetype.BASE:
-        return _odd(detail[0], rng, number, depth == 0) if rng.random() < share else _plain(detail[0], rng)
+        return hostile_base(detail[0], rng, number, depth == 0) if rng.random() < share else _plain(detail[0], rng)
     element, size = detail
     if kind == Nodetype.ARRAY:
         length = size
@@ -77,7 +77,7 @@ def _field(description: Any, rng: Random, share: float, number: float | None, no
 
 
 def _array(base: str, few: list[Any], length: int) -> np.ndarray:
-    kind = {"byte": "uint8", "char": "uint8"}.get(base, base)
+    kind = {"byte": "int8", "char": "uint8"}.get(base, base)
     return np.resize(np.array(few, dtype=kind), length) if few else np.zeros(0, dtype=kind)
 
 
@@ -94,7 +94,13 @@ def _plain(base: str, rng: Random) -> Any:
     return rng.choice(_USUAL) if base in ("float32", "float64") else False if base == "bool" else rng.choice((0, 1))
 
 
-def _odd(base: str, rng: Random, number: float | None, long: bool = True) -> Any:
+def hostile_base(base: str, rng: Random, number: float | None = None, long: bool = True) -> Any:
+    """A value of a primitive type.
+
+    Args:
+        number: what a floating-point number is; None: any.
+        long: texts may be very long.
+    """
     if base in ("float32", "float64"):
         value = rng.choice(NUMBERS) if number is None else number
         if base == "float32" and np.isfinite(value):
@@ -105,7 +111,7 @@ def _odd(base: str, rng: Random, number: float | None, long: bool = True) -> Any
     if base in ("string", "wstring"):
         text = rng.choice(TEXTS)
         return text if long else text[:300]
-    info = np.iinfo({"byte": "uint8", "char": "uint8"}.get(base, base))
+    info = np.iinfo({"byte": "int8", "char": "uint8"}.get(base, base))  # rosbags writes a byte as a signed one
     return min(max(rng.choice(INTEGERS), int(info.min)), int(info.max))
 
 

@@ -9,6 +9,7 @@ lost        data that was there and is not read any more, without need
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import resource
@@ -30,7 +31,7 @@ from lfdm_ros.errors import InputError
 ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
 _LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
 _MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
-_TEXT = 1 << 16  # [bytes] of stdout and stderr each that are looked at
+_TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked at
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Tally:
         return ", ".join(f"{self.counts[outcome]} {outcome}" for outcome in OUTCOMES)
 
 
-def run_cases(kind: str, cases: Iterable[Case], total: int, report: Callable[[str], None], progress: TextIO | None = None) -> Tally:
+def run_cases(kind: str, cases: Iterable[Case], report: Callable[[str], None], progress: TextIO | None = None) -> Tally:
     """Tries one case after the other.
 
     Args:
@@ -97,7 +98,7 @@ def run_cases(kind: str, cases: Iterable[Case], total: int, report: Callable[[st
             report(f"seed {case.seed}: {found.outcome}: {case.what}: {found.text}")
         if progress is not None and time.monotonic() - said > 5.0:
             said = time.monotonic()
-            print(f"{kind}: {tally.counts.total()} of {total}: {tally.line()}", file=progress, flush=True)
+            print(f"{kind}: {tally.counts.total()} cases: {tally.line()}", file=progress, flush=True)
     return tally
 
 
@@ -114,7 +115,7 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
         child = os.fork()
         if child == 0:
             os.close(read)
-            _in_child(work, write, out.fileno(), err.fileno())
+            _in_child(work, limit, write, out.fileno(), err.fileno())
         os.close(write)
         try:
             status, answer = _wait(child, read, limit)
@@ -123,13 +124,13 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
             _end(child)
         said, complaint = _content(out), _content(err)
     if status is None:
-        return Found(HANG, f"not done after {limit:g} s; {_last_line(complaint)}")
+        return Found(HANG, f"not done after {limit:g} s; {_where(complaint)}")
     if os.WIFSIGNALED(status):
         return Found(TRACEBACK, f"ended by {signal.Signals(os.WTERMSIG(status)).name}; {_last_line(complaint)}")
     return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
 
 
-def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
+def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err: int) -> None:
     """Never returns."""
     try:
         os.setpgid(0, 0)  # with all that it may start, to be killed at once
@@ -140,6 +141,7 @@ def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        faulthandler.dump_traceback_later(0.95 * limit, file=err)
         try:
             result: dict[str, Any] = {"value": work()}
         except InputError as error:
@@ -206,8 +208,14 @@ def _one_line(text: str) -> Found:
     return Found(REFUSED, lines[-1])
 
 
+def _where(complaint: str) -> str:
+    """Where the main thread was when the time was nearly over; it is the last that is listed, the innermost frame first."""
+    frames = complaint.rpartition("(most recent call first):")[2].strip().splitlines()
+    return " < ".join(" ".join(frame.split()) for frame in frames[:6]) or "nothing was said"
+
+
 def _content(file: Any) -> str:
-    file.seek(0)
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _TEXT))
     content: bytes = file.read(_TEXT)
     return content.decode(errors="replace")
 

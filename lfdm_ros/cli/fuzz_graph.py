@@ -1,0 +1,143 @@
+"""What `lfdm fuzz graph` tries: stacks under attack, stacks that are ended at any moment, and stacks whose disk is full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from lfdm_ros.cli.main import main
+from lfdm_ros.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, Found, attempt
+
+LIMIT = 180.0  # [s]; a run takes a few, and on a busy machine many
+_READ = 60.0  # [s] to read its bag
+_ATTACKED = 4.0  # [s]
+
+_STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("autonomy", {"scenario": "moving_obstacle"}), ("autonomy", {"scenario": "slalom", "stepping": "lockstep", "speed_factor": 0.0}),
+    ("autonomy", {"scenario": "obstacle_field_20", "scenario_seed": 7}), ("simulator", {"scenario": "ramp_steer"}),
+    ("simulator", {"scenario": "coast_down", "stepping": "lockstep"}), ("demo", {"scenario": "sine_steer"}), ("calibration", {}))
+_ENDS = (
+    (signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT), (signal.SIGKILL,),
+    (signal.SIGINT, signal.SIGKILL))
+
+
+def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = None) -> Iterator[Case]:
+    """Runs of stacks, each recorded.
+
+    Args:
+        folder: for the bags.
+        duration: [s] after which no more are begun; None: all seeds.
+    """
+    from lfdm_ros.nodes.attack import attacked_run, full_disk_run
+
+    _warm_up()
+    end = None if duration is None else time.monotonic() + duration
+    for seed in seeds:
+        if end is not None and time.monotonic() >= end:
+            return
+        rng = Random(f"graph {seed}")
+        kind, bag = rng.random(), folder / f"graph_{seed}"
+        stack, overrides = rng.choice(_STACKS)
+        said = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
+        if kind < 0.7:
+            yield Case(seed, f"{said}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,
+                       partial(_judge_attacked, bag))
+        elif kind < 0.9:
+            numbers = rng.choice(_ENDS)
+            signals = [(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.0, 8.0))) if i == 0 else rng.uniform(0.0, 0.3), number)
+                       for i, number in enumerate(numbers)]
+            what = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
+            yield Case(seed, f"{said}, {what}", partial(_ended, stack, bag, overrides, signals), LIMIT, partial(_judge_ended, bag, numbers))
+        else:
+            yield Case(seed, "simulator, full disk", partial(full_disk_run, "simulator", bag, {"scenario": "ramp_steer"}), LIMIT,
+                       partial(_judge_full, bag))
+
+
+def _warm_up() -> None:
+    """Imports and compiles once what each run would in its own process."""
+    from lfdm_ros.nodes.stack import EXECUTABLES, node_class
+    from lfdm_ros.simulation import Simulator
+    from lfdm_ros.vehicles import load_vehicle
+
+    for name in EXECUTABLES:
+        node_class(name)
+    for model in ("eight_dof", "twenty_four_dof"):
+        Simulator(load_vehicle("hmmwv"), model=model)
+
+
+def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
+    """Runs a stack by `lfdm up` and sends signals to this process, each so many seconds after the last one."""
+    from lfdm_ros.nodes.attack import alone
+
+    alone()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def send() -> None:
+        for delay, number in signals:
+            time.sleep(delay)
+            os.kill(os.getpid(), number)
+
+    threading.Thread(target=send, daemon=True).start()
+    texts = [part for name, value in overrides.items() for part in ("--set", f"{name}={value}")]
+    return {"status": main(["up", stack, "--record", str(bag), *texts])}
+
+
+# ---- what was lost -------------------------------------------------------------------------------------------------------
+
+
+def _bag(path: Path) -> dict[str, Any] | str:
+    """closed and messages of a bag, or why it cannot be read."""
+    found = attempt(partial(_closed_and_messages, path), _READ)
+    return found.value if found.outcome == ANSWER else f"{found.outcome}: {found.text}"
+
+
+def _closed_and_messages(path: Path) -> dict[str, Any]:
+    from lfdm_ros.bags import bag_info
+
+    info = bag_info(path, digest=False)
+    return {"closed": info["closed"], "messages": info["messages"], "note": info["note"]}
+
+
+def _judge_attacked(bag: Path, found: Found) -> Found:
+    if found.outcome != ANSWER:
+        return found
+    kept, ran = _bag(bag), found.value
+    if isinstance(kept, str):
+        return Found(LOST, f"{kept}; sent {ran['sent']}")
+    if not kept["closed"] or kept["messages"] != ran["messages_recorded"] or ran["messages_dropped"] or not kept["messages"]:
+        return Found(LOST, f"{kept} where {ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; sent {ran['sent']}")
+    return found
+
+
+def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -> Found:
+    """Told to end, it says so by its status and closes the bag; killed, it leaves one that can be read."""
+    killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
+    if not killed:
+        if found.outcome != ANSWER:
+            return found
+        expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -1}
+        if found.value["status"] not in [expected[number] for number in numbers]:
+            return Found(TRACEBACK, f"exit status {found.value['status']}")
+    if not any(bag.glob("*.mcap")):  # ended before it was recorded
+        return Found(ANSWER)
+    kept = _bag(bag)
+    if isinstance(kept, str) or not (killed or kept["closed"]):
+        return Found(LOST, f"{kept}")
+    return Found(ANSWER)
+
+
+def _judge_full(bag: Path, found: Found) -> Found:
+    """It must say that the disk is full, and keep what was written before."""
+    if found.outcome == ANSWER:
+        return Found(LOST, "nothing was said of the full disk")
+    if found.outcome != REFUSED:
+        return found
+    kept = _bag(bag)
+    return Found(LOST, f"{kept}; {found.text}") if isinstance(kept, str) or not kept["messages"] else found
