@@ -1,7 +1,8 @@
 """The controller: a task, a state that is some time old, obstacles as they are seen; out comes a command each period, whatever happens.
 
 Every cycle ends on one rung of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
-BRAKING, the brake along the curve of that plan, when it has become too old; STOPPED, the same without a state or a task.
+BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
+STOPPED, the same without a state or a task.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from lfdm_ros.control.planner import Outcome as PlanOutcome
 from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stops import Curve, Stops, curve_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
@@ -40,6 +43,7 @@ EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands b
 FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
 SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
+NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
@@ -134,6 +138,7 @@ class Controller:
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
         self._guide = Guide(self._guide_settings())
+        self._vehicle, self._stops = vehicle, self._stops_of(vehicle)
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
@@ -142,6 +147,8 @@ class Controller:
         """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
         self._measured: Measured | None = None
         self._good: Plan | None = None
+        self._stop: Curve | None = None  # along which there is a stop
+        self._solved_time = -math.inf
         self._cold, self._starting, self._failures = True, False, 0
         self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
@@ -228,6 +235,11 @@ class Controller:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
+        self._vehicle, self._stops = vehicle, self._stops_of(vehicle)
+
+    def _stops_of(self, vehicle: Vehicle) -> Stops:
+        planner = self._planner
+        return Stops(self.settings, SimpleNamespace(**vehicle.parameters), planner.friction, planner.wheelbase, planner.full_lock)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -237,6 +249,7 @@ class Controller:
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
+        self._stops = self._stops_of(self._vehicle)
         if self._guide.settings != self._guide_settings():  # its tables take as long as some cycles
             self._guide = Guide(self._guide_settings())
         if self._task is not None and self._task.path is not None:
@@ -284,7 +297,7 @@ class Controller:
             return self._stand(now, began, ARRIVED, age, x)
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
         # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
-        cold = self._cold or ahead - self._good_time > s.plan_timeout or self._failures > FAILURES
+        cold = self._cold or ahead - self._solved_time > s.plan_timeout or self._failures > FAILURES
         until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
         try:
             reference = task.reference or self._find_way(task, now, x)
@@ -298,12 +311,11 @@ class Controller:
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
-        previous, previous_time = self._good, self._good_time
         self._cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
         self._failures = 0 if outcome.solved else self._failures + 1
         if outcome.solved:
-            self._good, self._good_time = self._planner.snapshot(ahead), ahead
-        rung, reason, command = self._rung(outcome, late, ahead, previous, previous_time, x)
+            self._solved_time = ahead
+        rung, reason, command = self._rung(outcome, late, ahead, x)
         self._finish(task, x)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
@@ -313,19 +325,55 @@ class Controller:
             age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._good,
             route=None if task.reference is None else task.reference.path, remaining=self._remaining(task, x)))
 
-    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, previous: Plan | None, previous_time: float,
-              x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:
-        """Where on the ladder this cycle stands, why, and the steering and pedal there."""
+    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:
+        """Where on the ladder this cycle stands, why, and the steering and pedal there. The plan that is driven is the good one."""
         s = self.settings
+        new = self._planner.snapshot(ahead) if outcome.solved else None
+        if new is not None and not late:
+            rung, reason, plan = Outcome.SOLVED, "", new
+        else:
+            reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
+            if self._good is None or ahead - self._good_time > s.plan_timeout:
+                reason += "; " + ("no plan to fall back on" if self._good is None else "the last good plan is too old")
+                if new is not None:  # late, but the next cycle may fall back on it
+                    self._good, self._good_time = new, ahead
+                return Outcome.BRAKING, reason, self._braking(x)
+            rung, plan = Outcome.SHIFTED, self._good
+        halt = self._halt(plan, ahead, x)
+        if halt is not None:
+            return Outcome.BRAKING, "; ".join(filter(None, (reason, halt[0]))), halt[1]
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
-        end = ahead + s.period
-        if outcome.solved and not late:
-            return Outcome.SOLVED, "", self._planned(self._good, end)
-        reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
-        if previous is not None and ahead - previous_time <= s.plan_timeout:
-            return Outcome.SHIFTED, reason, self._planned(previous, end)
-        return Outcome.BRAKING, f"{reason}; " + ("no plan to fall back on" if previous is None else "the last good plan is too old"), \
-            self._braking(x)
+        command = self._planned(plan, ahead + s.period)
+        if new is not None:
+            self._good, self._good_time = new, ahead
+        return rung, reason, command
+
+    def _halt(self, plan: Plan, ahead: float, x: np.ndarray) -> tuple[str, tuple[float, float]] | None:
+        """Why a plan is not to be driven, and the steering and pedal instead; None: there is a stop along it."""
+        obstacles = self._obstacles
+        if not len(obstacles.radii):
+            self._stop = None
+            return None
+        s, place = self.settings, self._planner.place
+        at = [place[name] for name in ("x", "y", "yaw")]
+        px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
+        left = plan.states[plan.times > ahead + 1e-9][:, at]
+        curve = curve_of(*np.vstack([plan.states[0, at] if plan.times[0] >= ahead - 1e-9 else [px, py, left[0, 2]], left]).T)
+        reference = self._task.reference if self._task is not None else None
+        margin = s.stop_margin if reference is None or reference.margin is None else min(s.stop_margin, 0.5 * reference.margin)
+        stop = self._stops.look(curve, vx, self._command[1], ahead, obstacles, margin, s.sight_braking)
+        if stop.free:
+            self._stop = curve
+            return None
+        hard = self._stops.hardest
+        curves = [curve] if self._stop is None else [self._stop.rest(px, py), curve]
+        last = self._stops.look(curves[0], vx, self._command[1], ahead, obstacles, 0.5 * margin, hard)
+        if not last.free:
+            last = self._stops.best(curves, vx, self._command[1], ahead, obstacles, margin)
+            if last.speed > 0.0 and self._stops.clearance(plan, at, ahead, obstacles) > 0.0:
+                return None
+        self._stop = last.curve
+        return NO_STOP, self._stops.command(last.curve, px, py, yaw, vx)
 
     def _planned(self, plan: Plan | None, at: float) -> tuple[float, float]:
         assert plan is not None
@@ -333,14 +381,13 @@ class Controller:
                 float(np.interp(at, plan.times, plan.inputs[:, 1] - plan.inputs[:, 2])))
 
     def _braking(self, x: np.ndarray | None) -> tuple[float, float]:
-        """The steering of the last good plan where the vehicle is on its curve, and the brake."""
-        wanted = 0.0
-        if self._good is not None and x is not None:
-            place = self._planner.place
-            curve = self._good.states[:, [place["x"], place["y"]]]
-            nearest = int(np.argmin(((curve - x[[place["x"], place["y"]]]) ** 2).sum(axis=1)))
-            wanted = float(self._good.inputs[nearest, 0])
-        return wanted, -self.settings.stop_brake
+        """A stop along the curve of the last good plan."""
+        if self._good is None or x is None or not np.isfinite(x).all():
+            return 0.0, -self.settings.stop_brake
+        place = self._planner.place
+        at = [place[name] for name in ("x", "y", "yaw")]
+        curve = self._stop or curve_of(*self._good.states[:, at].T)
+        return self._stops.command(curve, *(float(x[place[name]]) for name in ("x", "y", "yaw", "vx")))
 
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold, self._starting = True, False
