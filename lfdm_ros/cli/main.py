@@ -35,6 +35,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="lfdm", description="Simulate vehicles, calibrate them from recordings, run them on ROS 2.",
         epilog="example: lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --out run.csv")
     parser.add_argument("--version", action="version", version=f"lfdm_ros {__version__}")
+    try:
+        return _run(parser, argv)
+    except KeyboardInterrupt as error:  # while a subcommand imports, too
+        print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
+        return getattr(error, "status", 130)
+    except BrokenPipeError:  # `lfdm models | head`
+        sys.stderr.close()
+        return 0
+
+
+def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         if argv[:1] == [name]:
@@ -55,9 +66,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         for failure in error.failures:
             print(f"lfdm {args.command}: {failure}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt as error:
-        print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
-        return getattr(error, "status", 130)
-    except BrokenPipeError:  # `lfdm models | head`
-        sys.stderr.close()
-        return 0

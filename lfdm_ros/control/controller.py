@@ -389,6 +389,10 @@ class Controller:
         curve = self._stop or curve_of(*self._good.states[:, at].T)
         return self._stops.command(curve, *(float(x[place[name]]) for name in ("x", "y", "yaw", "vx")))
 
+    def stop(self, now: float, reason: str) -> Cycle:
+        """A cycle that stops the vehicle whatever is known: for who cannot ask for a better one."""
+        return self._stand(now, time.perf_counter(), reason, math.inf)
+
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold, self._starting = True, False
         return self._send(now, self._braking(x), Cycle(

@@ -101,6 +101,12 @@ class Component(LifecycleNode):
         """The time that the node's own messages are from."""
         return self.get_clock().now().to_msg()
 
+    def give_up(self, why: str) -> None:
+        """Ends the run as failed."""
+        self.errors.append(f"{self.label}: {why}")
+        self.get_logger().error(why)
+        self.stop_requested(why)
+
     def bring_up(self, *steps: str) -> None:
         """Makes transitions, "configure" or "activate".
 

@@ -17,6 +17,7 @@ from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.strayed import strayed
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
@@ -25,7 +26,6 @@ _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 _LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
 _AHEAD_NS = 10_000_000_000  # a state further ahead of the clock, or a scan of the last state, is not of this time
-_STRAY = 2.0  # [m] beyond what the speed explains, after which the vehicle was put somewhere else
 
 
 class Drives(Protocol):
@@ -38,6 +38,7 @@ class Drives(Protocol):
     def take(self, vehicle: Vehicle) -> None: ...
     def cycle(self, now: float, measured: Measured | None) -> Cycle: ...
     def look(self, now: float) -> None: ...
+    def stop(self, now: float, reason: str) -> Cycle: ...
     def reset(self) -> None: ...
 
 
@@ -244,7 +245,7 @@ class Pilot:
             self.refusals.refuse("state", why)
             return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
         usable = {name: value for name, value in values.items() if value == value}
-        if last is not None and _strayed(last, (stamp_ns, usable)):
+        if last is not None and strayed(last, (stamp_ns, usable)):
             self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
             self.reset(lambda scan_ns: scan_ns >= stamp_ns)
             last = None
@@ -291,6 +292,16 @@ class Pilot:
         cycle = self._controller.cycle(1e-9 * now_ns, measured)
         decision = Decision(now_ns, cycle, self.frame, True, measured is not None)
         self._decision = replace(decision, new=False)  # if it is asked for again
+        return decision
+
+    def stop(self, now_ns: int, reason: str) -> Decision:
+        """The ladder's lowest rung, now, whatever is known: for a cycle that has failed. In lockstep 0 is the time of the last state."""
+        if self._lockstep and not now_ns and self._last_state is not None:
+            now_ns = self._last_state[0]
+        self._waiting = None
+        self._cycle_ns = now_ns
+        decision = Decision(now_ns, self._controller.stop(1e-9 * now_ns, reason), self.frame, True, False)
+        self._decision = replace(decision, new=False)
         return decision
 
     def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Refused | None:
@@ -418,10 +429,3 @@ class Pilot:
             self.blind = ""
             self._told("scans come again: going on")
             self._set(self._wanted)
-
-
-def _strayed(before: tuple[int, Mapping[str, float]], after: tuple[int, Mapping[str, float]]) -> bool:
-    a, b = before[1], after[1]
-    way = math.hypot(b["x"] - a["x"], b["y"] - a["y"])
-    speed = max(math.hypot(a["vx"], a["vy"]), math.hypot(b["vx"], b["vy"]))
-    return way > _STRAY + 2.0 * speed * 1e-9 * (after[0] - before[0])

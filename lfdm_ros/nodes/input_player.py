@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from builtin_interfaces.msg import Time
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import checked_stamp
+from lfdm_ros.nodes.messages import checked_stamp, set_stamp
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.strayed import strayed
 from lfdm_ros.simulation import load_scenario
 
 
 class InputPlayer(Component):
     """Publishes `control/command`, one for each `vehicle/state`, stamped with that state's stamp.
 
-    Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation.
+    Needs no timer and no clock: the same in lockstep and free running. Time counts from the first state after activation, and again
+    from the first one after the simulator was reset: put at the scenario's start, or somewhere else.
     """
 
     NAME = "input_player"
@@ -52,7 +55,7 @@ class InputPlayer(Component):
 
     def activate(self) -> None:
         self.finished = False
-        self._start_ns: int | None = None
+        self._before = None
         self._answered = self._answered_before = 0
 
     def cleanup(self) -> None:
@@ -60,16 +63,17 @@ class InputPlayer(Component):
         self.destroy_lifecycle_publisher(self._publisher)
 
     finished = False
+    _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and what tells whether the next one begins anew
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
             return
         try:
-            now = checked_stamp(state.header.stamp)  # all that is used of a state
+            now = checked_stamp(state.header.stamp)
         except InputError as error:
             self.refusals.refuse("state", error)
             return
-        if self._start_ns is None or now < self._start_ns:  # the first state, or a simulator that was started anew
+        if self._begins_anew(now, state):
             self._start_ns = now
             self.finished = False
         elapsed = now - self._start_ns
@@ -86,6 +90,21 @@ class InputPlayer(Component):
         command.steering, command.throttle, command.brake = self._last if over else self._at(1e-9 * elapsed)
         self._publisher.publish(command)
         self._answered += 1
+
+    def _begins_anew(self, now: int, state: VehicleState) -> bool:
+        """Whether the clock was set back, or the vehicle was put somewhere."""
+        start = self._scenario.initial
+        before, after = self._before, (now, {name: getattr(state, name) for name in ("x", "y", "yaw", "vx", "vy")})
+        self._before = after
+        at_start = {"x": start.x, "y": start.y, "yaw": start.yaw, "vx": start.speed, "vy": 0.0}
+        return before is None or (now < before[0] or strayed(before, after) or after[1] == at_start != before[1])
+
+    def stamp(self) -> Time:
+        """Of the last state: this node keeps no clock."""
+        time = Time()
+        if self._before is not None:
+            set_stamp(time, self._before[0])
+        return time
 
     def _at(self, time: float) -> tuple[float, float, float]:
         steering, throttle, brake = (float(np.interp(time, self._time, column)) for column in self._columns)

@@ -34,8 +34,9 @@ class Judge:
         self._lifted = output_index.get("lifted_wheels")
         self.reset()
 
-    def reset(self) -> None:
-        """Forgets what was found."""
+    def reset(self, origin: float = 0.0) -> None:
+        """Forgets what was found. At the time `origin` [s] the world begins anew."""
+        self._origin = origin
         self.verdict = Verdict()
         self._touching = False
 
@@ -46,12 +47,13 @@ class Judge:
             v.collisions, v.first_collision, v.first_collision_time, v.least_clearance, v.lifted_wheels_most, v.first_lift_time)
         if self._world.obstacles:
             x, y, yaw = (outputs[i] for i in self._pose)
-            clearance = self._world.clearance(time, x, y, yaw, self._footprint)
+            since = time - self._origin
+            clearance = self._world.clearance(since, x, y, yaw, self._footprint)
             least = min(least, clearance)
             touches = clearance <= 0.0
             if touches and not self._touching:
                 collisions += 1
-                name = self._world.nearest(time, x, y, yaw, self._footprint)
+                name = self._world.nearest(since, x, y, yaw, self._footprint)
                 news.append(f"collision with {name} at {time:.2f} s")
                 if collisions == 1:
                     first, first_time = name, time

@@ -39,6 +39,9 @@ from lfdm_ros.vehicles import load_vehicle
 
 _TRACKER = TrackerSettings()
 _SETTINGS = tuple(f.name for f in fields(Settings))
+# Callbacks that owe the vehicle a command.
+_OF_STATES = ("on_state", "on_odometry")
+_CYCLES = (*_OF_STATES, "on_scan", "watch", "watch_scan")
 _LOOK_FOR_SCAN = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
@@ -181,6 +184,15 @@ class MpcController(Component):
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS and not (self._lockstep and name == "time_budget"):
             self._controller.tune(**{name: value})
+
+    def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
+        """A cycle that failed is answered by the ladder's stop, in lockstep with the stamp of its state."""
+        if self.state != "active" or where not in _CYCLES:
+            return
+        now = self._now()
+        if self._lockstep:
+            now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else 0
+        self._publish(self._pilot.stop(now, f"internal error in {where}"), time.perf_counter())
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 

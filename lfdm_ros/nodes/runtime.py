@@ -14,7 +14,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import rclpy
+from rcl_interfaces.msg import ParameterDescriptor, ParameterType
 from rclpy.context import Context
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
@@ -256,7 +258,12 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
         with Runtime(args=argv, last=True) as runtime:
             if PARENT in argv:
                 _end_with(int(argv[argv.index(PARENT) + 1]), runtime)
-            runtime.add(node_class(context=runtime.context))
+            node = node_class(context=runtime.context)
+            runtime.add(node)
+            if _starts_itself(node):
+                node.bring_up("configure", "activate")
+            elif PARENT not in argv:
+                node.get_logger().info("waits to be configured: by a manager or `ros2 lifecycle set`; -p autostart:=true does it at once")
             runtime.spin()
     except (ExternalShutdownException, KeyboardInterrupt):
         pass
@@ -264,3 +271,13 @@ def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> 
         print(f"{node_class.NAME}: {error}", file=sys.stderr)
         return 2
     return 1 if runtime.failures else 0
+
+
+def _starts_itself(node: Component) -> bool:
+    """The parameter `autostart`, which only a node in a process of its own has; raises InputError."""
+    description = ParameterDescriptor(name="autostart", type=ParameterType.PARAMETER_BOOL, read_only=True,
+                                      description="configure and activate at once, without a manager")
+    try:
+        return bool(node.declare_parameter("autostart", False, description).value)
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(str(error)) from None

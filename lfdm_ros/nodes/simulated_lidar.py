@@ -29,8 +29,9 @@ class SimulatedLidar:
         self._latency_ns = round(1e9 * lidar.settings.latency)
         self.reset()
 
-    def reset(self) -> None:
-        """Forgets the scans on their way: they are of another place."""
+    def reset(self, origin_ns: int = 0) -> None:
+        """Forgets the scans on their way: they are of another place. At `origin_ns` the world begins anew."""
+        self._origin_ns = origin_ns
         self._under_way: deque[tuple[int, Scan]] = deque()
         self._arrived: tuple[int, list[tuple[int, Scan]]] = (-1, [])
 
@@ -39,7 +40,7 @@ class SimulatedLidar:
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:
-            self._under_way.append((time_ns, self._lidar.scan(1e-9 * time_ns, x, y, yaw)))
+            self._under_way.append((time_ns, self._lidar.scan(1e-9 * (time_ns - self._origin_ns), x, y, yaw)))
         arrived = []
         while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
             arrived.append(self._under_way.popleft())

@@ -27,6 +27,7 @@ from lfdm_ros.resources import find_config
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller")
 _STACK_KEYS = ("description", "parameters", "nodes")
+_ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")
 
 
@@ -116,6 +117,12 @@ class Stack:
                 publishers.setdefault(entry.topic(topic), []).append(entry.full_name)
         return publishers
 
+    def with_default(self, parameter: str, value: Value) -> Stack:
+        """The stack with a parameter set in every node that declares it and does not set it itself."""
+        return replace(self, nodes=tuple(
+            entry.with_parameter(parameter, value, parameter) if parameter in entry.table and parameter not in entry.parameters else entry
+            for entry in self.nodes))
+
     def declares(self, parameter: str) -> bool:
         return any(parameter in entry.table for entry in self.nodes)
 
@@ -192,6 +199,8 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
     simulated = stack.declares("stop_time")
     if duration is not None and simulated:
         stack = stack.with_override("stop_time", float(duration), option.format("duration"))
+        # Simulated time that stands still never ends: where nobody says otherwise, a run that is to end does so without a driver too.
+        stack = stack.with_default("answer_timeout", _ANSWER_TIMEOUT)
     if record is not None:
         stack = stack.recorded(record, sim_time=simulated)
     return stack, None if simulated else duration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from builtin_interfaces.msg import Time
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
@@ -58,6 +59,7 @@ class StateSensor(Component):
         except InputError as error:
             self.refusals.refuse("state", error)
             return
+        self._stamp = state.header.stamp
         message, self._measured = self._message, self._measured + 1
         message.header, message.child_frame_id, message.gear = state.header, state.child_frame_id, state.gear
         for name, sigma in self._sigmas.items():
@@ -66,6 +68,12 @@ class StateSensor(Component):
             else:
                 setattr(message, name, getattr(state, name) + sigma * self._random.standard_normal())
         self._publisher.publish(message)
+
+    _stamp = Time()
+
+    def stamp(self) -> Time:
+        """Of the last state: this node keeps no clock."""
+        return self._stamp
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":

@@ -22,6 +22,9 @@ LOCKSTEP = "lockstep"
 # In lockstep an unanswered state is published again after this wall time [s], for a driver that joined late.
 REPUBLISH_AFTER = 0.5
 _FOREVER = 3600.0
+# Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
+MOST_TICKS = 1_000_000
+_STEP_PATIENCE = 1.0
 # With an actuator its output is held for so long [s], or a physics step where that is longer.
 _ACTUATOR_HOLD = 0.002
 _REMEMBERED = 256  # states whose answers are timed
@@ -43,6 +46,7 @@ class Status:
     speed_factor_asked: float
     speed_factor_reached: float
     timed_out: bool
+    waited: float  # [s] of the wall clock that a state has been without its answer; lockstep
 
 
 class Stepper:
@@ -54,7 +58,8 @@ class Stepper:
 
     def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
-                 actuator: Actuator | None = None) -> None:
+                 actuator: Actuator | None = None, answer_timeout: float = 0.0,
+                 deserted: Callable[[float], None] = lambda waited: None) -> None:
         """
         Args:
             simulator: compiled and reset to the initial state.
@@ -65,6 +70,8 @@ class Stepper:
             speed_factor: simulated seconds per wall second, 0: as fast as possible.
             stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
             actuator: between the gate and the vehicle; None: commands act at once.
+            answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
+                waited; 0: never.
         """
         self._simulator = simulator
         self._steps = steps_per_tick
@@ -75,6 +82,7 @@ class Stepper:
         self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
         self._ended = ended
         self._actuator = actuator
+        self._answer_timeout, self._deserted = answer_timeout, deserted
 
         now = time.monotonic()
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
@@ -90,6 +98,7 @@ class Stepper:
         self._fresh = True  # a state is there that nobody has seen
         self._diverged = ""
         self._published_at = now
+        self._asked_at = now  # when the state that waits for its answer was first published
         self._inputs = np.zeros(3)  # of the last tick
         # Stamps of the last states, and the wall time at which they were published.
         self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
@@ -102,7 +111,8 @@ class Stepper:
     def start(self) -> None:
         """Starts the loop, from the state and time it has."""
         self._running = True
-        self._pacer.resume(time.monotonic())
+        self._asked_at = time.monotonic()
+        self._pacer.resume(self._asked_at)
         self._thread = threading.Thread(target=self._run, name="stepper", daemon=True)
         self._thread.start()
 
@@ -142,17 +152,19 @@ class Stepper:
         with self._wake:
             self._paused = paused
             self._budget = 0
-            self._pacer.resume(time.monotonic())
+            self._asked_at = time.monotonic()
+            self._pacer.resume(self._asked_at)
             self._wake.notify_all()
 
     def step(self, ticks: int) -> str:
         """Advances a paused simulator by `ticks`, as fast as possible; returns a remark.
 
-        Free running, the ticks are done on return. In lockstep each one waits for its command, which may come through the
-        caller's own thread, so this grants the ticks and returns.
+        Free running, the ticks are done on return, or go on being done after the first second of the wall clock, so that the caller's
+        thread serves others. In lockstep each one waits for its command, which may come through that thread: this grants the ticks and
+        returns. Pausing again takes back what is not done.
 
         Raises:
-            InputError: not active, not paused, or no ticks.
+            InputError: not active, not paused, no ticks, or more than MOST_TICKS to be done.
         """
         with self._wake:
             if not self._running:
@@ -161,26 +173,29 @@ class Stepper:
                 raise InputError("the simulator is not paused; pause it first")
             if ticks < 1:
                 raise InputError(f"ticks is {ticks}; give 1 or more")
+            if self._budget + ticks > MOST_TICKS:
+                raise InputError(f"ticks is {ticks}; give at most {MOST_TICKS - self._budget}, which are "
+                                 f"{1e-9 * self._period_ns * (MOST_TICKS - self._budget):g} s, or let the simulator run on")
             self._budget += ticks
             self._wake.notify_all()
             if self._lockstep:
                 return f"{ticks} ticks granted, each advances when its command comes"
-            self._wake.wait_for(lambda: self._budget == 0 or not self._running)
+            self._wake.wait_for(lambda: self._budget == 0 or not self._running, _STEP_PATIENCE)
             if self._diverged:
                 raise InputError(self._diverged)
-            return f"{ticks} ticks done"
+            return f"{ticks} ticks granted, {self._budget} of them are still to be done" if self._budget else f"{ticks} ticks done"
 
-    def reset(self, pose: Pose, forget: Callable[[], None] = lambda: None) -> None:
+    def reset(self, pose: Pose, forget: Callable[[int], None] = lambda time_ns: None) -> None:
         """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward.
 
         Args:
-            forget: called before the first state of the new run is published.
+            forget: called with the time [ns] of the first state of the new run, before that is published.
         """
         with self._wake:
-            forget()
             self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
             self._inputs = np.zeros(3)
             self._time_ns += self._period_ns
+            forget(self._time_ns)
             if self._actuator is not None:
                 self._actuator.reset(self.time)
             self._ticks = 0
@@ -227,7 +242,14 @@ class Stepper:
                 waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
                 speed_factor_asked=self._pacer.factor,
                 speed_factor_reached=self._meter.read(self.time, time.monotonic()),
-                timed_out=not self._lockstep and self._gate.timed_out(self.time))
+                timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
+
+    def _waited(self) -> float:
+        """Wall seconds that the last state has been without its answer, in lockstep; 0 while time is to stand still."""
+        ended = self._stop_ns and self._time_ns >= self._stop_ns
+        if not self._lockstep or self._answered or ended or not self._running or (self._paused and self._budget == 0):
+            return 0.0
+        return time.monotonic() - self._asked_at
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
@@ -249,8 +271,14 @@ class Stepper:
                     self._wake.notify_all()
                     return
                 unanswered = self._lockstep and not self._answered
+                waited = self._waited()
+                if self._answer_timeout and waited > self._answer_timeout:
+                    self._answer_timeout = 0.0  # said once
+                    self._deserted(waited)
                 if not self._fresh and not unanswered and not self._advance():
                     continue
+                if self._fresh or not unanswered:
+                    self._asked_at = time.monotonic()
                 self._fresh = False
                 stamp, outputs = self._time_ns, self._simulator.outputs.tolist()
                 self._published_at = time.monotonic()

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
@@ -38,6 +39,7 @@ from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 _LIDAR_FRAME = "lidar"
+_PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
 _OUTLINE = ("vehicle_front", "vehicle_rear", "vehicle_width")
 _LIDAR = LidarSettings()
 
@@ -62,6 +64,8 @@ class VehicleSimulator(Component):
         Parameter("initial_speed", 0.0, "initial forward speed [m/s]", *BOUNDS["speed"].range),
         Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
         SCENARIO_SEED,
+        Parameter("answer_timeout", 0.0, "wall-clock time [s] without a command for a state after which a lockstep run ends as failed; 0: "
+                                         "never", 0.0, 1e6),
         Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "
                                           "a command stamped longer ago is stale", 0.001, 1e6),
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
@@ -103,6 +107,7 @@ class VehicleSimulator(Component):
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
         steps = _steps_per_tick(simulator.dt, self.value("publish_rate"))
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+        self._start, self._origin_ns = pose, 0
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._posterior_version, self._posterior_refused = 0, ""
@@ -116,7 +121,8 @@ class VehicleSimulator(Component):
             timeout_ramp=self.value("timeout_ramp"), timeout_brake=self.value("timeout_brake"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
-            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason), actuator=self._make_actuator())
+            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason), actuator=self._make_actuator(),
+            answer_timeout=self.value("answer_timeout"), deserted=self._give_up)
 
         self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
         self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)
@@ -246,18 +252,34 @@ class VehicleSimulator(Component):
 
     def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
         try:
-            pose = Pose(request.x, request.y, request.yaw, request.speed)
+            asked = Pose(request.x, request.y, request.yaw, request.speed)
+            pose = self._start if asked == Pose() else asked
             self._stepper.reset(pose, self._forget)
             response.success, response.message = True, f"reset; simulated time is {self._stepper.time:g} s"
         except InputError as error:
             response.message = str(error)
         return response
 
-    def _forget(self) -> None:
-        """Another place is another run."""
-        self._judge.reset()
+    def _forget(self, time_ns: int) -> None:
+        """Another place is another run, which begins at a time [ns]."""
+        self._origin_ns = time_ns
+        self._judge.reset(1e-9 * time_ns)
         if self._lidar is not None:
-            self._lidar.reset()
+            self._lidar.reset(time_ns)
+
+    def _give_up(self, waited: float) -> None:
+        """Lockstep, and nobody drives: what waits for the end of this run would wait for ever."""
+        self.give_up(f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}")
+
+    def _drivers(self) -> str:
+        publishers = self.get_publishers_info_by_topic(self._command.topic_name)
+        return f"{self._command.topic_name} is published by " + (", ".join(sorted(p.node_name for p in publishers)) or "nobody")
+
+    def stamp(self) -> Time:
+        time = Time()
+        if self.state in ("inactive", "active"):
+            set_stamp(time, self._stepper.time_ns)
+        return time
 
     def _publish_status(self) -> None:
         status = self._stepper.status()
@@ -272,7 +294,7 @@ class VehicleSimulator(Component):
         self._status_publisher.publish(message)
         if self._world_publisher is not None:
             picture = Picture(ODOM_FRAME, status.time_ns)
-            picture.world(self._world, 1e-9 * status.time_ns)
+            picture.world(self._world, 1e-9 * (status.time_ns - self._origin_ns))
             self._world_publisher.publish(picture.array)
 
     def diagnose(self) -> Diagnosis:
@@ -280,6 +302,8 @@ class VehicleSimulator(Component):
             return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
         level, summary = _health(status, gate.accepted, self._judge.verdict)
+        if level == OK and status.waited > _PATIENCE:
+            level, summary = WARN, f"no command for the last state since {status.waited:.0f} s; {self._drivers()}"
         values = {
             "time": status.time_ns * 1e-9, "ticks": status.ticks, "overruns": status.overruns,
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,

@@ -31,6 +31,8 @@ def test_a_collision_counts_when_it_begins_and_the_first_is_named() -> None:
     assert (verdict.collisions, verdict.first_collision, verdict.first_collision_time) == (2, "boulder", 0.2)
     judge.reset()
     assert judge.verdict.collisions == 0 and judge.look(1.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 1.60 s"]
+    judge.reset(10.0)  # the world begins anew: what moves is where it began
+    assert judge.look(11.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 11.60 s"]
 
 
 def test_wheel_lift_is_told_when_it_grows() -> None:
@@ -56,6 +58,18 @@ def test_scans_are_made_on_their_period_and_arrive_late() -> None:
     assert [distance for _, distance in arrived.values()] == pytest.approx([18.0, 16.0, 14.0], abs=0.01)
     feed.reset()
     assert feed.arrivals(9 * TICK, 9.0, 0.0, 0.0) == []  # those under way are of another place
+
+
+def test_a_reset_sets_what_moves_back_to_where_it_began() -> None:
+    feed = SimulatedLidar(Lidar(World((Circle(40.0, 0.0, 1.0, vx=-10.0),)), LidarSettings(rate=100.0, noise_sd=0.0)), TICK)
+
+    def distance(tick: int) -> float:
+        return float(np.nanmin(feed.arrivals(tick * TICK, 0.0, 0.0, 0.0)[0][1].ranges))
+
+    first = [distance(tick) for tick in (0, 100)]
+    assert first == pytest.approx([38.0, 28.0], abs=0.01)  # less radius and mount
+    feed.reset(100 * TICK)
+    assert [distance(tick) for tick in (100, 200)] == first
 
 
 def test_a_period_that_is_no_whole_number_of_ticks_is_an_error() -> None:

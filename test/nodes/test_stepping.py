@@ -1,6 +1,7 @@
 """The stepping loop in its own thread, without ROS; `published` collects what a node would publish."""
 
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -84,12 +85,38 @@ def test_lockstep_waits_republishes_and_counts_wrong_answers() -> None:
 
 
 def test_free_running_follows_the_speed_factor() -> None:
+    begin = time.monotonic()
     with Loop(FREE_RUNNING, speed_factor=5.0) as loop:
-        begin = time.monotonic()
         loop.wait(lambda: loop.latest >= 100 * TICK)
         assert time.monotonic() - begin >= 0.19  # never faster than asked; slower only on a busy machine
     stamps = [stamp for stamp, _ in loop.published]
     assert stamps == [i * TICK for i in range(len(stamps))]
+
+
+def test_steps_are_bounded_and_give_their_caller_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lfdm_ros.nodes.stepping._STEP_PATIENCE", 0.05)
+    with Loop(FREE_RUNNING, speed_factor=0.0) as loop:
+        loop.stepper.pause(True)
+        with pytest.raises(InputError, match="ticks is 4294967295; give at most 1000000, which are 10000 s"):
+            loop.stepper.step(4294967295)
+        assert re.fullmatch(r"1000000 ticks granted, \d+ of them are still to be done", loop.stepper.step(1_000_000))
+        with pytest.raises(InputError, match="give at most"):
+            loop.stepper.step(1_000_000)
+        loop.stepper.pause(True)  # takes back what is not done
+        done = loop.stepper.time_ns
+        assert loop.stepper.step(1) == "1 ticks done" and loop.stepper.time_ns == done + TICK
+
+
+def test_lockstep_without_a_driver_is_told_once() -> None:
+    waited: list[float] = []
+    with Loop(LOCKSTEP, speed_factor=0.0, answer_timeout=0.05, deserted=waited.append) as loop:
+        loop.wait(lambda: len(loop.published) == 3)
+        assert len(waited) == 1 and waited[0] >= 0.05
+        assert loop.stepper.status().waited >= waited[0]
+        assert loop.stepper.command(TURN, 0)
+        loop.wait(lambda: loop.latest == TICK)
+        loop.stepper.pause(True)
+        assert loop.stepper.status().waited == 0.0
 
 
 def test_pause_step_and_go_on() -> None:

@@ -261,3 +261,17 @@ def test_rejected_configuration(graph: Any, parameters: dict[str, Any], words: s
     node = graph.add(MpcController, active=False, **{"use_limit_table": False, **parameters})
     with pytest.raises(InputError, match=words):
         node.bring_up("configure")
+
+
+def test_a_cycle_that_raises_is_answered_by_the_stop_of_the_ladder(graph: Any, monkeypatch: Any) -> None:
+    driver = Driver(graph)
+    driver.state()
+    with monkeypatch.context() as broken:
+        broken.setattr(driver.node._controller, "cycle", lambda now, measured: 10.0**400)
+        for _ in range(3):
+            status = driver.state()
+            assert (status.outcome, status.reason) == (MpcStatus.STOPPED, "internal error in on_state")
+            assert driver.commands[-1].throttle == 0.0 and driver.commands[-1].brake > 0.0
+    assert "no task" in driver.state().reason  # and on
+    graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, "mpc_controller")) and d.level == DiagnosticStatus.ERROR)
+    assert driver.node.errors == ["mpc_controller: on_state: OverflowError: (34, 'Numerical result out of range')"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,12 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
-from lfdm_ros.errors import RunError
+from lfdm_ros.errors import Interrupted, RunError
 from lfdm_ros.nodes import compose, qos
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.recorder import Recorder
-from lfdm_ros.nodes.runtime import Runtime
+from lfdm_ros.nodes.runtime import Runtime, run_node
 
 
 class Fragile(Component):
@@ -223,3 +225,57 @@ def test_a_second_signal_breaks_off_what_a_node_is_doing_unless_it_comes_at_once
     assert node.state == "finalized" and runtime.failures == []
 
 
+
+
+def test_sigterm_before_the_run_is_its_exit_status() -> None:
+    with pytest.raises(Interrupted) as caught, Runtime() as runtime:
+        os.kill(os.getpid(), signal.SIGTERM)
+        runtime.raise_if_interrupted()
+    assert caught.value.status == 143
+
+
+def test_a_lockstep_run_that_nobody_drives_ends_as_failed(tmp_path: Path) -> None:
+    stack = {"nodes": [{"executable": "vehicle_simulator", "parameters": {"stepping": "lockstep", "answer_timeout": 0.2}}]}
+    with pytest.raises(RunError, match=r"no command for the state of 0 s in [0-9.]+ s; /control/command is published by nobody") as caught:
+        compose.run_stack(stack, speed=0, duration=1.0, record=tmp_path / "bag", quiet=True)
+    assert caught.value.summary["ticks"] == 0
+    assert bag_info(tmp_path / "bag", digest=False)["closed"]
+    demo = {entry.executable: entry for entry in compose.prepare_stack("demo", duration=1.0)[0].nodes}
+    assert demo["vehicle_simulator"].value("answer_timeout") == 30.0
+
+
+# ---- a node's executable, as a process ---------------------------------------------------------------------------------
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-m", "lfdm_ros.starting", *arguments], env=env, text=True, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_import_ends_a_node_without_a_word(tmp_path: Path, monkeypatch: Any, number: signal.Signals) -> None:
+    (tmp_path / "slow_node.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n[].pop()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    process = started("slow_node")
+    assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+
+
+@pytest.mark.parametrize(("autostart", "status", "states"), [("true", 0, ["active"]), ("false", 0, ["unconfigured"]), ("maybe", 2, [])])
+def test_a_node_in_its_own_process_starts_itself_where_it_is_told_to(capfd: Any, autostart: str, status: int, states: list[str]) -> None:
+    seen: list[str] = []
+
+    class Alone(Fragile):
+        def publish_diagnostics(self) -> None:  # called once a second, in any state
+            seen.append(self.state)
+            self.stop_requested("seen")
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert run_node(Alone, ["alone", "--ros-args", "-p", f"autostart:={autostart}"]) == status
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert seen[:1] == states
+    errors = capfd.readouterr().err
+    assert ("waits to be configured" in errors) == (autostart == "false")
+    assert ("autostart" in errors) == (autostart != "true")

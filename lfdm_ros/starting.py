@@ -1,0 +1,38 @@
+"""Starts a program of this package: `python -m lfdm_ros.starting MODULE ARGUMENTS`, as cmake/executable.in does too."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+
+
+def start(module: str, node: bool = True) -> int:
+    """Imports a module and runs its `main()`.
+
+    The import takes seconds, in which there is nothing to end: a signal then ends the process at once, without a word.
+
+    Args:
+        node: a signal during the import is an exit status of 0, as launch expects; else 130 for SIGINT, 143 for SIGTERM.
+
+    Returns:
+        the exit status.
+    """
+    handlers = {number: signal.signal(number, lambda number, frame: os._exit(0 if node else 128 + number))
+                for number in (signal.SIGINT, signal.SIGTERM)}
+    program = importlib.import_module(module)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    try:
+        return int(program.main() or 0)
+    except KeyboardInterrupt:  # when it had ended already
+        return 0 if node else 130
+    finally:
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)  # the interpreter's own end is not worth a traceback
+
+
+if __name__ == "__main__":
+    del sys.argv[0]  # the program's own name takes its place
+    sys.exit(start(sys.argv[0]))
