@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it")
-    parser.add_argument("--processes", action="store_true", help="run each node in a process of its own")
+    parser.add_argument("--processes", action="store_true",
+                        help="run each node in a process of its own; one that dies is named and ends the run, exit 1")
 
 
 def run(args: argparse.Namespace) -> int:
