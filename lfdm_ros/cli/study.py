@@ -37,7 +37,7 @@ EPILOG = """example:
   lfdm study mpc --speeds 40 --seeds 10 --controllers mpc          (only a table)
   lfdm study delay --out delayed
   lfdm study lane_change --step 1 --out changed
-  lfdm study density --out dense                                   (30 fields at each speed and density: goals, stops, collisions)
+  lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
 
 The directory then holds results.json and plots; mpc, delay, lane_change and density also write their table, and need no directory. Ctrl-C
 keeps what is done; the same command goes on from there, sbc, mpc and density with more --seeds add to it. mpc, delay, lane_change and

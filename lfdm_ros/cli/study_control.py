@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMES = ("mpc", "delay", "lane_change", "density")
 SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30}
-SLOW_SEEDS = {"mpc": 5, "density": 3}
+SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
 
@@ -78,19 +78,19 @@ def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Ite
     for speed in speeds:
         if speed not in studies.SPEEDS:
             raise InputError(f"--speeds {speed}: there are fields for {', '.join(map(str, studies.SPEEDS))} mph")
-    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS[args.study]
     if args.study == "density":
         for times in args.densities or ():
             if not 0.0 < times < math.inf:
                 raise InputError(f"--densities {times:g}: give more than 0 times the shipped density")
-        return studies.dense_fields(seeds, slow, args.densities or studies.DENSITIES, speeds, args.controllers or list(studies.RIVALS),
-                                    settings, args.vehicle), _report_density
+        return studies.dense_fields(seeds, args.slow_seeds, args.densities or studies.DENSITIES, speeds,
+                                    args.controllers or list(studies.RIVALS), settings, args.vehicle), _report_density
     controllers = args.controllers or list(studies.CONTROLLERS)
     for name in controllers:
         studies.controllers_settings(name, settings)
     if not args.controllers and not _has_do_mpc():
         controllers.remove("do_mpc")
         print("do_mpc is left out: it needs pip install do-mpc, and benchmarks/ of a checkout", file=sys.stderr)
+    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS
     return [*studies.fields(seeds, slow, speeds, controllers, settings, args.vehicle),
             *studies.suite(controllers, settings, args.vehicle)], _report_mpc
 
@@ -205,8 +205,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
                         "convergence; slow), do_mpc (paths only); density: mpc, kinematic, lattice (with pure pursuit), mppi (slow); or "
                         "some of them (default: all that are installed)")
-    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS['mpc']}); "
-                        f"density: fields at each speed and density for mppi (default {SLOW_SEEDS['density']})")
+    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
+                        "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi)")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density: name or file (default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density: a setting "

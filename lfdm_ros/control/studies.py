@@ -50,7 +50,9 @@ CONTROLLERS: dict[str, dict[str, Any]] = {
 DO_MPC = "_do_mpc"  # module in benchmarks/
 # Those of the study of density: none is told more than the others.
 RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {}, "mppi": {"period": 0.05}}
-SLOW = ("ipopt", "do_mpc", "mppi")
+SLOW = ("ipopt", "do_mpc")
+# Of how many seeds each drives one, so that the study takes two cores half an hour, most of it for the controller proper.
+EVERY = {"mpc": 1, "kinematic": 3, "lattice": 3, "mppi": 10}
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
 PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
@@ -146,13 +148,14 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     return trials
 
 
-def dense_fields(seeds: int, slow_seeds: int, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str], base: Settings,
-                 vehicle: str = "hmmwv") -> list[Trial]:
-    """Obstacle fields of `densities` times the shipped one; of a slow controller only the first `slow_seeds`."""
+def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
+                 base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
+    """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
+    None: as many as `EVERY` says."""
     trials = []
     for controller in controllers:
         settings = controllers_settings(controller, base, RIVALS)
-        count = min(slow_seeds, seeds) if controller in SLOW else seeds
+        count = seeds if controller == "mpc" else -(-seeds // EVERY[controller]) if others is None else min(others, seeds)
         trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, Plant(seed=seed), vehicle, density=density, patience=PATIENCE)
                    for speed in speeds for density in densities for seed in range(1, count + 1)]
     return trials

@@ -94,9 +94,12 @@ def test_the_map_shows_the_distance_to_what_is_there_now():
 
 
 def test_the_study_asks_all_of_them_the_same():
-    trials = studies.dense_fields(30, 3, studies.DENSITIES, studies.SPEEDS, tuple(studies.RIVALS), Settings(time_budget=0.0))
+    trials = studies.dense_fields(30, None, studies.DENSITIES, studies.SPEEDS, tuple(studies.RIVALS), Settings(time_budget=0.0))
     counts = {name: sum(trial.controller == name for trial in trials) for name in studies.RIVALS}
-    assert counts == {"mpc": 540, "kinematic": 540, "lattice": 540, "mppi": 54}
+    assert counts == {"mpc": 540, "kinematic": 180, "lattice": 180, "mppi": 54}
+    few = studies.dense_fields(5, 2, (8.0,), (40,), tuple(studies.RIVALS), Settings(time_budget=0.0))
+    assert [(t.controller, t.seed) for t in few] == [*(("mpc", k) for k in range(1, 6)), *((name, k) for name in (
+        "kinematic", "lattice", "mppi") for k in (1, 2))]
     assert len({(t.scenario, t.seed, t.controller, t.density) for t in trials}) == len(trials)
     assert {t.density for t in trials} == {1.0, 2.0, 4.0, 8.0, 12.0, 14.0} and all(t.plant.seed == t.seed for t in trials)
     for name, kind in (("lattice", PurePursuit), ("mppi", Mppi)):
