@@ -120,8 +120,8 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
     driven = studies.dense_fields
     monkeypatch.setattr(studies, "dense_fields", lambda *arguments: [replace(trial, scenario=str(path)) for trial in driven(*arguments)])
     monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
-    command = ["study", "density", "--speeds", "40", "--densities", "1", "2", "--controllers", "lattice", "--seeds", "2", "--out",
-               str(tmp_path / "out")]
+    command = ["study", "density", "--speeds", "40", "--densities", "1", "2", "--controllers", "lattice", "--seeds", "2",
+               "--slow-seeds", "2", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     table = capsys.readouterr()
     assert "collisions: none" in table.out and "4 of 4 runs" in table.err
