@@ -42,6 +42,9 @@ PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
 SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
+ASTRAY = 5.0, 1.2  # [m], [rad] from a path: a vehicle that is farther begins with a way to it
+MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
+JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 ARRIVED = "the task is done, the brake holds the vehicle"
@@ -119,6 +122,9 @@ class _Task:
     route: Route | None = None
     routed: float = -math.inf  # when the route was made
     blocked_since: float = math.inf
+    joining: Reference | None = None  # the way back to a path that is far off
+    station: float = 0.0  # the place on the path next to the vehicle then [m]
+    meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
     done: bool = False
 
 
@@ -300,7 +306,7 @@ class Controller:
         cold = self._cold or ahead - self._solved_time > s.plan_timeout or self._failures > FAILURES
         until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
         try:
-            reference = task.reference or self._find_way(task, now, x)
+            reference = self._joining(task, now, x) or task.reference or self._find_way(task, now, x)
             if cold and not self._starting:
                 self._planner.start(z0, reference)
             else:
@@ -448,20 +454,16 @@ class Controller:
         assert task.goal is not None
         s, place, goal = self.settings, self._planner.place, task.goal
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
-        seen = self._obstacles
-        moved = dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
         close = task.route is not None and not task.route.blocked and task.route.kind != "turn" and (
             math.hypot(goal.x - px, goal.y - py) < max(CLOSE * vx, CLOSE_BY))
         if not (task.done or close):
-            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, moved, 0.5 * s.vehicle_width, s.obstacle_margin,
-                                           task.route)
+            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, self._moved(now), 0.5 * s.vehicle_width,
+                                           s.obstacle_margin, task.route)
             self._planner.forget()
         task.routed = now
         assert task.route is not None
         path = task.route.path
-        # A vehicle that is too fast slows down to its limit, but not as hard as for an obstacle.
-        slower = np.sqrt(np.maximum(max(vx - SLOWER, 0.0) ** 2 - 2.0 * s.path_braking * path.s, 0.0))
-        profile = speed_profile(path, np.maximum(slower, min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
+        profile = speed_profile(path, np.maximum(self._slower(path, vx), min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
                                 s.path_acceleration, s.path_braking, 0.0 if task.stop or task.done else math.inf)
         if not task.route.blocked:
             task.blocked_since = math.inf
@@ -470,8 +472,7 @@ class Controller:
             if now - task.blocked_since > PATIENCE:
                 # There is none for long: stop here and now, and drive on when one is seen.
                 profile = np.minimum(profile, np.sqrt(np.maximum(vx * vx - 2.0 * s.path_braking * path.s, 0.0)))
-            left = 2.0 * s.path_braking * (task.route.free_length - s.vehicle_front - STOP_SHORT - path.s)
-            profile = np.minimum(profile, np.sqrt(np.maximum(left, 0.0)))
+            profile = np.minimum(profile, self._before(task.route))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
         remaining = math.hypot(goal.x - px, goal.y - py)
@@ -480,6 +481,56 @@ class Controller:
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
         task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry, free_end=True, slowing=s.path_braking)
         return task.reference
+
+    def _joining(self, task: _Task, now: float, x: np.ndarray) -> Reference | None:
+        """The way back to a path that is far off or leads the other way; None where the vehicle is on it.
+
+        The optimisation is local: it does not find that it has to drive away from a path to turn round to it.
+        """
+        if task.goal is not None or task.reference is None or task.done or not (self._cold or task.joining is not None):
+            return None
+        s, place, path = self.settings, self._planner.place, task.reference.path
+        px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
+        (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([px]), np.array([py])))
+        turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - yaw, 2.0 * math.pi))
+        far, wrong = JOINED if task.joining is not None else ASTRAY
+        if abs(aside) <= far and turned <= wrong:
+            if task.joining is not None:
+                task.joining, task.route = None, None
+                self._planner.forget()
+            return None
+        if task.joining is not None and now - task.routed < s.route_period - 1e-9:
+            return task.joining
+        # The place to meet it stays until the vehicle is there: a turn to one that moves would begin ever anew.
+        if task.joining is None or math.hypot(task.meeting[0] - px, task.meeting[1] - py) < AIM:
+            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + MEETING + abs(aside)])))
+            task.meeting, task.route = (gx, gy), None
+        task.route = self._guide.route(px, py, yaw, max(vx, 0.0), *task.meeting, self._moved(now), 0.5 * s.vehicle_width,
+                                       s.obstacle_margin, task.route)
+        task.routed = now
+        self._planner.forget()
+        way = task.route.path
+        profile = speed_profile(way, np.maximum(self._slower(way, vx), min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
+                                s.path_acceleration, s.path_braking)
+        longer, speeds = self._longer(way, np.minimum(profile, self._before(task.route)))
+        task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
+        return task.joining
+
+    def _moved(self, now: float) -> Obstacles:
+        """The obstacles, where they are now."""
+        seen = self._obstacles
+        return dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
+
+    def _slower(self, path: Path, vx: float) -> np.ndarray:
+        """What is allowed along a path to a vehicle that is too fast: it slows down, but not as hard as for an obstacle."""
+        return np.sqrt(np.maximum(max(vx - SLOWER, 0.0) ** 2 - 2.0 * self.settings.path_braking * path.s, 0.0))
+
+    def _before(self, route: Route) -> np.ndarray:
+        """Speeds along a route from which the vehicle stops before its end, where it is blocked."""
+        if not route.blocked:
+            return np.full(len(route.path.s), math.inf)
+        s = self.settings
+        return np.sqrt(np.maximum(2.0 * s.path_braking * (route.free_length - s.vehicle_front - STOP_SHORT - route.path.s), 0.0))
 
     def _sight_speed(self) -> float:
         """The speed from which the vehicle stops within what the sensor sees [m/s]."""
@@ -490,7 +541,7 @@ class Controller:
     def _remaining(self, task: _Task, x: np.ndarray) -> float:
         if task.goal is None:
             assert task.path is not None
-            return max(task.path.length - self._planner.station, 0.0)
+            return max(task.path.length - (self._planner.station if task.joining is None else task.station), 0.0)
         place = self._planner.place
         return math.hypot(float(x[place["x"]]) - task.goal.x, float(x[place["y"]]) - task.goal.y)
 

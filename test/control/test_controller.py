@@ -477,6 +477,21 @@ def test_a_path_with_a_stop_is_done_when_the_vehicle_stands(controller):
     assert drive.column("vx")[-1] < module.STANDING + 0.1
 
 
+@pytest.mark.parametrize("start", [dict(x=50.0, yaw=math.pi), dict(x=50.0, y=-40.0, yaw=3.0, vx=8.0)], ids=["on it", "far off"])
+def test_a_path_that_leads_the_other_way_is_joined(controller, start):
+    controller.follow(STRAIGHT, 12.0, stop=False)
+    drive = Drive(controller, **start)
+
+    def on_it(cycle):
+        v = drive.values
+        return abs(v["y"]) < 0.5 and math.cos(v["yaw"]) > 0.98
+    drive.run(25.0, on_it)
+    assert on_it(None) and drive.values["x"] < 170.0 and Outcome.BRAKING not in drive.outcomes
+    assert (drive.column("vx")[100:] > 2.0).all()
+    drive.run(1.0)
+    assert abs(drive.values["y"]) < 0.5 and drive.cycles[-1].remaining == pytest.approx(400.0 - drive.values["x"], abs=12.0)
+
+
 @pytest.mark.parametrize("stop", [False, True])
 def test_a_goal_is_reached(controller, stop):
     controller.go_to(Goal(45.0, 6.0, 3.0, stop), 12.0)
