@@ -17,6 +17,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.declaration import INPUTS
 
+# How much may be asked for: least and most. More than these no machine ends with.
+DRAWS, CHAINS, SEEDS = (10, 100_000), (1, 256), (0, 2**63 - 1)
+
 # Why something was refused: what the counts in /diagnostics are by.
 NOT_FINITE = "not_finite"
 OUT_OF_RANGE = "out_of_range"

@@ -1,10 +1,12 @@
 """The folder that keeps compiled code, and what else takes long to make, between processes.
 
-What it keeps cannot go stale: its name is a hash of the sources that can change it.
+What it keeps cannot go stale: its name is a hash of the sources that can change it. Work never depends on it: what cannot be kept is
+made again by the next process, and one line on stderr says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -20,12 +22,12 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 def cache_directory() -> Path:
     """The folder of compiled code: LFDM_CACHE_DIR, else lfdm_ros below the user's cache, else a temporary one."""
     chosen = os.environ.get("LFDM_CACHE_DIR")
-    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lfdm_ros"
     try:
+        home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lfdm_ros"
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=home):
             return home
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: nobody's home
         return Path(tempfile.gettempdir()) / f"lfdm_ros_{os.getuid()}"
 
 
@@ -41,14 +43,28 @@ def stored(name: str) -> bytes | None:
 
 
 def store(name: str, data: bytes) -> None:
-    """Keeps data under a name, for as long as the sources stay as they are."""
+    """Keeps data under a name, for as long as the sources stay as they are; says so where that cannot be."""
     path = _file(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that two processes starting together never read half a file.
-    handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as file:
-        file.write(hashlib.sha256(data).digest() + data)
-    os.replace(scratch, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside and renamed, so that two processes starting together never read half a file.
+        handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+            os.replace(scratch, path)
+        except OSError:  # a full disk must not stay full of what nobody will read
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+            raise
+    except OSError as error:
+        _warn(path.parent.parent, error.strerror or str(error))
+
+
+@cache  # once for each folder and reason
+def _warn(folder: Path, reason: str) -> None:
+    print(f"warning: compiled code cannot be kept in {folder} ({reason}) and is made again each time; make room there, or set "
+          "LFDM_CACHE_DIR to another folder", file=sys.stderr)
 
 
 def _file(name: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.calibration.samplers import SampleRun
+from lfdm_ros.files import replacing
 
 FOLDER = ".stages"
 _ARRAYS = ("draws", "stored")
@@ -47,18 +48,16 @@ class Checkpoints:
             return None
 
     def save(self, stage: str, run: SampleRun) -> None:
-        """Keeps a run; it is whole or not there, whatever happens meanwhile."""
+        """Keeps a run; it is whole or not there, whatever happens meanwhile. Raises OSError where the disk refuses."""
         head = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in (*_ARRAYS, "log_likelihood")}
         head |= {"key": self._key, "dimensions": {name: dimensions for name, (dimensions, _) in run.stored.items()}}
         arrays: dict[str, Any] = {f"draws/{name}": values for name, values in run.draws.items()}
         arrays |= {f"stored/{name}": values for name, (_, values) in run.stored.items()}
         self._folder.mkdir(exist_ok=True)
-        partial = self._folder / f"{stage}.partial"
-        with partial.open("wb") as file:
+        with replacing(self._folder / f"{stage}.npz") as partial, partial.open("wb") as file:
             np.savez(file, head=np.array(json.dumps(head)), log_likelihood=run.log_likelihood, **arrays)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(self._folder / f"{stage}.npz")
 
     def clear(self) -> None:
         """Removes all: the results are written."""

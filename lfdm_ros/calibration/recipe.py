@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.calibration.plan import (
     AR1,
     DEFAULT_INPUTS,
@@ -74,8 +75,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
     return Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
         fixed=fixed, stages=stages,
-        seed=integer(top.get("seed", 1), f"{where}: seed", 0), draws=integer(top.get("draws", 1000), f"{where}: draws", 10),
-        chains=integer(top.get("chains", 8), f"{where}: chains", 1),
+        seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
+        chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
         sampler=_choice(top.get("sampler", SAMPLERS[0]), SAMPLERS, f"{where}: sampler"), note=" ".join(str(top.get("note", "")).split()))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from lfdm_ros import __version__, documents
 from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.files import replacing
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -83,10 +84,17 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
 
 
 def write_inference_data(path: Path, data: Any) -> None:
-    """Writes netCDF-4; an older file of that name is replaced at the end."""
-    partial = path.with_suffix(".partial")
-    data.to_netcdf(str(partial), engine="h5netcdf")
-    partial.replace(path)
+    """Writes netCDF-4; an older file of that name is replaced at the end. Raises OSError where the disk refuses."""
+    import xarray as xr
+
+    groups = {f"/{name}": data[name] for name in data.groups()}
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=data.attrs), **groups})
+    packed = {name: {variable: {"zlib": True} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
+              for name, group in groups.items()}
+    # In memory first: HDF5 itself ends the process where a disk is full.
+    content = tree.to_netcdf(None, engine="h5netcdf", encoding=packed)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
 
 
 def load_posterior(directory: str | os.PathLike[str]) -> Any:

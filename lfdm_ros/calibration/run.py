@@ -19,9 +19,10 @@ from lfdm_ros.calibration.continuation import load_continuation
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.predictive import kept_draws
-from lfdm_ros.calibration.samplers import Report, SamplerProgress, get_sampler
+from lfdm_ros.calibration.samplers import Report, SamplerProgress, SampleRun, get_sampler
 from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason, write_text
 from lfdm_ros.vehicles import save_vehicle
 
 
@@ -99,7 +100,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             run = kept.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
-                               earlier=earlier, finished=run, keep=partial(kept.save, stage.name), kept=room)
+                               earlier=earlier, finished=run, keep=partial(_keep, kept, stage.name, tell), kept=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt
@@ -130,6 +131,15 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     return outcome
 
 
+def _keep(kept: Checkpoints, stage: str, tell: Report, run: SampleRun) -> None:
+    """Keeps a run where the disk lets it; it is in memory, and there may be room again at the end."""
+    try:
+        kept.save(stage, run)
+    except OSError as error:
+        tell(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations,
+                             f"the stage cannot be kept ({reason(error)}): whoever stops this run now begins it anew"))
+
+
 def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any], tell: Callable[[str], None]) -> None:
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
@@ -138,10 +148,10 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
         tell("writing posterior.nc")
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
         tell("writing report.html")
-        (directory / "report.html").write_text(report.calibration_report(recipe, finished, outcome), encoding="utf-8")
+        write_text(directory / "report.html", report.calibration_report(recipe, finished, outcome))
         store.describe(directory)
     except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
+        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
 
 
 def _teller(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:

@@ -33,6 +33,7 @@ from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.samplers import Problem, get_sampler
 from lfdm_ros.calibration.stage import StageData, StageModel, stage_model
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
@@ -439,7 +440,7 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
         "settings": {"steps": first.steps, "final_steps": first.final_steps} if first.sampler == "smc" else {}, "stages": {}}
 
     def write() -> None:
-        (directory / "results.json").write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+        write_text(directory / "results.json", json.dumps(outcome, indent=1) + "\n")
 
     try:
         for design in designs:
@@ -457,6 +458,8 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
         outcome["interrupted"] = True
         write()
         raise
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return outcome
 
 
@@ -490,11 +493,9 @@ def _run(design: Design, folder: Path, replications: int, scheduler: Scheduler, 
 
 
 def _save(file: Path, key: str, part: Replications) -> None:
-    partial_file = file.with_suffix(".partial")
     head = {"key": key, "names": part.names, "redrawn": part.redrawn, "evaluations": part.evaluations, "seconds": part.seconds}
-    with partial_file.open("wb") as stream:
+    with replacing(file) as scratch, scratch.open("wb") as stream:
         np.savez(stream, head=np.array(json.dumps(head)), u=part.u, z=part.z, truths=part.truths)
-    partial_file.replace(file)
 
 
 def _load(file: Path, key: str) -> Replications | None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from lfdm_ros.documents import read_json
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason, replacing
 
 POSTERIOR, SUMMARY, MANIFEST = "posterior.json", "summary.json", "manifest.json"
 APPLIED, ROLLED_BACK = "applied", "rolled back"
@@ -130,6 +131,7 @@ class PosteriorStore:
         summary = read_json(source / SUMMARY)
         read_json(source / POSTERIOR)
         number = 1 + max(self._numbers(), default=0)
+        scratch: Path | None = None
         try:
             scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
             # tempfile makes folders that only their owner can read.
@@ -151,8 +153,12 @@ class PosteriorStore:
             target = self._folder / f"{number:04d}"
             scratch.rename(target)
             _flush(self._folder)
-        except OSError as error:
-            raise InputError(f"cannot store {source} in {self.path}: {error.strerror or error}; nothing stored before is touched") from None
+        except BaseException as error:
+            if scratch is not None:  # which would keep a full disk full
+                shutil.rmtree(scratch, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
+            raise InputError(f"cannot store {source} in {self.path}: {reason(error)}; nothing stored before is touched") from None
         self._intact[number] = Version(number, target, manifest)
         return self._intact[number]
 
@@ -254,14 +260,13 @@ def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         InputError: the disk refuses.
     """
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        _flush(partial)
-        partial.replace(path)
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            _flush(partial)
         _flush(path.parent)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise InputError(f"cannot write {path}: {reason(error)}") from None
 
 
 def describe(directory: str | os.PathLike[str]) -> None:
@@ -275,12 +280,10 @@ def describe(directory: str | os.PathLike[str]) -> None:
 
     content = load_posterior_summary(directory)
     path = Path(directory) / POSTERIOR
-    partial = path.with_suffix(".partial")
     try:
-        write_json(partial, {**content, "thinned_draws": [[float(v) for v in row] for row in content["thinned_draws"]]})
-        partial.replace(path)
+        write_json(path, {**content, "thinned_draws": [[float(v) for v in row] for row in content["thinned_draws"]]})
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise InputError(f"cannot write {path}: {reason(error)}") from None
 
 
 def _digest(path: Path) -> str:

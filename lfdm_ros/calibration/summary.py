@@ -16,6 +16,7 @@ from lfdm_ros.calibration import discrepancy
 from lfdm_ros.calibration.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
 from lfdm_ros.calibration.predictive import compare
+from lfdm_ros.files import write_text
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -212,7 +213,7 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
 
 def write_json(path: Path, summary: Mapping[str, Any]) -> None:
     """Writes JSON that every parser takes: what is not finite becomes null."""
-    path.write_text(json.dumps(_finite(summary), indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(_finite(summary), indent=2) + "\n")
 
 
 def _finite(node: Any) -> Any:

@@ -20,6 +20,7 @@ from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
@@ -100,7 +101,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         directory.mkdir(parents=True, exist_ok=True)
         write_json(directory / "summary.json", summary)
         page = report.prediction_report(summary, found.datasets, found.predictives, scale)
-        (directory / "report.html").write_text(page, encoding="utf-8")
+        write_text(directory / "report.html", page)
         if figure is not None:
             _overview(found, source.model).savefig(figure, dpi=110)
     except OSError as error:

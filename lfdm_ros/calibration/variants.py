@@ -401,9 +401,7 @@ def _run(study: str, variants: Sequence[Variant], folder: Path, scheduler: Sched
         name = missing[number].name
         found[name] = result
         if "error" not in result:
-            partial = files[name].with_suffix(".partial")
-            summary.write_json(partial, result)
-            partial.replace(files[name])
+            summary.write_json(files[name], result)
         elif name == ORIGINAL:
             raise InputError(result["error"])
         tell()

@@ -11,6 +11,9 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
+from lfdm_ros.errors import InputError, quote
+
 if TYPE_CHECKING:
     from lfdm_ros.calibration.run import Progress
 
@@ -52,10 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm calibrate`; returns the exit status."""
-    if args.draws is not None and args.draws < 10:
-        from lfdm_ros.errors import InputError
-
-        raise InputError(f"--draws {args.draws}: at least 10 are needed")
+    for name, (least, most) in (("draws", DRAWS), ("chains", CHAINS), ("seed", SEEDS)):
+        value = getattr(args, name)
+        if value is not None and not least <= value <= most:
+            bound = f"at least {least} are needed" if value < least else f"at most {most} are possible"
+            raise InputError(f"--{name} {quote(value)}: {bound}")
     from lfdm_ros.calibration import calibrate, load_recipe
 
     recipe = load_recipe(args.recipe, errors=args.errors)
@@ -65,8 +69,6 @@ def run(args: argparse.Namespace) -> int:
         _print_scores(score_recordings(recipe, args.bag))
         return 0
     if args.out is None:
-        from lfdm_ros.errors import InputError
-
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     if args.progress_json:
         # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lfdm_ros import __version__
 from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.files import reason
 
 # name -> one-line help. The module lfdm_ros.cli.<name> is imported only when its command runs, so `lfdm --help` stays fast.
 COMMANDS = {
@@ -66,3 +67,9 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         for failure in error.failures:
             print(f"lfdm {args.command}: {failure}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"lfdm {args.command}: {where}{reason(error)}", file=sys.stderr)
+        return 2

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from lfdm_ros.bounds import require
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS
+
+MOST_STEPS, MOST_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
 
 COLUMNS = ("x", "y", "vx", "vy", "ax", "ay", "roll", "pitch", "yaw", "roll_rate", "pitch_rate", "yaw_rate",
            "omega_fl", "omega_fr", "omega_rl", "omega_rr", "gear", "engine_speed")
@@ -40,6 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, help="CSV file to write")
 
 
+def _check_work(until: float, dt: float, output_step: float) -> None:
+    """Refuses what would take hours or more memory than there is, before anything is asked for. Raises InputError."""
+    for name, step, most, what in (("--dt", dt, MOST_STEPS, "steps"), ("--output-step", output_step, MOST_ROWS, "rows")):
+        if not 0.0 < step < math.inf:
+            raise InputError(f"{name} {step:g}: give more than 0")
+        if until > most * step:
+            raise InputError(f"{name} {step:g}: {until:g} s would be {until / step:.3g} {what}; {most:.0e} are the most, "
+                             f"give {name} {until / most:.1e} or more, or a smaller --until")
+
+
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.simulation import InputProfile, SimulationDiverged, Simulator, rollout
     from lfdm_ros.vehicles import load_vehicle
@@ -47,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
     profile = InputProfile.from_file(args.inputs)
     until = float(profile.time[-1]) if args.until is None else args.until
     if not 0.0 < until < 1e6:
-        raise InputError(f"end time {until:g} s: give --until above 0, or inputs whose last time is above 0")
+        raise InputError(f"end time {until:g} s: give --until above 0 and below 1e6, or inputs whose last time is")
+    require("vx", args.speed, "--speed")
+    _check_work(until, args.dt, args.output_step)
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
     simulator = Simulator(load_vehicle(args.vehicle), model=args.model, dt=args.dt, tyre=args.tyre)

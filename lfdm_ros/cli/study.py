@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import study_control
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.plan import Recipe
@@ -88,10 +89,12 @@ def run(args: argparse.Namespace) -> int:
             shown = "RECIPE" if name == "recipe" else f"--{name.replace('_', '-')}"
             raise InputError(f"{shown}: study {args.study} has no such option; leave it out")
     driven = args.study in study_control.NAMES
-    for name, least in (("seeds", 1 if driven else 20), ("draws", 10), ("seed", 0), ("chains", 1), ("slow_seeds", 0), ("step", 0.1)):
+    for name, least, most in (("seeds", 1 if driven else 20, 100_000), ("draws", *DRAWS), ("seed", *SEEDS), ("chains", *CHAINS),
+                              ("slow_seeds", 0, 100_000), ("step", 0.1, 50.0), ("steps", 1, 10_000), ("final_steps", 1, 10_000)):
         value = getattr(args, name)
-        if value is not None and not value >= least:
-            raise InputError(f"--{name.replace('_', '-')} {value}: at least {least} are needed")
+        if value is not None and not least <= value <= most:
+            bound = f"at most {most}" if value > most else f"at least {least}"
+            raise InputError(f"--{name.replace('_', '-')} {quote(value)}: {bound} are {'possible' if value > most else 'needed'}")
     if driven:
         args.vehicle = args.vehicle or "hmmwv"
         return study_control.run_control_study(args)

@@ -31,16 +31,19 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
     shift = casadi_model(spec).input_time
     states = np.empty((count, len(simulator.state)))
     states[0] = x = simulator.state.copy()
-    rows = max(1, _CHUNK // substeps)
-    for first in range(1, count, rows):
-        last = min(first + rows, count)
+    # Whole rows where they fit.
+    chunk = _CHUNK // substeps * substeps or _CHUNK
+    total = (count - 1) * substeps
+    for done in range(0, total, chunk):
+        length = min(chunk, total - done)
         # Kept over each step is the input at the time at which the model reads it. Time adds up, as in the C++ library: where a
         # ramp begins, the rounding of t decides in which step a wheel first turns.
-        steps = np.cumsum(np.concatenate([[time], np.full((last - first) * substeps, dt)]))
+        steps = np.cumsum(np.concatenate([[time], np.full(length, dt)]))
         time = steps[-1]
         inputs = profile.sample(steps + shift * dt)
         run, _ = kernel.run(x, nothing[0], p, nothing[1], inputs, 1, dt, True)
-        states[first:last] = run[substeps::substeps]
+        first, last = done // substeps + 1, (done + length) // substeps + 1
+        states[first:last] = run[first * substeps - done::substeps]
         if not np.isfinite(run[-1]).all():
             bad = int(np.argmax(~np.isfinite(run).all(axis=1)))
             raise SimulationDiverged(float(steps[bad]), run[max(bad - 1, 0)])

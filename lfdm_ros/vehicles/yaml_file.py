@@ -12,6 +12,7 @@ import yaml
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.files import write_text
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles.schema import DECLARED, FROM_SIZE, GROUPS, REQUIRED_SECTIONS, SECTIONS, TABLES, VERTICAL_STIFFNESS, Table
@@ -78,7 +79,7 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
             document[section] = entries
     # Entries without anything nested stand on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(Path(path), text)
 
 
 def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] | None = None) -> None:

@@ -38,7 +38,7 @@ def test_units_are_converted(recipe_file):
     ("model: eight_dof", "model: nine_dof", "no model 'nine_dof'"),
     ("vehicle: hmmwv", "vehicle: hmmvw", "no vehicles file 'hmmvw'"),
     ("seed: 3", "sead: 3", "unknown key 'sead'"),
-    ("draws: 100", "draws: 2", "draws: expected a whole number of at least 10"),
+    ("draws: 100", "draws: 2", "draws: expected a whole number of 10 to 100000"),
     ("step: {value: 2, unit: ms}", "step: {value: 5, unit: s}", "step: 5.0 s is outside"),
     ("unit: mm", "unit: mg", r"parameters.rolling_resistance: unit 'mg' does not fit"),
     ("  rolling_resistance: {", "  rolling_resistence: {", "unknown key 'rolling_resistence'"),

@@ -40,6 +40,11 @@ def test_simulate_writes_the_contract(tmp_path, inputs):
     (["--vehicle", "tank"], "tank"), (["--model", "x"], "eight_dof"), (["--inputs", "none.txt"], "none.txt"), (["--dt", "0.5"], "0.5"),
     (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"),
     (["--also", "smoke"], "smoke"),
+    (["--dt", "1e-12"], "--dt"), (["--dt", "0"], "--dt"), (["--dt", "nan"], "--dt"), (["--dt", "inf"], "--dt"),
+    (["--until", "1e18"], "--until"),
+    (["--output-step", "1e-12"], "--output-step"), (["--output-step", "1e-320"], "--output-step"), (["--until", "nan"], "--until"),
+    (["--speed", "nan"], "speed"), (["--speed", "1e300"], "speed"), (["--out", "/dev/full"], "No space left"),
+    (["--out", "/"], "directory"),
 ])
 def test_bad_use_exits_2_with_one_line(tmp_path, inputs, capsys, change, words):
     options = {"--vehicle": "hmmwv", "--inputs": str(inputs), "--out": str(tmp_path / "o.csv"), **dict([change])}
@@ -47,6 +52,18 @@ def test_bad_use_exits_2_with_one_line(tmp_path, inputs, capsys, change, words):
     error = capsys.readouterr().err.strip()
     assert words in error and "\n" not in error
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_a_long_time_between_rows_takes_no_memory(monkeypatch):
+    """A row after so many steps that they are several calls is the row of one call."""
+    profile = InputProfile([0.0, 1.0], [0.0, 0.3], [0.5, 0.5], [0.0, 0.0])
+    simulator = Simulator(load_vehicle("hmmwv"), dt=0.002)
+    _, whole = rollout(simulator, profile, 1.0, 0.5)
+    monkeypatch.setattr(sys.modules[rollout.__module__], "_CHUNK", 70)
+    simulator.reset()
+    times, pieces = rollout(simulator, profile, 1.0, 0.5)
+    assert len(times) == 3
+    np.testing.assert_allclose(pieces, whole, rtol=1e-12, atol=1e-12)
 
 
 def test_every_command_has_help_with_an_example():

@@ -1,0 +1,41 @@
+"""Files that are whole or not there, also on a disk that fills up."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to; at the end it takes the place of `path`. What fails leaves nothing behind and `path` as it was.
+
+    A device or a pipe, which has no place to take, is written as it is; a link stays one.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text, whole or not at all. Raises OSError as the disk does."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def reason(error: OSError) -> str:
+    """Why the disk refused, in a few words: of several files the first."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
+        return str(error.args[0][0][-1])
+    return error.strerror or str(error)

@@ -1,0 +1,137 @@
+"""Disks that refuse: what can be made again goes on with a warning, what cannot ends in one line, and nothing is left half written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from lfdm_ros.backends import code_cache
+from lfdm_ros.calibration import results
+from lfdm_ros.calibration.checkpoint import Checkpoints
+from lfdm_ros.calibration.samplers import SampleRun
+from lfdm_ros.calibration.store import APPLIED, PosteriorStore
+from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason, replacing, write_text
+from lfdm_ros.vehicles import load_vehicle, save_vehicle
+
+
+@contextmanager
+def full(size: int) -> Iterator[None]:
+    """No file can be made longer than `size` bytes; as a full disk, the kernel refuses in the middle of a write."""
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                         capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LFDM_CACHE_DIR", str(tmp_path))
+    code_cache._warn.cache_clear()
+    with full(1000):
+        for name in ("a.o", "b.o"):
+            code_cache.store(name, b"x" * 100_000)
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and str(tmp_path) in said and "LFDM_CACHE_DIR" in said
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert code_cache.stored("a.o") is None
+    code_cache.store("a.o", b"now")
+    assert code_cache.stored("a.o") == b"now" and not capfd.readouterr().err
+
+
+def test_a_folder_where_a_cache_file_should_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LFDM_CACHE_DIR", str(tmp_path))
+    code_cache._warn.cache_clear()
+    (tmp_path / code_cache.fingerprint() / "a.o" / "b").mkdir(parents=True)
+    assert code_cache.stored("a.o") is None
+    code_cache.store("a.o", b"data")
+    assert "directory" in capfd.readouterr().err.lower() and not list(tmp_path.rglob("*.tmp"))
+    code_cache.store("c.o", b"data")
+    assert code_cache.stored("c.o") == b"data"
+    # A file where the folder should be, and a folder where the cache should be.
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LFDM_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert code_cache.cache_directory() != tmp_path / "file"
+
+
+def test_a_store_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("summary.json", "posterior.json"):
+        (out / name).write_text("{}")
+    store = PosteriorStore(tmp_path / "store").writer()
+    first = store.add(out)
+    store.put_in_force(first.number, APPLIED, "asked")
+    for name in ("a.nc", "b.nc"):
+        (out / name).write_bytes(b"x" * 100_000)
+    before = sorted(path.name for path in (tmp_path / "store").rglob("*"))
+    with full(10_000):
+        with pytest.raises(InputError, match="nothing stored before is touched") as error:
+            store.add(out)
+        assert os.strerror(errno.EFBIG) in str(error.value) and "[(" not in str(error.value)
+    with full(10), pytest.raises(InputError, match=r"journal\.json"):
+        store.put_in_force(0, APPLIED, "asked")
+    assert sorted(path.name for path in (tmp_path / "store").rglob("*")) == before
+    in_force = store.in_force()
+    assert in_force is not None and in_force.number == 1
+    assert store.add(out).number == 2  # there is room again
+    store.close()
+
+
+def test_results_are_whole_or_as_they_were(tmp_path: Path) -> None:
+    import arviz as az
+
+    vehicle = load_vehicle("hmmwv")
+    save_vehicle(vehicle, tmp_path / "vehicle.yaml")
+    text = (tmp_path / "vehicle.yaml").read_text()
+    data = az.from_dict({"mass": np.zeros((4, 5000)) + np.arange(5000)})
+    run = SampleRun(draws={"mass": np.zeros((4, 5000))}, log_likelihood=np.zeros((4, 5000)), point={}, point_is="",
+                    evaluations=1, seconds=1.0, statistics={}, stored={}, account="")
+    kept = Checkpoints(tmp_path, {"seed": 1})
+    with full(2000):
+        for write in (lambda: save_vehicle(vehicle, tmp_path / "vehicle.yaml"), lambda: kept.save("rolling", run),
+                      lambda: results.write_inference_data(tmp_path / "posterior.nc", data)):
+            with pytest.raises(OSError):
+                write()
+    assert (tmp_path / "vehicle.yaml").read_text() == text and kept.load("rolling") is None
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["vehicle.yaml"]
+    kept.save("rolling", run)
+    results.write_inference_data(tmp_path / "posterior.nc", data)
+    assert kept.load("rolling") is not None and results.load_posterior(tmp_path)["mass"].shape == (4, 5000)
+
+
+def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with replacing(tmp_path / "pipe") as path:
+        assert path == tmp_path / "pipe"
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_text(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "x"
+    with pytest.raises(OSError) as error:
+        write_text(tmp_path, "x")
+    assert reason(error.value) == os.strerror(errno.EISDIR)
+
+
+def test_every_command_says_in_one_line_what_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    def run(args: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "x"))
+
+    command = SimpleNamespace(run=run, add_arguments=lambda parser: None, EPILOG="")
+    monkeypatch.setattr("importlib.import_module", lambda name: command)
+    assert main(["models"]) == 2
+    assert capsys.readouterr().err == f"lfdm models: {tmp_path / 'x'}: No space left on device\n"
