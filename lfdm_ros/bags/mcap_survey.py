@@ -116,7 +116,8 @@ class _Walk:
                     position = end
                     continue
                 after = self._next(position + 1)
-                self._lose(after - position)
+                if not ended:  # the summary says nothing that is not said before
+                    self._lose(after - position)
                 position = after
                 continue
             if opcode == HEADER:

@@ -1,19 +1,24 @@
-"""record, inspect and import rosbag2 recordings"""
+"""record, inspect, import and damage rosbag2 recordings"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
+from random import Random
+
+from lfdm_ros.errors import InputError
 
 EPILOG = """examples:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag
   lfdm bag info acc_bag
-  lfdm bag record --out drive --topics /vehicle/state /control/command"""
+  lfdm bag record --out drive --topics /vehicle/state /control/command
+  lfdm bag fuzz drive --seeds 20 --out damaged"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands record, info and import."""
+    """Adds the subcommands record, info, import and fuzz."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def add(name: str, summary: str, example: str) -> argparse.ArgumentParser:
@@ -42,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported.add_argument("--recording", metavar="NAME", help="name of the recording (default: the stem of SOURCE)")
     _add_storage(imported)
 
+    fuzz = add("fuzz", "write damaged copies of a bag, one for each seed, to try readers on",
+               "lfdm bag fuzz drive --seeds 20 --out damaged")
+    fuzz.add_argument("bag", metavar="BAG", type=Path, help="folder of a rosbag2 recording")
+    fuzz.add_argument("--seeds", type=int, default=20, metavar="N", help="copies, of seeds 1 to N (default %(default)s)")
+    fuzz.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to create for DIR/1, DIR/2, ...")
+
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm bag`; returns the exit status."""
@@ -50,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         from lfdm_ros.nodes.recorder import record_from_cli
 
         return int(record_from_cli(args))
-    return _info(args) if args.action == "info" else _import(args)
+    return {"info": _info, "import": _import, "fuzz": _fuzz}[args.action](args)
 
 
 def _info(args: argparse.Namespace) -> int:
@@ -70,6 +81,23 @@ def _import(args: argparse.Namespace) -> int:
     for topic, count in counts.items():
         print(f"{topic}: {count} messages")
     print(f"wrote {args.out}")
+    return 0
+
+
+def _fuzz(args: argparse.Namespace) -> int:
+    from lfdm_ros.fuzzing import damage_bag
+
+    if args.seeds < 1:
+        raise InputError(f"--seeds {args.seeds}: give 1 or more")
+    if not args.bag.is_dir():
+        raise InputError(f"{args.bag} is no folder of a recording")
+    try:
+        args.out.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"--out {args.out}: {error.strerror}") from None
+    for seed in range(1, args.seeds + 1):
+        damage = damage_bag(args.bag, args.out / str(seed), Random(f"bags {seed}"))
+        print(f"{args.out / str(seed)}: {damage.what}")
     return 0
 
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "vehicle": "import vehicles of the C++ library LFDM",
     "simulate": "run a vehicle model on a file of driver inputs",
     "drive": "let the controller drive a scenario, without ROS",
-    "bag": "record, inspect and import rosbag2 recordings",
+    "bag": "record, inspect, import and damage rosbag2 recordings",
     "calibrate": "infer vehicle parameters from recordings",
     "predict": "compare a posterior or a vehicle with a recording",
     "study": "ask many calibrations, or many drives of the controller, one question",

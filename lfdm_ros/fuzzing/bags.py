@@ -97,15 +97,18 @@ def _damaged_file(good: Path, bad: Path, count: int, rng: Random) -> Damage:
         (bad / "metadata.yaml").unlink()
         what += ", no metadata.yaml"
     # A small wound must not cost more than what is around it; of a file that is cut, what stands before the cut counts.
-    kept = _kept(whole, damaged)
-    return Damage(f"{file.name}: {what}", count // 2 if kept > 0.9 else 1 if kept > 0.5 else 0)
+    before, after = _kept(whole, damaged)
+    if file.suffix == ".db3" and len(damaged) != len(whole):
+        after = 0.0  # its pages are no longer where they were
+    return Damage(f"{file.name}: {what}", count // 2 if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
-def _kept(whole: bytes, damaged: bytes) -> float:
-    """Share of the content that is before the first change and after the last one."""
-    before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), min(len(whole), len(damaged)))
-    after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), min(len(whole), len(damaged)))
-    return min(1.0, (before + after) / len(whole))
+def _kept(whole: bytes, damaged: bytes) -> tuple[float, float]:
+    """Shares of the content that are before the first change and after the last one."""
+    shortest = min(len(whole), len(damaged))
+    before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), shortest)
+    after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), shortest)
+    return before / len(whole), after / len(whole)
 
 
 def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:

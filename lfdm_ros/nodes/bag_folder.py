@@ -83,11 +83,12 @@ class BagFolder:
         self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time since which it is that
         content = read_json(self._memory) if self._memory.exists() else {}
         try:
-            self._bags = {path: Recorded(**entry) for path, entry in content.get("bags", {}).items()}
-            self._taken: dict[str, dict[str, str]] = content.get("taken", {})
-            job = content.get("job")
-            self._job = Job(**{**job, "bags": tuple(job["bags"]), "fresh": tuple(job["fresh"])}) if job else None
-        except (TypeError, KeyError, AttributeError) as error:
+            self._bags = {path: Recorded(**_texts(entry)) for path, entry in content.get("bags", {}).items()}
+            self._taken: dict[str, dict[str, str]] = {
+                sha256: {key: _texts(entry)[key] for key in ("path", "time", "outcome", "failed_with")}
+                for sha256, entry in content.get("taken", {}).items()}
+            self._job = _job(content["job"]) if content.get("job") else None
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"{self._memory} is damaged ({error}); move it away, and all bags are new again") from None
 
     # ---- what is there -------------------------------------------------------------------------------------------------
@@ -218,6 +219,18 @@ class BagFolder:
         write_json_atomically(self._memory, {
             "bags": {path: asdict(bag) for path, bag in self._bags.items()}, "taken": self._taken,
             "job": asdict(self._job) if self._job else None})
+
+
+def _texts(entry: Mapping[Any, Any]) -> Mapping[Any, str]:
+    if not all(type(value) is str for value in entry.values()):
+        raise TypeError("a text is none")
+    return entry
+
+
+def _job(entry: Mapping[str, Any]) -> Job:
+    texts = _texts({name: entry[name] for name in ("id", "recipe", "out")})
+    bags, fresh = (tuple(_texts(dict(enumerate(entry[name]))).values()) for name in ("bags", "fresh"))
+    return Job(texts["id"], texts["recipe"], bags, fresh, texts["out"], int(entry["continue_from"]), int(entry["deaths"]))
 
 
 def is_closed(metadata: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -198,8 +199,8 @@ def test_bags_that_cannot_be_used_are_named_and_left(tmp_path: Path) -> None:
     names, remarks = watch.look(6.0)
     assert sorted(names) == ["cut", "garbage", "zero.mcap"]
     assert sum("cannot be used" in remark for remark in remarks) == 2
-    assert sum("messages recovered; calibrating with what is there" in remark for remark in remarks) == 1
-    assert watch.do() == ["cut"] and next(iter(watch.bags.notes().values())).endswith("messages recovered")
+    assert sum("messages recovered" in remark and remark.endswith("; calibrating with what is there") for remark in remarks) == 1
+    assert watch.do() == ["cut"] and "messages recovered" in next(iter(watch.bags.notes().values()))
     watch.restart()
     assert watch.look(6.0) == ([], [])
 
@@ -214,3 +215,13 @@ def test_folder_and_memory_must_be_right(tmp_path: Path) -> None:
     (tmp_path / "watch.json").write_text('{"job": {"id": "x"}}')
     with pytest.raises(InputError, match=r"watch\.json is damaged"):
         BagFolder(tmp_path, "hmmwv_paper", tmp_path / "watch.json")
+
+
+@pytest.mark.parametrize("content", [
+    {"bags": {"a": {"signature": "1", "sha256": {}}}}, {"bags": []}, {"taken": {"2": "done"}}, {"taken": {"2": {"path": "a"}}},
+    {"job": {"id": "3"}}, {"job": {"id": "3", "recipe": "r", "bags": [1], "fresh": [], "out": "o", "continue_from": 0, "deaths": 0}}])
+def test_a_damaged_memory_is_named(tmp_path, content):
+    memory = tmp_path / "memory.json"
+    memory.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"memory\.json is damaged"):
+        BagFolder(tmp_path, "hmmwv_demo", memory)
