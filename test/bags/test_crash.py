@@ -248,7 +248,8 @@ def test_an_mcap_whose_messages_are_in_no_chunk(tmp_path):
 @pytest.mark.parametrize("change", [
     ("type: lfdm_ros/msg/DriverCommand", "type: {}"), ("type: lfdm_ros/msg/DriverCommand", "type: sensor_msgs/msg/Imu"),
     ("name: c", "name: [1]"), ("name: c", "name: d"), ("storage_identifier: mcap", "storage_identifier: tape"),
-    ("message_count: 400", "message_count: 3"), ("bag.mcap", "other.mcap")])
+    ("message_count: 400", "message_count: 3"), ("message_count: 400", "message_count: " + "9" * 5000), ("bag.mcap", "other.mcap"),
+    ("storage_identifier: mcap", "storage_identifier: 2001-13-45"), ("version: 9", "version: " + "[" * 3000)])
 def test_the_files_are_believed_before_metadata(tmp_path, change):
     path, _, _ = written(tmp_path, "mcap")
     metadata = path / "metadata.yaml"
