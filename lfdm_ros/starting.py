@@ -33,6 +33,11 @@ def start(module: str, node: bool = True) -> int:
             signal.signal(number, signal.SIG_IGN)  # the interpreter's own end is not worth a traceback
 
 
+def lfdm() -> int:
+    """The command `lfdm`."""
+    return start("lfdm_ros.cli.main", node=False)
+
+
 if __name__ == "__main__":
     del sys.argv[0]  # the program's own name takes its place
     sys.exit(start(sys.argv[0]))

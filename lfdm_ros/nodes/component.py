@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
@@ -177,8 +178,10 @@ class Component(LifecycleNode):
         subscription.guard.close()
         return bool(super().destroy_subscription(subscription))
 
-    def create_service(self, *args: Any, **kwargs: Any) -> Any:
-        service = super().create_service(*args, **kwargs)
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any) -> Any:
+        if srv_type in (SetParameters, SetParametersAtomically):
+            callback = _refusing(callback)
+        service = super().create_service(srv_type, srv_name, callback, *args, **kwargs)
         self._guard_service(service)
         return service
 
@@ -332,3 +335,19 @@ class Component(LifecycleNode):
 
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """rclpy's own service that sets parameters, for a request that it cannot take apart: refused whole, nothing is set."""
+    def set_parameters(request: Any, response: Any) -> Any:
+        try:
+            return callback(request, response)
+        except Exception as error:
+            refused = SetParametersResult(successful=False, reason=f"malformed request: {error}"[:_LONGEST])
+            if isinstance(response, SetParameters.Response):
+                response.results = [refused] * len(request.parameters)
+            else:
+                response.result = refused
+            return response
+
+    return set_parameters

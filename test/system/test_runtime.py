@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter as RosParameter
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
@@ -138,6 +141,18 @@ def test_an_exception_in_a_callback_stays_in_its_node_and_is_told(graph: Any, mo
     assert not node._caught
 
 
+def test_a_request_for_parameters_that_makes_no_sense_is_refused(graph: Any) -> None:
+    """rclpy raises on a type that there is not; here that is the answer, and no failure of the run."""
+    node = graph.add(Fragile)
+    odd = ParameterMessage(name="gain", value=ParameterValue(type=255))
+    good = ParameterMessage(name="gain", value=ParameterValue(type=3, double_value=2.0))
+    results = graph.call(SetParameters, "fragile/set_parameters", parameters=[good, odd]).results
+    assert len(results) == 2 and not results[1].successful and "255" in results[1].reason
+    assert "255" in graph.call(SetParametersAtomically, "fragile/set_parameters_atomically", parameters=[odd]).result.reason
+    assert graph.call(SetParameters, "fragile/set_parameters", parameters=[good]).results[0].successful
+    assert node.errors == []
+
+
 def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(Fragile, "faults", frozenset({"diagnose"}))
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
@@ -250,6 +265,15 @@ def test_a_lockstep_run_that_nobody_drives_ends_as_failed(tmp_path: Path) -> Non
 def started(*arguments: str) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen([sys.executable, "-m", "lfdm_ros.starting", *arguments], env=env, text=True, stderr=subprocess.PIPE)
+
+
+def test_the_command_lfdm_starts_the_same_way() -> None:
+    """Its entry point imports nothing slow before signals have handlers."""
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'lfdm = "lfdm_ros.starting:lfdm"' in text
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", "import lfdm_ros.starting"], check=True, capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert "numpy" not in done.stderr and "lfdm_ros.starting" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
