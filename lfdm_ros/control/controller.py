@@ -42,7 +42,7 @@ PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
 SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
-ASTRAY = 5.0, 1.2  # [m], [rad] from a path: a vehicle that is farther begins with a way to it
+ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
 MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
 JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
@@ -122,7 +122,7 @@ class _Task:
     route: Route | None = None
     routed: float = -math.inf  # when the route was made
     blocked_since: float = math.inf
-    joining: Reference | None = None  # the way back to a path that is far off
+    joining: Reference | None = None  # the way back to a path that leads the other way
     station: float = 0.0  # the place on the path next to the vehicle then [m]
     meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
     done: bool = False
@@ -483,9 +483,9 @@ class Controller:
         return task.reference
 
     def _joining(self, task: _Task, now: float, x: np.ndarray) -> Reference | None:
-        """The way back to a path that is far off or leads the other way; None where the vehicle is on it.
+        """The way back to a path that leads the other way; None where the vehicle is on it.
 
-        The optimisation is local: it does not find that it has to drive away from a path to turn round to it.
+        The optimisation is local: on the path or near it, it does not find that it has to drive away to turn round.
         """
         if task.goal is not None or task.reference is None or task.done or not (self._cold or task.joining is not None):
             return None
@@ -493,8 +493,8 @@ class Controller:
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
         (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([px]), np.array([py])))
         turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - yaw, 2.0 * math.pi))
-        far, wrong = JOINED if task.joining is not None else ASTRAY
-        if abs(aside) <= far and turned <= wrong:
+        astray = abs(aside) <= ASTRAY[0] and turned > ASTRAY[1]
+        if (task.joining is None and not astray) or (abs(aside) <= JOINED[0] and turned <= JOINED[1]):
             if task.joining is not None:
                 task.joining, task.route = None, None
                 self._planner.forget()
