@@ -28,7 +28,7 @@ from lfdm_ros.control.planner import Outcome as PlanOutcome
 from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Curve, Stops, curve_of
+from lfdm_ros.control.stops import Curve, Stops, curve_of, first_hidden
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
@@ -45,6 +45,8 @@ SOLVING = 0.6  # share of the time budget after which the solver ends: the rest 
 ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
 MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
 JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
+SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
+CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 ARRIVED = "the task is done, the brake holds the vehicle"
@@ -479,7 +481,10 @@ class Controller:
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
         stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
-        task.reference = Reference(longer, speeds, task.speed, None, lateral, hurry, free_end=True, slowing=s.path_braking)
+        # What lies hidden on the plan may be anything: a stop before it has to be possible.
+        highest = min(task.speed, max(self._speed_within(self._seen_along(now, px, py, yaw)), CREEPING))
+        task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, hurry=hurry, free_end=True,
+                                   slowing=s.path_braking)
         return task.reference
 
     def _joining(self, task: _Task, now: float, x: np.ndarray) -> Reference | None:
@@ -532,10 +537,24 @@ class Controller:
         s = self.settings
         return np.sqrt(np.maximum(2.0 * s.path_braking * (route.free_length - s.vehicle_front - STOP_SHORT - route.path.s), 0.0))
 
+    def _seen_along(self, now: float, x: float, y: float, yaw: float) -> float:
+        """How far along the plan its places are in sight of the sensor, at most as far as that sees [m]."""
+        s, plan, place, obstacles = self.settings, self._good, self._planner.place, self._obstacles
+        if plan is None or not len(obstacles.radii) or now > plan.times[-2]:
+            return s.sight
+        places = plan.states[plan.times > now][:, [place["x"], place["y"]]]
+        along = np.cumsum(np.hypot(*np.diff(np.vstack([[x, y], places]), axis=0).T))
+        return min(s.sight, first_hidden(places - [x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], along, obstacles.centres - [
+            x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], obstacles.radii))
+
     def _sight_speed(self) -> float:
         """The speed from which the vehicle stops within what the sensor sees [m/s]."""
+        return self._speed_within(self.settings.sight)
+
+    def _speed_within(self, length: float) -> float:
+        """The speed from which the vehicle stops within so much way [m/s]."""
         s = self.settings
-        free = max(s.sight - s.vehicle_front - STOP_SHORT, 0.0)
+        free = max(length - s.vehicle_front - STOP_SHORT, 0.0)
         return math.sqrt((s.sight_braking * REACTION) ** 2 + 2.0 * s.sight_braking * free) - s.sight_braking * REACTION
 
     def _remaining(self, task: _Task, x: np.ndarray) -> float:

@@ -68,6 +68,16 @@ def curve_of(x: np.ndarray, y: np.ndarray, yaw: np.ndarray) -> Curve:
                  np.gradient(heading, SPACING), float(s[-1]))
 
 
+def first_hidden(places: np.ndarray, along: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> float:
+    """Distance `along` (n,) [m] of the first of the places (n, 2) that lies behind a circle, seen from the origin; inf if none does."""
+    away = np.hypot(*places.T)
+    ux, uy = (places / np.maximum(away, 1e-6)[:, None]).T
+    ahead = np.outer(ux, centres[:, 0]) + np.outer(uy, centres[:, 1])
+    aside = np.abs(np.outer(ux, centres[:, 1]) - np.outer(uy, centres[:, 0]))
+    hidden = ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None])).any(axis=1)
+    return float(along[int(hidden.argmax())]) if hidden.any() else math.inf
+
+
 @dataclass(frozen=True, eq=False)
 class Stop:
     """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is

@@ -11,7 +11,7 @@ from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, curve_of
+from lfdm_ros.control.stops import Stops, curve_of, first_hidden
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -49,6 +49,12 @@ def test_what_moves_is_where_it_will_be():
     crossing = circles((30.0, -20.0, 1.0, 0.0, 10.0))  # on the line in 2 s, when the vehicle is there
     assert not STOPS.look(STRAIGHT, 18.0, 0.0, 0.0, crossing, 0.15, 5.0).free
     assert STOPS.look(STRAIGHT, 18.0, 0.0, 2.5, crossing, 0.15, 5.0).free  # seen 2.5 s ago: it has passed
+
+
+def test_what_lies_behind_a_circle_is_hidden():
+    places, along = np.column_stack([AHEAD, np.zeros(41)]), AHEAD
+    assert first_hidden(places, along, np.array([[30.0, 0.5]]), np.array([1.0])) == 32.5
+    assert first_hidden(places, along, np.array([[30.0, 1.5], [-5.0, 0.0]]), np.array([1.0, 1.0])) == math.inf
 
 
 def test_who_stands_near_may_go_on_as_near_but_not_nearer():
