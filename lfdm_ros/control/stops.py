@@ -48,7 +48,6 @@ class Curve:
         return Curve(self.s, self.x - e * np.sin(self.yaw), self.y + e * np.cos(self.yaw), self.yaw + np.arctan(slope),
                      self.curvature + bend, self.planned)
 
-
     def rest(self, x: float, y: float) -> Curve:
         """What is left of it from the place nearest to (x, y) on."""
         i = min(int(np.argmin((self.x - x) ** 2 + (self.y - y) ** 2)), len(self.s) - 2)
@@ -145,8 +144,8 @@ class Stops:
             return Stop(curve, math.inf, True, 0.0)
         distance = self._distances(curve, np.array(times[:n]), time, obstacles)
         here, nearest = distance[0], distance.min(axis=0)
-        # What stands nearer already may come as near as that; what the vehicle is in stops nobody from leaving.
-        need = np.where(here > 0.0, np.minimum(margin, np.maximum(here - 0.02, 0.0)), -math.inf)
+        # What stands nearer already may come as near as that; who is in an obstacle may leave it, but not drive further into it.
+        need = np.minimum(margin, np.where(here > 0.0, np.maximum(here - 0.02, 0.0), here - 0.02))
         hit = np.flatnonzero((distance <= np.minimum(need, 0.02)).any(axis=1))
         return Stop(curve, float(nearest.min()), bool((nearest >= need).all()), speeds[int(hit[0])] if len(hit) else 0.0)
 

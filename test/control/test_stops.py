@@ -64,6 +64,11 @@ def test_who_stands_near_may_go_on_as_near_but_not_nearer():
     assert not STOPS.look(left.shifted(0.3, 3.0), 2.0, 0.0, 0.0, circles((3.0, 2.15, 1.0)), 0.15, 5.0).free
 
 
+def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
+    assert STOPS.look(STRAIGHT, 1.0, 0.0, 0.0, circles((-SETTINGS.vehicle_rear, 0.0, 0.5)), 0.15, 5.0).free
+    assert not STOPS.look(STRAIGHT, 1.0, 0.0, 0.0, circles((SETTINGS.vehicle_front, 0.0, 0.5)), 0.15, 5.0).free
+
+
 def test_where_braking_hits_it_steers_round_as_well():
     stop = STOPS.best([STRAIGHT], 20.0, 0.0, 0.0, circles((24.0, 0.8, 1.0)), 0.15)
     assert stop.free and stop.curve.y[30] < -0.5
