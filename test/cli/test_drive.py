@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -56,15 +55,11 @@ def test_a_start_inside_an_obstacle_is_told_in_one_line(scenario: Path, tmp_path
     assert (run["collision"], run["cycles"], run["cycle_ms"], run["least_clearance"] < 0.0) == ("rock", 0, None, True)
 
 
-@pytest.mark.parametrize(("start", "duration", "words"), [
-    ("speed: 8", "0.001", "still on its way when the time is over"), ("speed: 1.0e+150", "1", "diverged after 0.0 s")])
-def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.CaptureFixture, start: str, duration: str,
-                                               words: str) -> None:
-    scenario.write_text(f"goal: {{x: 30, y: 0}}\nspeed: 8\nduration: {duration}\ninitial: {{{start}}}\n")
-    with np.errstate(all="ignore"):
-        assert main(["drive", str(scenario)]) == 1
+def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.CaptureFixture) -> None:
+    scenario.write_text("goal: {x: 30, y: 0}\nspeed: 8\nduration: 0.001\ninitial: {speed: 8}\n")
+    assert main(["drive", str(scenario)]) == 1
     text = capsys.readouterr().out
-    assert text.startswith(f"yard: {words}\n") and max(map(len, text.splitlines())) < 140
+    assert text.startswith("yard: still on its way when the time is over\n") and max(map(len, text.splitlines())) < 140
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -168,5 +168,5 @@ def test_other_lines_are_no_reports(line: str) -> None:
 def test_a_bag_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag" / "bag_0.mcap").write_bytes(b"no bag at all")
-    with pytest.raises(InputError, match=r"bag_0\.mcap is no MCAP file"):
+    with pytest.raises(InputError, match=r"bag_0\.mcap has no message that can be read"):
         examine(str(tmp_path / "bag"), Share())
