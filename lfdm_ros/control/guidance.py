@@ -23,6 +23,7 @@ BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay 
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
+LONGEST_SLOWING = 600.0  # [m] before a turn: from 60 m/s; what is faster turns where it has slowed down
 LEAST_SPEED = 3.0  # [m/s] a slower vehicle is thought to move off with this speed
 
 
@@ -362,8 +363,8 @@ class Guide:
                     previous: Route | None) -> Route:
         """Slow down and turn until the vehicle points to the goal, to the better side, at once or further on; then a lattice."""
         settings = self.settings
-        s = STEP * np.arange(int(4.0 * np.pi * settings.smallest_radius / STEP)
-                             + int((pace**2 / (2.0 * settings.braking) + 4.0 * settings.smallest_radius) / STEP))
+        slowing = min(pace**2 / (2.0 * settings.braking), LONGEST_SLOWING)
+        s = STEP * np.arange(int(4.0 * np.pi * settings.smallest_radius / STEP) + int((slowing + 4.0 * settings.smallest_radius) / STEP))
         candidates: list[tuple[float, int, _Trace, float]] = []
         for straight in (0.0, 1.0, 2.0, 4.0):
             delay = straight * settings.smallest_radius

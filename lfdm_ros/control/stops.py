@@ -22,6 +22,7 @@ CIRCLE = 0.65  # share of the tyres' peak that a stop uses, along and across tog
 EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend
 SPACING = 1.0  # [m] between the places of a stop that are looked at
 BEYOND = 60.0  # [m] straight on after the curve's end
+LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
 AHEAD = 0.15  # [s] the steering looks ahead by so much
 ACROSS, LEAST_PACE = 2.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
 SLOW = 0.5  # [m/s] the vehicle stands when it is slower
@@ -56,11 +57,11 @@ class Curve:
 
 
 def curve_of(x: np.ndarray, y: np.ndarray, yaw: np.ndarray) -> Curve:
-    """The curve through the places of a plan (m,), and straight on."""
+    """The curve through the places of a plan (m,), and straight on; 500 m of it at most."""
     s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
     moves = np.concatenate([[True], np.diff(s) > 1e-3])
     s, x, y, yaw = s[moves], x[moves], y[moves], yaw[moves]
-    even = np.arange(0.0, s[-1] + BEYOND, SPACING)
+    even = np.arange(0.0, min(float(s[-1]) + BEYOND, LONGEST), SPACING)
     beyond = np.maximum(even - s[-1], 0.0)
     heading = np.interp(even, s, yaw)
     return Curve(even, np.interp(even, s, x) + beyond * math.cos(yaw[-1]), np.interp(even, s, y) + beyond * math.sin(yaw[-1]), heading,

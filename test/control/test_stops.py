@@ -33,6 +33,11 @@ def circles(*rows, time=0.0):
     return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time)
 
 
+def test_a_curve_is_bounded_where_the_state_jumps_away_from_its_plan():
+    far = curve_of(np.array([-9e6, 0.0, 1.0]), np.zeros(3), np.zeros(3))
+    assert far.x[0] == -9e6 and len(far.s) == 500
+
+
 @pytest.mark.parametrize("speed", [3.0, 12.0, 25.0])
 def test_a_stop_is_free_up_to_its_length(speed):
     braking = 5.0
