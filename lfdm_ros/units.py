@@ -108,6 +108,12 @@ def _power(token: str, rest: Iterator[str]) -> tuple[float, str]:
     except ValueError:
         raise ValueError(_FORM) from None
     token = next(rest)
+    if closing and token == "/":  # m^(1/2)
+        try:
+            power /= float(next(rest))
+        except (ValueError, ZeroDivisionError):
+            raise ValueError(_FORM) from None
+        token = next(rest)
     if closing and token != ")":
         raise ValueError(_FORM)
     return power, next(rest) if closing else token

@@ -21,3 +21,10 @@ def test_refusal_names_place_and_units(unit, expected_unit):
     with pytest.raises(InputError) as error:
         to_si(1.0, unit, expected_unit, "car.yaml: chassis.cg_height")
     assert "car.yaml: chassis.cg_height" in str(error.value) and f"'{expected_unit}'" in str(error.value)
+
+
+def test_a_power_may_be_a_fraction_in_parentheses():
+    assert to_si(4.0, "km^(1/2)", "m^0.5", "x") == pytest.approx(4.0 * 1000.0 ** 0.5)
+    for wrong in ("m^(1/0)", "m^(1/2/3)", "m^(1/x)", "m^1/2)"):
+        with pytest.raises(InputError):
+            to_si(1.0, wrong, "m", "x")

@@ -1,7 +1,7 @@
 """Responses of the model to draws of its unknowns, and how they compare with the data.
 
 Draws are simulated, compared and forgotten a few at a time: what is in flight is at most IN_FLIGHT bytes, what is kept of all data sets
-together at most KEPT, however many data sets, samples and draws there are. Only the rows of a data set are kept at which something was
+together at most KEPT, or LEAST_KEPT draws where these take more. Only the rows of a data set are kept at which something was
 measured: a grid finer than its samples has ten times as many.
 """
 

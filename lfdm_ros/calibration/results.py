@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -85,16 +86,19 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
 
 def write_inference_data(path: Path, data: Any) -> None:
     """Writes netCDF-4; an older file of that name is replaced at the end. Raises OSError where the disk refuses."""
-    import xarray as xr
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
 
-    groups = {f"/{name}": data[name] for name in data.groups()}
-    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=data.attrs), **groups})
-    packed = {name: {variable: {"zlib": True} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
-              for name, group in groups.items()}
-    # In memory first: HDF5 itself ends the process where a disk is full.
-    content = tree.to_netcdf(None, engine="h5netcdf", encoding=packed)
+    # In memory first: HDF5 itself ends the process where a disk is full. Through the store, since xarray for Python 3.10 has no other way.
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        file.attrs.update(data.attrs)
+        for name in data.groups():
+            group = data[name]
+            packed = {variable: {"zlib": True} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
+            group.dump_to_store(H5NetCDFStore(file.create_group(name), mode="a"), encoding=packed)
     with replacing(path) as partial:
-        partial.write_bytes(content)
+        partial.write_bytes(content.getvalue())
 
 
 def load_posterior(directory: str | os.PathLike[str]) -> Any:

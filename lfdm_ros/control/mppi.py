@@ -227,6 +227,9 @@ class Mppi:
         np.maximum(values[..., 1], 0.0, out=inputs[..., 1])
         np.maximum(-values[..., 1], 0.0, out=inputs[..., 2])
         runs = self._batch.trajectories(np.zeros((len(rates), 0)), x, inputs)
+        bad = ~np.isfinite(runs).all(axis=(1, 2))  # the model diverged
+        if bad.any():
+            runs = np.where(bad[:, None, None], 0.0, runs)
         px, py, yaw, vx, yaw_rate = np.ascontiguousarray(runs.transpose(2, 0, 1))[:, :, 1:]
         cosine, sine = np.cos(yaw), np.sin(yaw)
         away = np.full(px.shape, np.inf, np.float32)
@@ -248,7 +251,7 @@ class Mppi:
         highest = max(float(way.speeds.max()), 1.0)
         costs += m.align * np.abs(offset).mean(axis=1) + m.speeding * (over + over * over).mean(axis=1)
         costs -= m.progress * (np.minimum(along[:, -1], way.path.length) - start) / highest
-        return np.where(np.isfinite(costs), np.minimum(costs, 2.0 * COLLISION), 2.0 * COLLISION)
+        return np.where(np.isfinite(costs) & ~bad, np.minimum(costs, 2.0 * COLLISION), 2.0 * COLLISION)
 
     def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
         self._command = rated(self._command, (steering, pedal), self.settings)

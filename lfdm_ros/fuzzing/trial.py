@@ -30,6 +30,7 @@ from lfdm_ros.errors import InputError
 
 ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
 _LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
+_TO_SAY = 3.0  # [s] after the limit, for a child on a busy machine to say where it is
 _MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
 _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked at
 
@@ -118,7 +119,7 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
             _in_child(work, limit, write, out.fileno(), err.fileno())
         os.close(write)
         try:
-            status, answer = _wait(child, read, limit)
+            status, answer = _wait(child, read, limit + _TO_SAY)
         finally:
             os.close(read)
             _end(child)
@@ -141,7 +142,7 @@ def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.dump_traceback_later(0.95 * limit, file=err)
+        faulthandler.dump_traceback_later(limit, file=err)
         try:
             result: dict[str, Any] = {"value": work()}
         except InputError as error:
@@ -209,7 +210,7 @@ def _one_line(text: str) -> Found:
 
 
 def _where(complaint: str) -> str:
-    """Where the main thread was when the time was nearly over; it is the last that is listed, the innermost frame first."""
+    """Where the main thread was when the time was over; it is the last that is listed, the innermost frame first."""
     frames = complaint.rpartition("(most recent call first):")[2].strip().splitlines()
     return " < ".join(" ".join(frame.split()) for frame in frames[:6]) or "nothing was said"
 

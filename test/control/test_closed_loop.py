@@ -53,7 +53,7 @@ def test_who_drives_into_an_obstacle_has_hit_it():
 
 def test_what_is_hit_between_two_cycles_counts():
     # Through the vehicle's side and out again within a cycle.
-    bullet = Circle(5.1, 0.51 * 400.0, 0.05, vy=-400.0, name="bullet")
+    bullet = Circle(5.1, 0.51 * 200.0, 0.05, vy=-200.0, name="bullet")
     assert drive(HMMWV, towards(bullet, speed=10.0), Blind(), Plant(lidar=None)).collisions == ("bullet",)
     missed = replace(bullet, x=25.0)
     assert drive(HMMWV, towards(missed, speed=10.0), Blind(), Plant(lidar=None)).collisions == ()
