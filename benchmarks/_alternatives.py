@@ -46,7 +46,7 @@ def interpreted(model: Model, vehicle: Vehicle, operations: SimpleNamespace, veh
 
 def casadi_virtual_machine(model: Model, vehicle: Vehicle, steps: int = 300) -> float:
     """The same step on CasADi's virtual machine, called from Python."""
-    step, p = casadi_model(model.name).step, vehicle.vector(model)
+    step, p = casadi_model(model).step, vehicle.vector(model)
     return _nanoseconds(lambda state: step(state, INPUTS, p, STEP), initial_state(model.name, vehicle, vx=CRUISE), steps)
 
 

@@ -53,7 +53,8 @@ class Follower:
         self._path, self._speed, self._delay = Path(points), speed, delay
         self._settings = s = Settings(model=MODEL, obstacles=0, actuation_delay=delay)
         vehicle = load_vehicle(vehicle_name)
-        model, functions = vehicle.model(MODEL), casadi_model(MODEL)
+        model = vehicle.model(MODEL)
+        functions = casadi_model(model)
         p = ca.DM(vehicle.vector(model))
         values = SimpleNamespace(**vehicle.parameters)
         front, rear = static_loads(values)

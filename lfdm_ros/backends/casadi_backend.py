@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import SimpleNamespace
@@ -9,7 +11,7 @@ from typing import Any
 
 import casadi as ca
 
-from lfdm_ros.models import WHEELS, Model, get_model
+from lfdm_ros.models import WHEELS, Model
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
@@ -26,20 +28,32 @@ class CasadiModel:
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
-    name: str
+    model: Model
     step: ca.Function
     rhs: ca.Function
     tyre_forces: ca.Function
     outputs: ca.Function
     input_time: float
 
+    @property
+    def stem(self) -> str:
+        """The model's name as part of a function's."""
+        return _stem(self.model)
+
     # Made when asked for: no run needs them, and they take longer than all the rest.
     @cached_property
     def wheel_loads(self) -> ca.Function:
-        equations, x, u, p, q = _symbols(get_model(self.name))
+        equations, x, u, p, q = _symbols(self.model)
         loads = ca.vertcat(*equations.wheel_loads(tuple(x), tuple(u), q))
-        return ca.Function(f"{self.name.replace('/', '_')}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
+        return ca.Function(f"{self.stem}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
                            ["x", "u", "p"], ["loads"])
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the equations, under which what is compiled of them is kept."""
+        digest = hashlib.sha256("".join(f.serialize() for f in (self.step, self.rhs, self.outputs)).encode())
+        digest.update(repr([self.input_time, *((f.name, f.role) for f in self.model.states)]).encode())
+        return digest.hexdigest()
 
     @cached_property
     def step_jacobian(self) -> ca.Function:
@@ -51,13 +65,8 @@ class CasadiModel:
 
 
 @cache
-def casadi_model(name: str) -> CasadiModel:
-    """Builds the functions of a model from its specification.
-
-    Raises:
-        InputError: no such model.
-    """
-    model = get_model(name)
+def casadi_model(model: Model) -> CasadiModel:
+    """Builds the functions of a model."""
     equations, x, u, p, q = _symbols(model)
     h = ca.SX.sym("h")
     xs, us, ps = ca.vertcat(*x), ca.vertcat(*u), ca.vertcat(*p)
@@ -67,16 +76,20 @@ def casadi_model(name: str) -> CasadiModel:
     forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), q, h))
     drive = equations.drive(tuple(x), tuple(u), q)
 
-    stem = name.replace("/", "_")
+    stem = _stem(model)
     arguments = ["x", "u", "p", "h"]
     return CasadiModel(
-        name=name,
+        model=model,
         step=ca.Function(f"{stem}_step", [xs, us, ps, h], [ca.densify(step)], arguments, ["x_next"]),
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
         outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces))], arguments, ["y"]),
         input_time=equations.input_time,
     )
+
+
+def _stem(model: Model) -> str:
+    return re.sub(r"\W+", "_", model.name)
 
 
 def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:

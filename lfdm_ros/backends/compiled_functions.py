@@ -16,7 +16,7 @@ from lfdm_ros.backends.graph import TANGENT, VALUE, Tangents, graph_of
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, TRIPLE, machine_code
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import get_model
+from lfdm_ros.models import Model
 
 # Columns of a Jacobian that are computed at once: one register of AVX-512, two of AVX2.
 DIRECTIONS = 8
@@ -136,17 +136,13 @@ def compiled(function: ca.Function) -> CompiledFunction:
 
 
 @cache
-def compiled_model_function(spec: str, function: str) -> CompiledFunction:
-    """One of a model's functions, step or rhs, in the order of arguments of `CasadiModel`.
-
-    Raises:
-        InputError: no such model.
-    """
-    return compiled(getattr(casadi_model(spec), function))
+def compiled_model_function(model: Model, function: str) -> CompiledFunction:
+    """One of a model's functions, step or rhs, in the order of arguments of `CasadiModel`."""
+    return compiled(getattr(casadi_model(model), function))
 
 
 @cache
-def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
+def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
     """Value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
 
     Args:
@@ -154,11 +150,11 @@ def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("
         by: arguments (x, u, p), each all of its elements, or names of parameters.
 
     Raises:
-        InputError: no such model, or no such parameter.
+        InputError: no such parameter.
     """
-    source: ca.Function = getattr(casadi_model(spec), function)
+    source: ca.Function = getattr(casadi_model(model), function)
     arguments = [source.name_in(i) for i in range(source.n_in())]
-    parameters = [field.name for field in get_model(spec).parameters]
+    parameters = [field.name for field in model.parameters]
     places: list[tuple[int, int]] = []  # argument and element of each column
     for name in by:
         if name in arguments:
@@ -167,8 +163,9 @@ def compiled_jacobian(spec: str, function: str = "rhs", by: tuple[str, ...] = ("
         elif name in parameters:
             places.append((arguments.index("p"), parameters.index(name)))
         else:
-            raise InputError(f"model '{spec}' has no parameter '{name}'; `lfdm models` lists them")
-    return _with_tangents(source, places, f"jacobian {spec} {function} {by}", f"{spec} {function} by {', '.join(by)}")
+            raise InputError(f"model '{model.name}' has no parameter '{name}'; `lfdm models` lists them")
+    key = f"jacobian {casadi_model(model).digest} {function} {places}"
+    return _with_tangents(source, places, key, f"{model.name} {function} by {', '.join(by)}")
 
 
 def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.models import get_model
+from lfdm_ros.models import Model
 
 
 class SolverFailed(RuntimeError):
@@ -18,16 +18,13 @@ class SolverFailed(RuntimeError):
 
 
 @cache
-def implicit_interval(spec: str, interval: float, tolerance: float) -> Callable[..., np.ndarray]:
+def implicit_interval(model: Model, interval: float, tolerance: float) -> Callable[..., np.ndarray]:
     """Returns advance(x (nx,), u0 (nu,), u1 (nu,), p (np,)) -> x after `interval` seconds, inputs linear from u0 to u1.
 
     Held states are algebraic variables (IDAS; CVODES where there are none), discrete ones stay. `tolerance` is relative, and
     absolute in the states' SI units. advance raises SolverFailed.
-
-    Raises:
-        InputError: no such model.
     """
-    model, functions = get_model(spec), casadi_model(spec)
+    functions = casadi_model(model)
     roles = np.array([field.role for field in model.states])
     continuous, held, discrete = (np.flatnonzero(roles == role) for role in ("continuous", "held", "discrete"))
     nu = len(model.inputs)

@@ -11,7 +11,7 @@ import casadi as ca
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
 from lfdm_ros.backends.compiled_functions import CompiledFunction, compiled_with_jacobian
-from lfdm_ros.models import get_model
+from lfdm_ros.models import Model
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class StageNames:
     stage: tuple[str, ...]
 
 
-def stage_function(spec: str, names: StageNames, build: Callable[[Any], Any], substeps: int) -> ca.Function:
+def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any], substeps: int) -> ca.Function:
     """f(z, w, p, k, c) -> [z at the end of the stage; residuals; rows], the latter two at its start.
 
     Args:
-        spec: the predicting model.
+        model: the predicting one.
         names: z = the model's states and `names.states`; w, k, c by name; p the model's parameters.
         build: on the operations of `m`, gives inputs(steering, pedal), residuals(z, w, k, c) and rows(z, loads, k, c).
         substeps: steps of the model of c.step seconds each in a stage; the commands move linearly.
     """
-    functions, model = casadi_model(spec), get_model(spec)
+    functions = casadi_model(model)
     problem = build(OPERATIONS)
 
     def symbols(fields: Sequence[str], prefix: str) -> tuple[ca.SX, SimpleNamespace]:
@@ -62,7 +62,7 @@ def stage_function(spec: str, names: StageNames, build: Callable[[Any], Any], su
     now = zs.steering if road is None else zs.road_steering
     loads = functions.wheel_loads(z[:n], ca.vertcat(*problem.inputs(now, zs.pedal)), p)
     values = ca.vertcat(*end, *problem.residuals(zs, ws, ks, cs), *problem.rows(zs, [loads[i] for i in range(4)], ks, cs))
-    return ca.Function(f"stage_{spec.replace('/', '_')}", [z, w, p, k, c], [ca.densify(values)], ["z", "w", "p", "k", "c"], ["values"])
+    return ca.Function(f"stage_{functions.stem}", [z, w, p, k, c], [ca.densify(values)], ["z", "w", "p", "k", "c"], ["values"])
 
 
 def compiled_stage(function: ca.Function) -> CompiledFunction:

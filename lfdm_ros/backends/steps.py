@@ -12,7 +12,7 @@ from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.graph import Graph, graph_of
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.packing import packed
-from lfdm_ros.models import WHEELS, get_model
+from lfdm_ros.models import WHEELS, Model
 
 HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
 
@@ -34,34 +34,26 @@ class Step:
         return len(self.groups[0]) if self.groups else 1
 
 
-def step_of(spec: str, scheme: str) -> Step:
-    """The step of a model, each number a node of its own.
-
-    Raises:
-        InputError: no such model.
-    """
-    functions = casadi_model(spec)
+def step_of(model: Model, scheme: str) -> Step:
+    """The step of a model, each number a node of its own."""
+    functions = casadi_model(model)
     if scheme == HALF_IMPLICIT:
         return Step(graph_of(functions.step), (functions.input_time,))
-    return Step(graph_of(_runge_kutta(spec)), (0.0, 0.5, 1.0))
+    return Step(graph_of(_runge_kutta(model)), (0.0, 0.5, 1.0))
 
 
-def packed_step_of(spec: str, scheme: str) -> Step:
-    """The step of a model, with the wheels in vectors.
-
-    Raises:
-        InputError: no such model.
-    """
-    step, groups = step_of(spec, scheme), _wheel_groups(spec)
+def packed_step_of(model: Model, scheme: str) -> Step:
+    """The step of a model, with the wheels in vectors."""
+    step, groups = step_of(model, scheme), _wheel_groups(model)
     x, u, *_ = step.graph.inputs
     ends = [[step.graph.outputs[0][i] for i in group] for group in groups]
     return Step(packed(step.graph, ends, step.graph.depends([*x, *u])), step.times, groups)
 
 
-def _wheel_groups(spec: str) -> tuple[tuple[int, ...], ...]:
+def _wheel_groups(model: Model) -> tuple[tuple[int, ...], ...]:
     """The states that each wheel has, in the order of the wheels; or each axle, where the model has no wheels."""
     places: dict[str, dict[str, int]] = defaultdict(dict)
-    for i, field in enumerate(get_model(spec).states):
+    for i, field in enumerate(model.states):
         stem, _, wheel = field.name.rpartition("_")
         places[stem][wheel] = i
     for wheels in (WHEELS, ("front", "rear")):
@@ -71,13 +63,13 @@ def _wheel_groups(spec: str) -> tuple[tuple[int, ...], ...]:
     return ()
 
 
-def _runge_kutta(spec: str) -> ca.Function:
+def _runge_kutta(model: Model) -> ca.Function:
     """The classic Runge-Kutta step of fourth order on the continuous states.
 
     Held states are values of the last step in all four stages and get their new value at its end, discrete ones follow the
     rule of the model's own step.
     """
-    functions, model = casadi_model(spec), get_model(spec)
+    functions = casadi_model(model)
     nx, nu = len(model.states), len(model.inputs)
     x, u, p, h = ca.SX.sym("x", nx), ca.SX.sym("u", 3 * nu), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
     start, middle, end = (u[i * nu:(i + 1) * nu] for i in range(3))

@@ -7,24 +7,23 @@ from functools import cache
 
 import numpy as np
 
+from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
 from lfdm_ros.backends.llvm_code import Code, module_text
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
 from lfdm_ros.backends.packing import gathered
 from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, rises_of
+from lfdm_ros.models import Model
 
 
 @cache
-def advance_kernel(spec: str, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
+def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
     """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
 
     advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it says whether all of x is finite.
     What depends on the parameters alone, and what Python costs, is spent in `bind`, which a simulator does once: it reads p then.
-
-    Raises:
-        InputError: no such model.
     """
-    code = machine_code(f"advance {spec} {scheme}", lambda: _text(spec, scheme))
+    code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: _text(model, scheme))
     call = code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER)
     prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
 
@@ -47,8 +46,8 @@ def advance_kernel(spec: str, scheme: str = HALF_IMPLICIT) -> Callable[..., Call
     return bind
 
 
-def _text(spec: str, scheme: str) -> str:
-    one_step = packed_step_of(spec, scheme)
+def _text(model: Model, scheme: str) -> str:
+    one_step = packed_step_of(model, scheme)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]

@@ -15,12 +15,13 @@ from functools import cache
 
 import numpy as np
 
+from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.backends.compiled_functions import DIRECTIONS
 from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents
 from lfdm_ros.backends.llvm_code import Code
 from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
 from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, bind_linear, packed_step_of, rises_of, step_of
-from lfdm_ros.models import get_model
+from lfdm_ros.models import Model
 
 # Vehicles in a vector of a batch. Two registers of AVX-512 hide more latency than one.
 LANES = 16
@@ -80,19 +81,15 @@ class SensitivityKernel:
 
 
 @cache
-def sensitivity_kernel(spec: str, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
+def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
                        prescribed: tuple[str, ...] = (), of_inputs: bool = False) -> SensitivityKernel:
-    """The kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories alone.
-
-    Raises:
-        InputError: no such model.
-    """
-    model = get_model(spec)
+    """The kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories alone."""
     nx, nu, np_, lanes = len(model.states), len(model.inputs), len(model.parameters), DIRECTIONS
     columns = [[f.name for f in model.parameters].index(name) for name in parameters]
     differentiated = bool(parameters or states or of_inputs)
-    code = machine_code(f"sensitivity {spec} {parameters} {states} {scheme} {prescribed} {of_inputs}",
-                        lambda: _sensitivity_text(spec, columns, _places(spec, states), scheme, _places(spec, prescribed), of_inputs))
+    rows_of_states, driven = _places(model, states), _places(model, prescribed)
+    code = machine_code(f"sensitivity {casadi_model(model).digest} {columns} {rows_of_states} {scheme} {driven} {of_inputs}",
+                        lambda: _sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs))
     call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2
                          + ([POINTER] * 2 + [INTEGER] * 2 if differentiated else []))
 
@@ -143,8 +140,8 @@ def _check_shape(name: str, a: np.ndarray, shape: tuple[int, ...]) -> None:
         raise ValueError(f"sensitivity kernel: {name} has shape {a.shape}, expected {shape}")
 
 
-def _places(spec: str, states: Sequence[str]) -> list[int]:
-    names = [field.name for field in get_model(spec).states]
+def _places(model: Model, states: Sequence[str]) -> list[int]:
+    names = [field.name for field in model.states]
     return [names.index(name) for name in states]
 
 
@@ -159,11 +156,11 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
     return padded
 
 
-def _sensitivity_text(spec: str, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
+def _sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
                       of_inputs: bool = False) -> str:
     # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
     differentiated = bool(columns or rows or of_inputs)
-    one_step = step_of(spec, scheme) if differentiated else packed_step_of(spec, scheme)
+    one_step = step_of(model, scheme) if differentiated else packed_step_of(model, scheme)
     graph, times = one_step.graph, one_step.times
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -313,15 +310,12 @@ class BatchKernel:
 
 
 @cache
-def batch_kernel(spec: str, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = LANES,
+def batch_kernel(model: Model, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = LANES,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
-    """The kernel that computes in `real` (double or float), compiled on first use.
-
-    Raises:
-        InputError: no such model.
-    """
-    code = machine_code(f"batch {spec} {real} {own_inputs} {scheme} {lanes} {prescribed}",
-                        lambda: _batch_text(spec, real, own_inputs, scheme, lanes, _places(spec, prescribed)))
+    """The kernel that computes in `real` (double or float), compiled on first use."""
+    driven = _places(model, prescribed)
+    code = machine_code(f"batch {casadi_model(model).digest} {real} {own_inputs} {scheme} {lanes} {driven}",
+                        lambda: _batch_text(model, real, own_inputs, scheme, lanes, driven))
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,
@@ -363,8 +357,8 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
-def _batch_text(spec: str, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = ()) -> str:
-    one_step = step_of(spec, scheme)
+def _batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = ()) -> str:
+    one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]

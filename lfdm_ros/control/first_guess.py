@@ -10,6 +10,7 @@ from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.problem import Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.models import Model
 
 PREVIEW, LEAST_PREVIEW = 1.0, 8.0  # how far ahead the driver looks: time [s], distance [m]
 TURNING_SPEED = 6.0  # [m/s] towards a point to the side
@@ -23,7 +24,7 @@ class FirstGuess:
     Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
     """
 
-    def __init__(self, model: str, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray):
+    def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray):
         """p (np,) are the model's parameters, durations those of the stages [s]."""
         self._layout, self._durations, self._substeps = layout, durations.tolist(), substeps
         self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import lfdm_ros.simulation
-from lfdm_ros.backends import ARRAYS
+from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.backends.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
@@ -264,7 +264,7 @@ _SOURCES = (Path(__file__), *(Path(lfdm_ros.simulation.__file__).with_name(name)
 
 
 def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:
-    digest = hashlib.sha256("|".join([model.name, json.dumps(asdict(manoeuvres)), fingerprint()]).encode())
+    digest = hashlib.sha256("|".join([casadi_model(model).digest, json.dumps(asdict(manoeuvres)), fingerprint()]).encode())
     digest.update(vehicle.vector(model).tobytes())
     for path in _SOURCES:
         digest.update(path.read_bytes())

@@ -104,7 +104,7 @@ class Planner:
         self.names = layout.states
         self.place = {name: i for i, name in enumerate(self.names)}
         self.function = stage_function(
-            self.model.name, StageNames(self.names[len(names):], CONTROLS, VEHICLE_NUMBERS, layout.stage_numbers),
+            self.model, StageNames(self.names[len(names):], CONTROLS, VEHICLE_NUMBERS, layout.stage_numbers),
             lambda m: problem.build(m, layout), settings.substeps)
         compiled = compiled_stage(self.function)
 
@@ -166,7 +166,7 @@ class Planner:
         self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
         self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
         self.full_lock = values.max_road_wheel_angle
-        self._guess = FirstGuess(self.model.name, self.layout, self.durations, s.substeps, self._p)
+        self._guess = FirstGuess(self.model, self.layout, self.durations, s.substeps, self._p)
 
     def tune(self, settings: Settings) -> None:
         """Other weights, penalties and limits; what is not live (model, stages, ...) stays as it was."""

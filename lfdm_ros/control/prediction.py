@@ -71,7 +71,7 @@ class Prediction:
         self._names = [f.name for f in self._model.states]
         self._x, self._from, self._to = np.zeros(len(self._names)), np.zeros(3), np.zeros(3)
         self._pushed = [self._names.index(name) for name in PUSHED]
-        self._roll = advance_kernel(self._model.name)
+        self._roll = advance_kernel(self._model)
         self.take(vehicle)
         self.clear()
 

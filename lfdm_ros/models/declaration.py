@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from lfdm_ros.errors import InputError
 
 WHEELS = ("fl", "fr", "rl", "rr")
 
@@ -36,9 +39,9 @@ class Part:
     largest_step: float = 0.1  # physics step that still gives the part's behaviour within some per cent [s]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
-    """A vehicle model: its declaration and the factory of its equations.
+    """A vehicle model: its declaration and the factory of its equations. Two models are the same if they are one object.
 
     `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns a namespace with
       prepare(p) -> q: what depends on the parameters alone, as nested tuples; computed once a run,
@@ -60,6 +63,19 @@ class Model:
     parameters: tuple[Field, ...]
     build: Callable[[Any], Any]
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Equations cannot go to another process; the name of a model that is registered there can.
+        from lfdm_ros.models.registry import get_model
+
+        try:
+            registered = get_model(self.name)
+        except InputError:
+            registered = None
+        if registered is not self:
+            raise pickle.PicklingError(f"model '{self.name}' is not the registered one of that name, so no other process can find it; "
+                                       "register it in a module that they import too")
+        return get_model, (self.name,)
 
 
 PLACES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right", "front": "front axle", "rear": "rear axle"}

@@ -1,13 +1,14 @@
-"""Models by name: a chassis, and the parts in its slots."""
+"""Models by name: a chassis, and the parts in its slots; what ships with the package, and what is registered from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import (
     conventions,
@@ -26,18 +27,36 @@ from lfdm_ros.models import (
 )
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, WHEELS, Field, Model, Part
 
-
-def _named(*parts: Part) -> Mapping[str, Part]:
-    return MappingProxyType({part.name: part for part in parts})
+T = TypeVar("T")
 
 
+class _Open(Mapping[str, T]):
+    """Entries by name in the order in which they were registered; plug-ins are loaded before the first look."""
+
+    def __init__(self, *entries: Any):
+        self.registered: dict[str, T] = {entry.name: entry for entry in entries}
+
+    def __getitem__(self, name: str) -> T:
+        load_plugins()
+        return self.registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        load_plugins()
+        return iter(tuple(self.registered))
+
+    def __len__(self) -> int:
+        load_plugins()
+        return len(self.registered)
+
+
+_SLOTS: dict[str, _Open[Part]] = {
+    "tyre": _Open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
+    "powertrain": _Open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
+    "steering": _Open(steering.LINEAR, steering.MAP),
+    "conventions": _Open(conventions.PHYSICS, conventions.LFDM),
+}
 # What can stand in a slot; the first is the default.
-SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType({
-    "tyre": _named(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
-    "powertrain": _named(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
-    "steering": _named(steering.LINEAR, steering.MAP),
-    "conventions": _named(conventions.PHYSICS, conventions.LFDM),
-})
+SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +75,7 @@ class Chassis:
 
 
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
-CHASSIS: Mapping[str, Chassis] = MappingProxyType({c.name: c for c in (
+CHASSIS: _Open[Chassis] = _Open(
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
             roll_chassis.PARAMETERS, roll_chassis.build),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
@@ -67,8 +86,59 @@ CHASSIS: Mapping[str, Chassis] = MappingProxyType({c.name: c for c in (
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
             usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES),
-)})
-_WHOLE = {module.MODEL.name: module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)}
+)
+_WHOLE: _Open[Model] = _Open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
+
+
+# -- From outside -------------------------------------------------------------------------------------------------------------
+
+
+def load_plugins() -> None:
+    """Registers the tyres, powertrains, chassis and models that other packages name in their entry points."""
+    plugins.load({"lfdm_ros.tyres": partial(register_part, "tyre"), "lfdm_ros.powertrains": partial(register_part, "powertrain"),
+                  "lfdm_ros.models": lambda found: register_model(found) if isinstance(found, Model) else register_chassis(found)})
+
+
+def register_part(slot: str, part: Part) -> None:
+    """Makes a part known by its name: in specifications, in vehicle files, to commands.
+
+    Args:
+        slot: tyre, powertrain or steering.
+
+    Raises:
+        InputError: no such slot, a name that is taken or is no name, or a parameter that is declared otherwise already.
+    """
+    if slot not in ("tyre", "powertrain", "steering"):
+        raise InputError(f"there is no slot '{slot}' to register a part for; there are: tyre, powertrain, steering")
+    _register(_SLOTS[slot], part, (*part.parameters, *part.states, *part.wheel_states), part.parameters)
+
+
+def register_chassis(chassis: Chassis) -> None:
+    """Makes a chassis known by its name, with every part in its slots. Raises InputError as `register_part`."""
+    _register(CHASSIS, chassis, (*chassis.parameters, *chassis.states), chassis.parameters)
+
+
+def register_model(model: Model) -> None:
+    """Makes a whole model known by its name. Raises InputError as `register_part`."""
+    _register(_WHOLE, model, (*model.parameters, *model.states, *model.inputs), model.parameters)
+
+
+def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[Field, ...], parameters: tuple[Field, ...]) -> None:
+    names = [entry.name, *(field.name for field in fields)]
+    for name in names:
+        if not name.isidentifier():
+            raise InputError(f"'{name}' of '{entry.name}' is no name; use letters, digits and _, beginning with a letter")
+    taken = {name: there for there in (*_SLOTS.values(), CHASSIS, _WHOLE) for name in there.registered}
+    if entry.name in taken:
+        if taken[entry.name].registered[entry.name] is entry:
+            return  # twice the same, as when a module is imported by two ways
+        raise InputError(f"'{entry.name}' is registered already; choose another name")
+    declared = _declared()
+    for field in parameters:
+        if field.name in declared and (declared[field.name].unit, declared[field.name].description) != (field.unit, field.description):
+            raise InputError(f"parameter '{field.name}' of '{entry.name}' is declared already, as {declared[field.name].description} "
+                             f"[{declared[field.name].unit}]; use that declaration, or choose another name")
+    entries.registered[entry.name] = entry
 
 
 def model_names() -> tuple[str, ...]:
@@ -108,18 +178,23 @@ def get_model(spec: str) -> Model:
         if slot in chosen and chosen[slot].name != part:
             raise InputError(f"model '{spec}': two parts for the {slot}, '{chosen[slot].name}' and '{part}'")
         chosen[slot] = SLOTS[slot][part]
-    for slot, there in SLOTS.items():
-        chosen.setdefault(slot, next(iter(there.values())))
-    return _assemble(CHASSIS[name], **chosen)
+    # One object a model, however it is spelled.
+    return _assemble(CHASSIS[name], *(chosen.get(slot) or next(iter(there.values())) for slot, there in SLOTS.items()))
 
 
 def all_parameters() -> dict[str, Field]:
     """Every parameter that some model has, by name."""
-    fields = [f for model in _WHOLE.values() for f in model.parameters] + [f for chassis in CHASSIS.values() for f in chassis.parameters]
-    fields += [f for there in SLOTS.values() for part in there.values() for f in part.parameters]
+    load_plugins()
+    return _declared()
+
+
+def _declared() -> dict[str, Field]:
+    fields = [f for there in (_WHOLE, CHASSIS) for entry in there.registered.values() for f in entry.parameters]
+    fields += [f for there in _SLOTS.values() for part in there.registered.values() for f in part.parameters]
     return {field.name: field for field in fields}
 
 
+@cache
 def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, conventions: Part) -> Model:
     lfdm = conventions.name == "lfdm"
     parts = {"tyre": tyre, "powertrain": powertrain, "steering": steering, "conventions": conventions}

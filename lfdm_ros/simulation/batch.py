@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import BatchKernel, batch_kernel, run_batch
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model, get_model
+from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
 _REALS = {"float64": "double", "float32": "float"}
@@ -21,7 +21,7 @@ _REALS = {"float64": "double", "float32": "float"}
 class Sampling:
     """What runs of one vehicle at the same sample times have in common, checked. Plain data, so it can go to another process."""
 
-    spec: str
+    model: Model
     base: np.ndarray  # (np,) all parameters of the model
     columns: np.ndarray  # (P,) places of the parameters that a call gives
     rows: np.ndarray  # (C,) places of the states that are reported
@@ -31,10 +31,6 @@ class Sampling:
     substeps: int  # between samples
     h: float  # [s]
     hold: bool
-
-    @property
-    def model(self) -> Model:
-        return get_model(self.spec)
 
     def table(self, inputs: ArrayLike) -> np.ndarray:
         """Inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own.
@@ -72,7 +68,7 @@ def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: 
         raise InputError("sample times must rise evenly; resample the inputs")
     interval = float(instants[-1] - instants[0]) / (len(instants) - 1)
     substeps = max(1, int(np.ceil(interval / dt - 1e-9)))  # the fewest equal steps that are not longer than dt
-    return Sampling(declared.name, vehicle.vector(declared), np.array([names.index(n) for n in parameters], dtype=np.int64),
+    return Sampling(declared, vehicle.vector(declared), np.array([names.index(n) for n in parameters], dtype=np.int64),
                     np.array([states.index(n) for n in channels], dtype=np.int64), tuple(parameters), tuple(prescribed), instants,
                     substeps, interval / substeps, bool(hold))
 
@@ -168,7 +164,7 @@ class BatchRollout:
         return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
 
     def _kernel(self, own_inputs: bool) -> BatchKernel:
-        return batch_kernel(self._sampling.spec, self._real, own_inputs=own_inputs, prescribed=self._sampling.prescribed)
+        return batch_kernel(self._sampling.model, self._real, own_inputs=own_inputs, prescribed=self._sampling.prescribed)
 
     def _run(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None, observed: np.ndarray,
              keep: bool) -> tuple[np.ndarray, np.ndarray]:

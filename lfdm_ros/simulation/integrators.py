@@ -39,7 +39,7 @@ def rollout_rk4(simulator: Simulator, profile: InputProfile, until: float, outpu
     """
     substeps = substeps_of(simulator, output_step)
     times, inputs = _samples(simulator, profile, until, output_step)
-    kernel = sensitivity_kernel(simulator.model.name, scheme=RUNGE_KUTTA)
+    kernel = sensitivity_kernel(simulator.model, scheme=RUNGE_KUTTA)
     nothing = np.zeros((len(simulator.state), kernel.directions))
     states, _ = kernel.run(simulator.state, nothing, simulator.vehicle.vector(simulator.model), np.zeros((0, kernel.directions)),
                            inputs, substeps, simulator.dt, False)
@@ -65,10 +65,10 @@ def rollout_implicit(simulator: Simulator, profile: InputProfile, until: float, 
         raise InputError(f"output step {output_step} s and tolerance {tolerance} must be positive")
     model, dt = simulator.model, simulator.dt
     times, inputs = _samples(simulator, profile, until, output_step)
-    advance = implicit_interval(model.name, output_step, tolerance)
+    advance = implicit_interval(model, output_step, tolerance)
     p = simulator.vehicle.vector(model)
     discrete = np.array([field.role == "discrete" for field in model.states])
-    rule = compiled_model_function(model.name, "step") if discrete.any() else None
+    rule = compiled_model_function(model, "step") if discrete.any() else None
     states = np.empty((len(times), len(simulator.state)))
     states[0] = simulator.state
     for k in range(1, len(times)):

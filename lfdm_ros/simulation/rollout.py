@@ -25,10 +25,10 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
     substeps = substeps_of(simulator, output_step)
     count = int(np.floor(until / output_step + 1e-9)) + 1
     start = time = simulator.time
-    spec, dt = simulator.model.name, simulator.dt
-    kernel, p = sensitivity_kernel(spec), simulator.vehicle.vector(simulator.model)
+    dt = simulator.dt
+    kernel, p = sensitivity_kernel(simulator.model), simulator.vehicle.vector(simulator.model)
     nothing = np.zeros((len(simulator.state), kernel.directions)), np.zeros((0, kernel.directions))
-    shift = casadi_model(spec).input_time
+    shift = casadi_model(simulator.model).input_time
     states = np.empty((count, len(simulator.state)))
     states[0] = x = simulator.state.copy()
     # Whole rows where they fit.
@@ -57,7 +57,7 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
 def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """The outputs (K, ny) of states (K, nx) under inputs (K, nu)."""
     x, u = np.empty(states.shape[1]), np.empty(inputs.shape[1])
-    bound = compiled_model_function(simulator.model.name, "outputs").bind(x, u, simulator.vehicle.vector(simulator.model), [simulator.dt])
+    bound = compiled_model_function(simulator.model, "outputs").bind(x, u, simulator.vehicle.vector(simulator.model), [simulator.dt])
     outputs = np.empty((len(states), len(bound.results[0])))
     for k in range(len(states)):
         x[:], u[:] = states[k], inputs[k]

@@ -117,14 +117,14 @@ class SensitivityRollout:
         p[common.columns] = values
         if not count:
             # Without directions the kernel for trajectories alone is faster.
-            kernel, by_theta, by_inputs = sensitivity_kernel(common.spec, prescribed=common.prescribed), np.zeros((0, 0)), None
+            kernel, by_theta, by_inputs = sensitivity_kernel(common.model, prescribed=common.prescribed), np.zeros((0, 0)), None
         else:
             kernel = self._kernel(of_inputs=by_inputs is not None)
         return kernel.run(start, by_x0, p, by_theta, table, common.substeps, common.h, common.hold, by_inputs, common.rows)
 
     def _kernel(self, of_inputs: bool = False) -> SensitivityKernel:
         common = self._sampling
-        return sensitivity_kernel(common.spec, common.parameters, self._states, prescribed=common.prescribed, of_inputs=of_inputs)
+        return sensitivity_kernel(common.model, common.parameters, self._states, prescribed=common.prescribed, of_inputs=of_inputs)
 
     def _table(self, inputs: ArrayLike) -> np.ndarray:
         table = self._sampling.table(inputs)

@@ -80,8 +80,8 @@ class Simulator:
         self._u_from, self._u = np.zeros((2, len(self.model.inputs)))
         self._h = np.array([dt])
         self.state = np.zeros(len(self.model.states))
-        self._advance = advance_kernel(self.model.name)(self.state, self._p, self._u_from, self._u)
-        self._report = compiled_model_function(self.model.name, "outputs").bind(self.state, self._u, self._p, self._h)
+        self._advance = advance_kernel(self.model)(self.state, self._p, self._u_from, self._u)
+        self._report = compiled_model_function(self.model, "outputs").bind(self.state, self._u, self._p, self._h)
         self.reset()
 
     def reset(self, **values: float) -> None:

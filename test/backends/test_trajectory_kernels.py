@@ -35,7 +35,7 @@ def batch() -> tuple[BatchRollout, np.ndarray, np.ndarray, np.ndarray]:
 def run(real: str, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, observed: np.ndarray,
         hold: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Squared errors (N, C) and trajectories (N, K, C)."""
-    kernel = batch_kernel(SPEC, real, own_inputs=inputs.ndim == 3)
+    kernel = batch_kernel(get_model(SPEC), real, own_inputs=inputs.ndim == 3)
     n = parameters.shape[1]
     sums, kept = np.full((len(CHANNELS), n), np.nan), np.full((len(TIMES), len(CHANNELS), n), np.nan)
     kernel.run(parameters, start, inputs, hold, SUBSTEPS, STEP, np.arange(len(CHANNELS)), observed, sums, kept, 0, n)
@@ -78,7 +78,7 @@ def test_own_inputs_and_held_inputs(batch) -> None:
 
 def test_a_part_of_the_batch_leaves_the_rest_alone(batch) -> None:
     *_, parameters, start = batch
-    kernel = batch_kernel(SPEC)
+    kernel = batch_kernel(get_model(SPEC))
     sums, observed = np.full((1, 32), -1.0), np.zeros((len(TIMES), 1))
     kernel.run(parameters, start, PROFILE.sample(TIMES), False, SUBSTEPS, STEP, np.array([4]), observed, sums, None, 16, 32)
     assert (sums[0, :16] == -1.0).all()
@@ -88,7 +88,7 @@ def test_a_part_of_the_batch_leaves_the_rest_alone(batch) -> None:
 
 
 def test_trajectories_without_derivatives_equal_the_simulator() -> None:
-    kernel = sensitivity_kernel(SPEC)
+    kernel = sensitivity_kernel(get_model(SPEC))
     inputs, x0 = PROFILE.sample(TIMES), initial_state(SPEC, VEHICLE)
     x, s = kernel.run(x0, np.zeros((len(x0), 8)), VEHICLE.vector(MODEL), np.zeros((0, 8)), inputs, SUBSTEPS, STEP, False)
     simulator = Simulator(VEHICLE, model=SPEC, dt=STEP)
@@ -101,14 +101,14 @@ def test_trajectories_without_derivatives_equal_the_simulator() -> None:
 def test_one_sample_is_the_start() -> None:
     x0, s0 = initial_state(SPEC, VEHICLE, vx=3.0), np.random.default_rng(0).normal(size=(len(MODEL.states), 8))
     for scheme in ("half_implicit", RUNGE_KUTTA):
-        kernel = sensitivity_kernel(SPEC, states=CHANNELS, scheme=scheme)
+        kernel = sensitivity_kernel(get_model(SPEC), states=CHANNELS, scheme=scheme)
         x, s = kernel.run(x0, s0, VEHICLE.vector(MODEL), np.zeros((0, 8)), np.zeros((1, 3)), 1, STEP, False)
         assert np.array_equal(x[0], x0)
         assert np.array_equal(s[0], s0)
 
 
 def test_wrong_shapes_are_refused() -> None:
-    kernel = sensitivity_kernel(SPEC)
+    kernel = sensitivity_kernel(get_model(SPEC))
     x0, p = initial_state(SPEC, VEHICLE), VEHICLE.vector(MODEL)
     with pytest.raises(ValueError, match=r"inputs has shape \(5, 2\)"):
         kernel.run(x0, np.zeros((len(x0), 8)), p, np.zeros((0, 8)), np.zeros((5, 2)), 1, STEP, False)
@@ -124,21 +124,21 @@ def test_a_batch_of_any_size_is_its_vehicles(n: int) -> None:
     start = np.column_stack([initial_state(SPEC, VEHICLE, vx=v) for v in random.uniform(5.0, 20.0, n)])
     inputs, observed = PROFILE.sample(TIMES), np.zeros((len(TIMES), 2))
     common = (inputs, False, SUBSTEPS, STEP, np.array([4, 7]), observed, True)
-    sums, kept = run_batch(batch_kernel(SPEC), parameters, start, *common)
+    sums, kept = run_batch(batch_kernel(get_model(SPEC)), parameters, start, *common)
     assert kept is not None
     assert sums.shape == (n, 2)
     assert kept.shape == (n, len(TIMES), 2)
     assert (kept[:, 0] == start[[4, 7]].T).all()
     assert sums == pytest.approx((kept ** 2).sum(axis=1), rel=1e-12)
     for i in {0, n // 2, n - 1}:
-        _, alone = run_batch(batch_kernel(SPEC), parameters[:, i:i + 1].copy(), start[:, i:i + 1].copy(), *common)
+        _, alone = run_batch(batch_kernel(get_model(SPEC)), parameters[:, i:i + 1].copy(), start[:, i:i + 1].copy(), *common)
         assert alone is not None
         assert np.array_equal(alone[0], kept[i])
 
 
 def test_advancing_equals_the_simulator() -> None:
     x, u0, u1 = initial_state(SPEC, VEHICLE, vx=10.0), np.zeros(3), np.zeros(3)
-    advance = advance_kernel(SPEC)(x, VEHICLE.vector(MODEL), u0, u1)
+    advance = advance_kernel(get_model(SPEC))(x, VEHICLE.vector(MODEL), u0, u1)
     simulator = Simulator(VEHICLE, model=SPEC, dt=STEP)
     simulator.reset(vx=10.0)
     table = PROFILE.sample(TIMES)
@@ -150,7 +150,7 @@ def test_advancing_equals_the_simulator() -> None:
     with pytest.raises(ValueError, match="0 steps"):
         advance(0, STEP)
     with pytest.raises(ValueError, match="contiguous float64"):
-        advance_kernel(SPEC)(np.zeros((len(x), 2))[:, 0], VEHICLE.vector(MODEL), u0, u1)
+        advance_kernel(get_model(SPEC))(np.zeros((len(x), 2))[:, 0], VEHICLE.vector(MODEL), u0, u1)
 
 
 def test_work_in_parallel_is_done_once() -> None:

@@ -52,13 +52,13 @@ def close(found: np.ndarray, expected: np.ndarray) -> bool:
 
 @MODEL
 def test_one_step_of_every_kernel_is_casadis(spec: str, vehicle) -> None:
-    model, step = get_model(spec), casadi_model(spec).step
+    model, step = get_model(spec), casadi_model(get_model(spec)).step
     states, inputs = situations(spec, vehicle)
     p = vehicle.vector(model)
     expected = np.array([np.array(step(x, u, p, H)).ravel() for x, u in zip(states.T, inputs.T)])
     x, u = np.empty(len(states)), np.empty(3)
-    advance = advance_kernel(spec)(x, p, u, u)
-    plain = sensitivity_kernel(spec)
+    advance = advance_kernel(get_model(spec))(x, p, u, u)
+    plain = sensitivity_kernel(get_model(spec))
     for k in range(16):
         x[:], u[:] = states[:, k], inputs[:, k]
         assert advance(1, H)
@@ -67,7 +67,7 @@ def test_one_step_of_every_kernel_is_casadis(spec: str, vehicle) -> None:
         assert close(run[1], expected[k])
     # All situations in the lanes of one vector, so that each jump has lanes on both sides.
     own = np.repeat(inputs[None], 2, axis=0)
-    _, kept = run_batch(batch_kernel(spec, own_inputs=True), np.repeat(p[:, None], 16, axis=1), states, own, True, 1, H,
+    _, kept = run_batch(batch_kernel(get_model(spec), own_inputs=True), np.repeat(p[:, None], 16, axis=1), states, own, True, 1, H,
                         np.arange(len(states)), np.full((2, len(states)), np.nan), True)
     assert kept is not None
     assert close(kept[:, 1], expected)
@@ -80,11 +80,12 @@ def test_a_batch_is_its_vehicles(spec: str, vehicle) -> None:
     p = vehicle.vector(model)[:, None] * random.uniform(0.99, 1.01, (1, 5))
     start = np.column_stack([initial_state(get_model(spec), vehicle, vx=v) for v in (0.0, 0.5, 5.0, 15.0, 25.0)])
     inputs = np.array([[0.0, 0.5, 0.0], [0.2, 0.5, 0.0], [0.1, 0.0, 0.6]])
-    _, kept = run_batch(batch_kernel(spec), p, start, inputs, False, 10, H, np.arange(len(start)), np.full((3, len(start)), np.nan), True)
+    observed = np.full((3, len(start)), np.nan)
+    _, kept = run_batch(batch_kernel(model), p, start, inputs, False, 10, H, np.arange(len(start)), observed, True)
     assert kept is not None
     for n in range(5):
         x, u0, u1 = start[:, n].copy(), np.empty(3), np.empty(3)
-        advance = advance_kernel(spec)(x, p[:, n].copy(), u0, u1)
+        advance = advance_kernel(get_model(spec))(x, p[:, n].copy(), u0, u1)
         for k in range(2):
             u0[:], u1[:] = inputs[k], inputs[k + 1]
             advance(10, H)
@@ -94,7 +95,7 @@ def test_a_batch_is_its_vehicles(spec: str, vehicle) -> None:
 @pytest.mark.parametrize(("spec", "vehicle"), [(s, v) for s, v in MODELS if "lfdm" not in s], ids=[s for s, _ in MODELS if "lfdm" not in s])
 def test_jacobians(spec: str, vehicle) -> None:
     """df/dx, df/du, df/dp of step and rhs: CasADi's; and central differences, away from kinks."""
-    model, functions = get_model(spec), casadi_model(spec)
+    model, functions = get_model(spec), casadi_model(get_model(spec))
     states, _ = situations(spec, vehicle)
     x, u, p = initial_state(get_model(spec), vehicle, vx=14.0), np.array([0.05, 0.3, 0.0]), vehicle.vector(model)
     x += 1e-3 * (np.abs(states[:, 3]) > 0) * np.array([f.role == "continuous" for f in model.states])
@@ -102,7 +103,7 @@ def test_jacobians(spec: str, vehicle) -> None:
     if "engine_speed" in names:
         x[names.index("engine_speed")] = 231.7
     for function, extra in (("step", [np.array([H])]), ("rhs", [])):
-        value, jacobian = compiled_jacobian(spec, function, ("x", "u", "p"))(x, u, p, *extra)
+        value, jacobian = compiled_jacobian(get_model(spec), function, ("x", "u", "p"))(x, u, p, *extra)
         f = getattr(functions, function)
         assert close(value, np.array(f(x, u, p, *extra)).ravel())
         expected = np.hstack([np.array(m) for m in getattr(functions, f"{function}_jacobian")(x, u, p, *extra)])
@@ -121,7 +122,7 @@ def test_jacobians(spec: str, vehicle) -> None:
 
 @MODEL
 def test_the_wheels_are_vectors(spec: str, vehicle) -> None:
-    step = packed_step_of(spec, HALF_IMPLICIT)
+    step = packed_step_of(get_model(spec), HALF_IMPLICIT)
     assert step.wheels == (2 if spec.startswith("eleven") else 4)
     needed = step.graph.reachable(step.graph.outputs[0])
     vectors = [step.graph.nodes[i].operation for i in needed if step.graph.nodes[i].kind == PACK]
@@ -164,7 +165,7 @@ def test_a_jump_takes_what_one_side_needs_alone() -> None:
 def test_advancing_says_whether_all_is_finite() -> None:
     spec, vehicle = MODELS[0]
     x, u = initial_state(get_model(spec), vehicle, vx=5.0), np.zeros(3)
-    advance = advance_kernel(spec)(x, vehicle.vector(get_model(spec)), u, u)
+    advance = advance_kernel(get_model(spec))(x, vehicle.vector(get_model(spec)), u, u)
     assert advance(3, H)
     x[1] = np.nan  # y: nothing else depends on it
     assert not advance(1, H)

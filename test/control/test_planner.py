@@ -281,7 +281,7 @@ def test_plans_keep_bounds_rates_and_dynamics(name, request):
 
 def least_loads(planner, vehicle=HMMWV):
     """Smallest share of its static load that a wheel has at each stage but the first, from the model itself."""
-    model = casadi_model(planner.model.name)
+    model = casadi_model(planner.model)
     p, n = vehicle.vector(planner.model), len(planner.model.states)
     front, rear = static_loads(SimpleNamespace(**vehicle.parameters))
     result = []

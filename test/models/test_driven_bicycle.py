@@ -26,14 +26,14 @@ COAST = np.zeros(3)
 
 
 def step(name, x, u, p, h):
-    return compiled_model_function(name, "step")(x, u, p, [h])[0]
+    return compiled_model_function(get_model(name), "step")(x, u, p, [h])[0]
 
 
 def drive(name, vehicle, inputs, vx, until, h=1e-3, columns=("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay")):
     """States at 0, h, ... until; inputs: a function of time, read in the middle of a step."""
     model = get_model(name)
     p, x = vehicle.vector(model), initial_state(name, vehicle, vx=vx)
-    call = compiled_model_function(name, "step").bind(x, COAST.copy(), p, [h])
+    call = compiled_model_function(get_model(name), "step").bind(x, COAST.copy(), p, [h])
     rows = [x.copy()]
     for k in range(round(until / h)):
         call.arguments[1][:] = inputs((k + 0.5) * h)
@@ -61,10 +61,10 @@ def states(n, seed=1):
 
 @BOTH
 def test_compiled_code_equals_casadi(name):
-    casadi, p = casadi_model(name), HMMWV.vector(get_model(name))
+    casadi, p = casadi_model(get_model(name)), HMMWV.vector(get_model(name))
     for x, u, h in states(60):
         np.testing.assert_allclose(step(name, x, u, p, h), np.array(casadi.step(x, u, p, h)).ravel(), rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(compiled_model_function(name, "rhs")(x, u, p)[0], np.array(casadi.rhs(x, u, p)).ravel(),
+        np.testing.assert_allclose(compiled_model_function(get_model(name), "rhs")(x, u, p)[0], np.array(casadi.rhs(x, u, p)).ravel(),
                                    rtol=1e-11, atol=1e-10)
 
 
@@ -77,7 +77,7 @@ def test_step_and_right_hand_side_belong_together(name):
     for x, u, _ in states(60):
         if abs(x[3]) < 1.0:
             continue
-        rate = compiled_model_function(name, "rhs")(x, u, p)[0]
+        rate = compiled_model_function(get_model(name), "rhs")(x, u, p)[0]
         expected = x + h * rate
         expected[held] = x[held] + rate[held]
         np.testing.assert_allclose(step(name, x, u, p, h), expected, rtol=0, atol=1e-4 * h * (1 + np.abs(rate).max()) + 1e-5)
@@ -95,7 +95,7 @@ def test_left_and_right_are_mirror_images(name):
 def test_value_and_jacobian_are_finite_everywhere(name):
     """At rest, crawling, fast, in reverse and sideways; full steering; throttle and brake at once; loads of a crash; h = 0 too. With
     friction that falls, that does not, that falls to nothing, and none."""
-    p, jacobian = HMMWV.vector(get_model(name)), compiled_jacobian(name, "step", ("x", "u"))
+    p, jacobian = HMMWV.vector(get_model(name)), compiled_jacobian(get_model(name), "step", ("x", "u"))
     fixed, vanishing, ice = (HMMWV.replace(rolling_resistance=0.0, **change).vector(get_model(name)) for change in (
         {"friction_min": HMMWV.parameters["friction_max"]}, {"friction_min": 1e-9}, {"friction_scale": 0.0}))
     for vx, vy, rate, steering, throttle, brake, ax, h in product(
@@ -105,14 +105,14 @@ def test_value_and_jacobian_are_finite_everywhere(name):
             value, slopes = jacobian([1.0, 2.0, 0.5, vx, vy, rate, ax, 1.0], [steering, throttle, brake], parameters, [h])
             assert np.isfinite(value).all() and np.isfinite(slopes).all()
     for speed in (0.0, 10.0):
-        for part in casadi_model(name).step_jacobian([0, 0, 0, speed, 0, 0, 0, 0], COAST, fixed, 0.05):
+        for part in casadi_model(get_model(name)).step_jacobian([0, 0, 0, speed, 0, 0, 0, 0], COAST, fixed, 0.05):
             assert np.isfinite(np.array(part)).all()
 
 
 @BOTH
 def test_jacobian_equals_differences(name):
     """By x and u, at speed and nearly at rest; where forward and backward difference agree, which leaves out the kinks."""
-    p, jacobian, d = HMMWV.vector(get_model(name)), compiled_jacobian(name, "step", ("x", "u")), 1e-6
+    p, jacobian, d = HMMWV.vector(get_model(name)), compiled_jacobian(get_model(name), "step", ("x", "u")), 1e-6
     compared = left_out = 0
     for x, u, h in states(100, seed=5):
         z = np.concatenate([x, np.clip(u, 0.02, 0.98)])
@@ -248,7 +248,7 @@ def test_long_steps_of_a_lane_change(steering, bounds):
 @pytest.mark.parametrize("vehicle", ["hmmwv", "dart"])
 def test_steps_are_stable_from_rest_to_35_m_per_s(vehicle):
     """Eigenvalues of a step of lateral and yaw motion are inside the unit circle."""
-    p, jacobian = load_vehicle(vehicle).vector(get_model(NAME)), compiled_jacobian(NAME, "step", ("x", "u"))
+    p, jacobian = load_vehicle(vehicle).vector(get_model(NAME)), compiled_jacobian(get_model(NAME), "step", ("x", "u"))
     for h, speed in product((1e-3, 0.005, 0.01, 0.025, 0.05, 0.075), (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, *range(1, 36))):
         lateral = jacobian([0, 0, 0, speed, 0, 0, 0, 0], COAST, p, [h])[1][4:6, 4:6]
         assert np.abs(np.linalg.eigvals(lateral)).max() < 1.0
@@ -274,7 +274,7 @@ def test_a_sliding_vehicle_only_loses_energy(h):
 def test_forces_stay_in_the_friction_circle():
     """On random states, spinning and in reverse included; friction at the lateral slip, computed here. Over a step of 50 ms the forces that
     act on average leave it by 1 % at most."""
-    p, q, forces = HMMWV.vector(get_model(NAME)), HMMWV.parameters, compiled_model_function(NAME, "tyre_forces")
+    p, q, forces = HMMWV.vector(get_model(NAME)), HMMWV.parameters, compiled_model_function(get_model(NAME), "tyre_forces")
     used = np.zeros(4)
     for x, u, _ in states(1500, seed=9):
         x[[6, 7]] *= 0.5
@@ -300,7 +300,7 @@ def test_forces_stay_in_the_friction_circle():
 def test_wheel_loads_are_those_of_the_tyres_on_the_ground(chassis):
     spec = usual_spec(chassis)
     vehicle = load_vehicle("hmmwv_shafts") if "automatic" in spec else HMMWV.replace(friction_front=0.9, friction_rear=0.9)
-    model, functions, rng = get_model(spec), casadi_model(spec), np.random.default_rng(2)
+    model, functions, rng = get_model(spec), casadi_model(get_model(spec)), np.random.default_rng(2)
     p, names = vehicle.vector(model), [f.name for f in model.states]
     start = initial_state(model, vehicle, vx=15.0)
     weights, lifted = [], 0
@@ -322,7 +322,7 @@ def test_wheel_loads_are_those_of_the_tyres_on_the_ground(chassis):
 def test_wheel_loads_lead_back_to_the_ground():
     """Far into lift-off the inner wheels' loads still rise as the lateral acceleration falls."""
     for name in (NAME, "eight_dof"):
-        functions, model = casadi_model(name), get_model(name)
+        functions, model = casadi_model(get_model(name)), get_model(name)
         x, p = initial_state(name, HMMWV, vx=20.0), HMMWV.vector(model)
         i, d = [f.name for f in model.states].index("ay"), 1e-3
         x[i] = 15.0
@@ -338,10 +338,10 @@ def test_quasi_steady_loads_are_those_of_eight_dof_in_a_turn(steering):
     model = get_model("eight_dof")
     columns = [f.name for f in model.states]
     end = drive("eight_dof", HMMWV, lambda t: (steering, 0.25, 0.0), 15.0, 6.0, columns=columns)[-1]
-    expected = np.array(casadi_model("eight_dof").wheel_loads(end, COAST, HMMWV.vector(model))).ravel()
+    expected = np.array(casadi_model(get_model("eight_dof")).wheel_loads(end, COAST, HMMWV.vector(model))).ravel()
     x = np.zeros(8)
     x[6:] = end[[columns.index("ax"), columns.index("ay")]]
-    loads = np.array(casadi_model(NAME).wheel_loads(x, COAST, HMMWV.vector(get_model(NAME)))).ravel()
+    loads = np.array(casadi_model(get_model(NAME)).wheel_loads(x, COAST, HMMWV.vector(get_model(NAME)))).ravel()
     assert abs(x[7]) > 1.4 and loads == pytest.approx(expected, rel=0.01)
 
 

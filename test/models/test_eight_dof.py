@@ -23,15 +23,15 @@ OPERATIONS = SimpleNamespace(namespace=SimpleNamespace, where=lambda condition, 
 
 
 def step(x, u, p, h):
-    return compiled_model_function("eight_dof", "step")(x, u, p, [h])[0]
+    return compiled_model_function(get_model("eight_dof"), "step")(x, u, p, [h])[0]
 
 
 def rhs(x, u, p):
-    return compiled_model_function("eight_dof", "rhs")(x, u, p)[0]
+    return compiled_model_function(get_model("eight_dof"), "rhs")(x, u, p)[0]
 
 
 def outputs(x, u, p, h):
-    return compiled_model_function("eight_dof", "outputs")(x, u, p, [h])[0]
+    return compiled_model_function(get_model("eight_dof"), "outputs")(x, u, p, [h])[0]
 
 
 def random_states(n, seed=1, regimes=("fast", "slow", "rest", "rolling")):
@@ -48,7 +48,7 @@ def random_states(n, seed=1, regimes=("fast", "slow", "rest", "rolling")):
 
 def test_compiled_code_equals_casadi():
     """Machine code and CasADi's virtual machine have one graph: equal to 1e-12 in every regime, for step, right-hand side, outputs."""
-    casadi = casadi_model("eight_dof")
+    casadi = casadi_model(get_model("eight_dof"))
     for x, u, h in random_states(400):
         for got, expected in ((step(x, u, P, h), casadi.step(x, u, P, h)), (rhs(x, u, P), casadi.rhs(x, u, P))):
             np.testing.assert_allclose(got, np.array(expected).ravel(), rtol=1e-12, atol=1e-12)
@@ -74,7 +74,7 @@ def test_compiled_code_equals_the_equations_on_python_floats():
 @pytest.mark.parametrize("regime", ["rolling", "slow"])
 def test_jacobians_against_finite_differences(regime):
     """Exact df/dx, df/du, df/dp (step and right-hand side) against central differences of the compiled code."""
-    casadi = casadi_model("eight_dof")
+    casadi = casadi_model(get_model("eight_dof"))
     compared = 0
     for x, u, h in random_states(24, seed=3, regimes=(regime,)):
         u[1:] = np.clip(u[1:], 0.1, 0.9)

@@ -50,12 +50,12 @@ def run(vehicle, chassis, inputs, until):
 
 def vertical_velocity(simulator, inputs, until):
     """vz is a state, not an output: the states of the same run."""
-    spec, vehicle = simulator.model.name, simulator.vehicle
-    kernel = sensitivity_kernel(spec)
+    model, vehicle = simulator.model, simulator.vehicle
+    kernel = sensitivity_kernel(model)
     steps = np.cumsum(np.concatenate([[0.0], np.full(round(until / DT), DT)]))
     nothing = np.zeros((len(simulator.state), kernel.directions)), np.zeros((0, kernel.directions))
-    states, _ = kernel.run(initial_state(spec, vehicle), nothing[0], vehicle.vector(simulator.model), nothing[1],
-                           inputs.sample(steps + casadi_model(spec).input_time * DT), 1, DT, True)
+    states, _ = kernel.run(initial_state(model, vehicle), nothing[0], vehicle.vector(simulator.model), nothing[1],
+                           inputs.sample(steps + casadi_model(model).input_time * DT), 1, DT, True)
     return states[::round(OUTPUT_STEP / DT), [f.name for f in simulator.model.states].index("vz")]
 
 

@@ -379,8 +379,8 @@ def wheel_torques(vehicle, chassis, tyre, throttle, **state):
     model = vehicle.model(chassis, tyre)
     names = [f.name for f in model.states]
     x, p, u, h = initial_state(model, vehicle, **state), vehicle.vector(model), [0.0, throttle, 0.0], [1e-4]
-    after, = compiled_model_function(model.name, "step")(x, u, p, h)
-    y, = compiled_model_function(model.name, "outputs")(x, u, p, h)
+    after, = compiled_model_function(model, "step")(x, u, p, h)
+    y, = compiled_model_function(model, "outputs")(x, u, p, h)
     y = dict(zip([f.name for f in model.outputs], y))
     torques = []
     for wheels in (("fl", "fr"), ("rl", "rr")) if chassis == "eleven_dof" else ((w,) for w in WHEELS):
@@ -576,9 +576,9 @@ def tyre_force(vehicle, tyre, axis, slip):
     u, h = [0.0, 0.0, 0.0], [1e-3]
     deflections = [names.index(n) for n in names if n.startswith("tyre_deflection")]
     for _ in range(2000 if deflections else 0):
-        after, = compiled_model_function(model.name, "step")(x, u, p, h)
+        after, = compiled_model_function(model, "step")(x, u, p, h)
         x[deflections] = after[deflections]
-    y, = compiled_model_function(model.name, "outputs")(x, u, p, h)
+    y, = compiled_model_function(model, "outputs")(x, u, p, h)
     return y[[f.name for f in model.outputs].index("tyre_fx_rl" if axis == "longitudinal" else "tyre_fy_rl")]
 
 

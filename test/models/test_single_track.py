@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("name", ["linear_single_track", "nonlinear_bicycl
 
 def kernels(name):
     """step, rhs and outputs of a model as machine code."""
-    functions = {key: compiled_model_function(name, key) for key in ("step", "rhs", "outputs")}
+    functions = {key: compiled_model_function(get_model(name), key) for key in ("step", "rhs", "outputs")}
     return SimpleNamespace(step=lambda x, u, p, h: functions["step"](x, u, p, [h])[0], rhs=lambda x, u, p: functions["rhs"](x, u, p)[0],
                            outputs=lambda x, u, p, h: functions["outputs"](x, u, p, [h])[0])
 
@@ -50,7 +50,7 @@ def states(n, seed=1):
 @pytest.mark.parametrize("vehicle", [RHODE, HMMWV], ids=["rhode", "hmmwv"])
 def test_compiled_code_equals_casadi(name, vehicle):
     """The two back ends run the same text: step, right-hand side and forces, sliding or not, fast, slow, at rest and in reverse."""
-    model, code, casadi = get_model(name), kernels(name), casadi_model(name)
+    model, code, casadi = get_model(name), kernels(name), casadi_model(get_model(name))
     p = vehicle.vector(model)
     force = [f.name for f in model.outputs].index("tyre_fx_fl")
     for x, u, h in states(200):

@@ -39,7 +39,7 @@ def driver() -> np.ndarray:
 
 def loop(spec: str, p: np.ndarray, x0: np.ndarray, table: np.ndarray, places: list[int], hold: bool) -> np.ndarray:
     """States at the samples (K, nx): CasADi's step, with the prescribed states overwritten before each step and at each sample."""
-    functions = casadi_model(spec)
+    functions = casadi_model(get_model(spec))
     x, states = x0.copy(), np.empty((len(table), len(x0)))
     x[places] = table[0, 3:]
     states[0] = x

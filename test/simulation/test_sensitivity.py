@@ -48,8 +48,8 @@ def scales(result: Sensitivities) -> np.ndarray:
 def test_equal_to_the_chain_of_step_jacobians(regime: str) -> None:
     call = arguments(regime)
     result = forward_sensitivity(**call, method="exact")
-    jacobian, p = casadi_model(SPEC).step_jacobian, VEHICLE.vector(MODEL)
-    step = casadi_model(SPEC).step
+    jacobian, p = casadi_model(get_model(SPEC)).step_jacobian, VEHICLE.vector(MODEL)
+    step = casadi_model(get_model(SPEC)).step
     columns = [[f.name for f in MODEL.parameters].index(n) for n in PARAMETERS]
     inputs = call["inputs"].sample(call["times"])
     x = call["x0"]

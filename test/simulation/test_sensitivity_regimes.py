@@ -64,7 +64,7 @@ def test_exact_in_every_regime(chassis: str, regime: str) -> None:
     _, outputs = rollout(simulator, REGIMES[regime][0], arguments["times"][-1], SAMPLE)
     assert REGIMES[regime][3](lambda name: outputs[:, simulator.output_index[name]])
 
-    model, functions, p = simulator.model, casadi_model(simulator.model.name), VEHICLE.vector(simulator.model)
+    model, functions, p = simulator.model, casadi_model(simulator.model), VEHICLE.vector(simulator.model)
     columns = [[f.name for f in model.parameters].index(n) for n in PARAMETERS]
     inputs, scale, n = arguments["inputs"].sample(arguments["times"]), scales(result), round(SAMPLE / DT)
     x, s = arguments["x0"], np.zeros((len(arguments["x0"]), len(PARAMETERS)))
@@ -97,7 +97,7 @@ def test_a_lifted_wheel() -> None:
     """A roll that lifts a wheel: its tyre carries nothing, and the derivative of its force by everything is nothing."""
     model = VEHICLE.model("eighteen_dof", "tmeasy")
     x0 = initial_state(model, VEHICLE, vx=15.0, ay=20.0, roll=0.1)
-    functions, p = casadi_model(model.name), VEHICLE.vector(model)
+    functions, p = casadi_model(model), VEHICLE.vector(model)
     forces = np.array(functions.tyre_forces(x0, np.zeros(3), p, DT)).ravel()
     lifted = np.flatnonzero(forces[8:] <= 0.0)
     assert len(lifted) in (1, 2)

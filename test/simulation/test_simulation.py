@@ -120,7 +120,8 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
               "compiled, compile_text = [], m.compile_text\n"
               "m.compile_text = lambda text: (compiled.append(1), compile_text(text))[1]\n"
               "from lfdm_ros.backends import advance_kernel\n"
-              "advance_kernel('eight_dof')\n"
+              "from lfdm_ros.models import get_model\n"
+              "advance_kernel(get_model('eight_dof'))\n"
               "from lfdm_ros.backends.code_cache import fingerprint\n"
               "print(len(compiled), fingerprint())")
     run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,

@@ -1,0 +1,70 @@
+"""What other packages and files add: tyres, powertrains, chassis, models and more, loaded once, when something is first looked up.
+
+An installed package names an object, or a function that registers what it likes, in an entry point:
+
+    [project.entry-points."lfdm_ros.tyres"]
+    brush = "my_tyres:BRUSH"
+
+A file or module that registers by calls needs no installation: LFDM_PLUGINS lists files (my_tyre.py) and modules, separated as PATH is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.errors import InputError
+
+VARIABLE = "LFDM_PLUGINS"
+_begun: set[str] = set()  # groups, and the variable: what a plug-in looks up while it is loaded does not load it again
+
+
+def load(groups: Mapping[str, Callable[[Any], None]]) -> None:
+    """Loads what LFDM_PLUGINS lists and the entry points of `groups`, the first time; an object is given to its group's function.
+
+    An installed plug-in that fails is left out with a warning that says why, as it may be of no concern to who runs this.
+
+    Raises:
+        InputError: a file or module of LFDM_PLUGINS fails; names it.
+    """
+    if VARIABLE not in _begun:
+        _begun.add(VARIABLE)
+        for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+            _import(name)
+    for group, register in groups.items():
+        if group in _begun:
+            continue
+        _begun.add(group)
+        for entry in entry_points(group=group):
+            try:
+                found = entry.load()
+                if hasattr(found, "name"):
+                    register(found)
+                else:
+                    found()
+            except Exception as error:  # whatever foreign code raises
+                warnings.warn(f"plug-in {entry.name} = {entry.value} of {group} is left out: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _import(name: str) -> None:
+    try:
+        if not name.endswith(".py"):
+            importlib.import_module(name)
+            return
+        path = Path(name).expanduser().resolve()
+        module = f"lfdm_ros_plugin_{path.stem}"
+        spec = importlib.util.spec_from_file_location(module, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[module] = made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+    except InputError as error:
+        raise InputError(f"{VARIABLE}: {name}: {error}") from None
+    except Exception as error:
+        raise InputError(f"{VARIABLE}: {name} cannot be loaded: {type(error).__name__}: {error}") from None
