@@ -35,6 +35,7 @@ class _Open(Mapping[str, T]):
 
     def __init__(self, *entries: Any):
         self.registered: dict[str, T] = {entry.name: entry for entry in entries}
+        self.shipped = len(entries)
 
     def __getitem__(self, name: str) -> T:
         load_plugins()
@@ -128,7 +129,7 @@ def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[
     for name in names:
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{entry.name}' is no name; use letters, digits and _, beginning with a letter")
-    taken = {name: there for there in (*_SLOTS.values(), CHASSIS, _WHOLE) for name in there.registered}
+    taken = {name: there for there in _registries() for name in there.registered}
     if entry.name in taken:
         if taken[entry.name].registered[entry.name] is entry:
             return  # twice the same, as when a module is imported by two ways
@@ -188,10 +189,26 @@ def all_parameters() -> dict[str, Field]:
     return _declared()
 
 
+def registered() -> int:
+    """How many parts, chassis and models there are: what was derived from them is valid while this stays."""
+    load_plugins()
+    return sum(len(there.registered) for there in _registries())
+
+
+def _registries() -> tuple[_Open[Any], ...]:
+    return (*_SLOTS.values(), CHASSIS, _WHOLE)
+
+
+def outside() -> Iterator[tuple[str, Part | Chassis | Model]]:
+    """What was registered from outside: its slot, or "chassis" of a chassis and a whole model, and itself."""
+    load_plugins()
+    homes: list[tuple[str, _Open[Any]]] = [*_SLOTS.items(), ("chassis", CHASSIS), ("chassis", _WHOLE)]
+    for slot, there in homes:
+        yield from ((slot, entry) for entry in tuple(there.registered.values())[there.shipped:])
+
+
 def _declared() -> dict[str, Field]:
-    fields = [f for there in (_WHOLE, CHASSIS) for entry in there.registered.values() for f in entry.parameters]
-    fields += [f for there in _SLOTS.values() for part in there.registered.values() for f in part.parameters]
-    return {field.name: field for field in fields}
+    return {field.name: field for there in _registries() for entry in there.registered.values() for field in entry.parameters}
 
 
 @cache

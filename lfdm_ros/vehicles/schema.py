@@ -1,18 +1,48 @@
 """The sections of a vehicle file, and the groups of keys in them that stand together.
 
 A file has only what the vehicle has: a small car without a gearbox says nothing of gears. What belongs together is a group, given
-whole or not at all. Units, ranges and descriptions come from the declarations of the models.
+whole or not at all. Units, ranges and descriptions come from the declarations of the models. What is registered from outside is a
+group of its own: its parameters are keys of the section of its slot, as long as no other group has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from lfdm_ros.models.registry import all_parameters
+from lfdm_ros.models import Field
+from lfdm_ros.models.registry import all_parameters, outside, registered
+
+T = TypeVar("T")
+
+
+class _Live(Mapping[str, T]):
+    """What a function derives from the registered models, derived anew when there are more."""
+
+    def __init__(self, derive: Callable[[], Mapping[str, T]]):
+        self._derive = derive
+        self._of = -1
+        self._value: Mapping[str, T] = {}
+
+    def _now(self) -> Mapping[str, T]:
+        count = registered()
+        if count != self._of:
+            self._value, self._of = self._derive(), count
+        return self._value
+
+    def __getitem__(self, name: str) -> T:
+        return self._now()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
 
 # Every parameter of every model, by name. A parameter that two models share is declared once and means the same in both.
-DECLARED = all_parameters()
+DECLARED: Mapping[str, Field] = _Live(all_parameters)
 
 
 @dataclass(frozen=True)
@@ -68,7 +98,7 @@ FORCE_TABLE = tuple(f"tmeasy_{axis}_{quantity}_{load}" for axis in ("longitudina
 FROM_SIZE = ("tyre_nominal_load", "tyre_maximum_load", *FORCE_TABLE)
 VERTICAL_STIFFNESS = ("tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear")
 
-GROUPS: dict[str, Group] = {
+_GROUPS: dict[str, Group] = {
     "mass": Group("every vehicle", {
         "chassis": ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "yaw_inertia", "cg_to_front_axle",
                     "cg_to_rear_axle")}, required=True),
@@ -110,17 +140,35 @@ GROUPS: dict[str, Group] = {
     "steering_map": Group("a steering map", {"steering": ("steering_map",)}),
 }
 
-# Section -> its keys, in the order in which files are written.
-SECTIONS: dict[str, tuple[str, ...]] = {
-    section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
-    for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering")}
-REQUIRED_SECTIONS = tuple({section: None for group in GROUPS.values() if group.required for section in group.keys})
+REQUIRED_SECTIONS = tuple({section: None for group in _GROUPS.values() if group.required for section in group.keys})
+# The keys that hold the parameters of tables.
+_TABLE_KEYS = {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
+_TABLE_KEYS |= {table.count: key for (_, key), table in TABLES.items() if table.count}
 
-_KEY_OF = {key: key for keys in SECTIONS.values() for key in keys}
-_KEY_OF |= {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
-_KEY_OF |= {table.count: key for (_, key), table in TABLES.items() if table.count}
+
+def _groups() -> dict[str, Group]:
+    groups = dict(_GROUPS)
+    home = {key: name for name, group in _GROUPS.items() for keys in group.keys.values() for key in keys}
+    for section, entry in outside():
+        keys = list(dict.fromkeys(_TABLE_KEYS.get(f.name, f.name) for f in entry.parameters))
+        needs = tuple(dict.fromkeys(home[key] for key in keys if key in home))
+        new = tuple(key for key in keys if key not in home)
+        title = f"the {section} {entry.name}"
+        groups[title] = Group(title, {section: new}, needs)
+        home |= dict.fromkeys(new, title)
+    return groups
+
+
+def _sections() -> dict[str, tuple[str, ...]]:
+    return {section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
+            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering")}
+
+
+GROUPS: Mapping[str, Group] = _Live(_groups)
+# Section -> its keys, in the order in which files are written.
+SECTIONS: Mapping[str, tuple[str, ...]] = _Live(_sections)
 
 
 def keys_of(parameters: Iterable[str]) -> list[str]:
     """The keys of a vehicle file that hold these parameters: a table once, whatever the number of its points."""
-    return list(dict.fromkeys(_KEY_OF.get(name, name) for name in parameters))
+    return list(dict.fromkeys(_TABLE_KEYS.get(name, name) for name in parameters))

@@ -1,0 +1,51 @@
+"""A tyre of your own, in one file: Dugoff, Fancher & Segel 1970 (SAE 700377), on any chassis, by name.
+
+    export LFDM_PLUGINS=examples/dugoff_tyre.py
+    lfdm models eight_dof/dugoff
+    lfdm simulate --vehicle mine.yaml --model eighteen_dof --tyre dugoff --inputs inputs.txt --out run.csv
+
+mine.yaml is a vehicle file with the keys of PARAMETERS in its section `tyre`.
+"""
+
+from lfdm_ros.models import Contact, Field, Part, all_parameters, register_part
+
+SPEED_FLOOR = 0.1  # [m/s] of the slip's denominator, so that a vehicle can stand
+
+# Shared with the Fiala tyre, by its declaration; the last is this tyre's own.
+SHARED = ("longitudinal_stiffness_front", "longitudinal_stiffness_rear", "cornering_stiffness_front", "cornering_stiffness_rear",
+          "friction_max", "friction_scale", "rolling_resistance")
+PARAMETERS = (
+    *(all_parameters()[name] for name in SHARED),
+    Field("dugoff_friction_reduction", "s/m", "fall of the friction coefficient with the sliding speed", "A_s", 0.0, 0.1),
+)
+
+
+def build(m, lfdm, axle):
+    """The equations on the operations of `m` (where, sqrt, fabs, fmin, fmax, sin, cos, tanh); see lfdm_ros.models.chassis."""
+    sqrt, fabs, fmin, fmax = m.sqrt, m.fabs, m.fmin, m.fmax
+
+    def prepare(p):
+        return m.namespace(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
+                           rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear),
+                           friction=p.friction_scale * p.friction_max, reduction=p.dugoff_friction_reduction, rolling=p.rolling_resistance)
+
+    def forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections):
+        cx, cy = q.front if front else q.rear
+        vx, vy = ub * cos_d + vb * sin_d, vb * cos_d - ub * sin_d
+        # Slip in the rolling direction, over the larger of both speeds, so that it stays between -1 and 1; t is tan(alpha) over the same.
+        speed = fmax(fmax(fabs(vx), fabs(radius * omega)), SPEED_FLOOR)
+        s, t = (radius * omega - vx) / speed, vy / speed
+
+        # Dugoff eqs 4 to 9: friction falls with the sliding speed, and where it is used up, lambda < 1, the forces fall short.
+        mu = fmax(q.friction * (1.0 - q.reduction * speed * sqrt(s * s + t * t + 1e-24)), 0.1 * q.friction)
+        use = sqrt(cx * s * cx * s + cy * t * cy * t + 1e-12)
+        share = fmin(mu * fz / (2.0 * use), 1.0)
+        kept = share * (2.0 - share)
+        # Slopes against the slip velocity, by which a wheel is solved within a step: those of the secant.
+        return Contact(cx * s * kept, -cy * t * kept, cx * kept / speed, cy * kept / speed, friction=q.rolling * fz)
+
+    return m.namespace(implicit=True, prepare=prepare, forces=forces)
+
+
+DUGOFF = Part("dugoff", "Dugoff tyre: slip stiffnesses and a friction that falls with the sliding speed", PARAMETERS, build)
+register_part("tyre", DUGOFF)
