@@ -44,6 +44,11 @@ class CompiledFunction:
         self._code = machine_code(key, lambda: text() + _in_rows(len(self._shapes_in) + len(self._shapes_out)))
         self._call = self._code.function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
 
+    @property
+    def address_call(self) -> Callable[..., None]:
+        """The function on addresses: those of the arguments, then those of the results."""
+        return self._call
+
     def __call__(self, *arguments: ArrayLike) -> tuple[np.ndarray, ...]:
         bound = self.bind(*arguments)
         bound.evaluate()

@@ -46,9 +46,14 @@ def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
     return MachineCode(data)
 
 
-def compile_text(text: str) -> bytes:
-    """Compiles an LLVM module for this processor; returns the object file."""
-    machine = _target_machine()
+def object_file(text: str) -> bytes:
+    """Compiles an LLVM module for this processor, position-independent, for a linker."""
+    return compile_text(text, linked=True)
+
+
+def compile_text(text: str, linked: bool = False) -> bytes:
+    """Compiles an LLVM module for this processor; returns the object, for this process or `linked` by others."""
+    machine = _target_machine(linked)
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -66,8 +71,9 @@ def _host() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target_machine() -> llvm.TargetMachine:
+def _target_machine(linked: bool = False) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     cpu, features = _host()
-    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+    place = {"reloc": "pic", "codemodel": "default"} if linked else {"jit": True}
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2, **place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -16,6 +17,28 @@ from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, 
 from lfdm_ros.models import Model
 
 
+@dataclass(frozen=True)
+class AdvanceCode:
+    """advance(x, q, u0, u1, n, h, 1 / n) -> 1 if all of x is finite, with addresses of arrays; `constants(p (np,))` makes q."""
+
+    advance: Callable[..., int]
+    constants: Callable[[np.ndarray], np.ndarray]
+
+
+@cache
+def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
+    """The machine code of `advance_kernel`, for those who call it by addresses."""
+    code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: advance_text(model, scheme))
+    prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
+
+    def constants(p: np.ndarray) -> np.ndarray:
+        q = np.empty(size())
+        prepare(p.ctypes.data, q.ctypes.data)
+        return q
+
+    return AdvanceCode(code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER), constants)
+
+
 @cache
 def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
     """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
@@ -23,17 +46,15 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it says whether all of x is finite.
     What depends on the parameters alone, and what Python costs, is spent in `bind`, which a simulator does once: it reads p then.
     """
-    code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: _text(model, scheme))
-    call = code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER)
-    prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
+    code = advance_code(model, scheme)
+    call = code.advance
 
     def bind(*arrays: np.ndarray) -> Callable[[int, float], bool]:
         if not all(a.flags.c_contiguous and a.dtype == float for a in arrays):
             raise ValueError("advance kernel: arrays must be contiguous float64")
-        x, p, u0, u1 = (a.ctypes.data for a in arrays)
-        constants = np.empty(size())
+        x, _, u0, u1 = (a.ctypes.data for a in arrays)
+        constants = code.constants(arrays[1])
         q = constants.ctypes.data
-        prepare(p, q)
 
         def advance(n: int, h: float) -> bool:
             if n < 1:
@@ -46,7 +67,8 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     return bind
 
 
-def _text(model: Model, scheme: str) -> str:
+def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "") -> str:
+    """The LLVM module with the functions advance, prepare and size, their names after a prefix."""
     one_step = packed_step_of(model, scheme)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
@@ -109,7 +131,7 @@ def _text(model: Model, scheme: str) -> str:
             code.store(value, "%x", i, code.value)
             finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
     code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {finite}, 0.0')} to i64")
-    return module_text(TRIPLE, {"advance": code, "prepare": prepare, "size": size})
+    return module_text(TRIPLE, {f"{prefix}advance": code, f"{prefix}prepare": prepare, f"{prefix}size": size})
 
 
 def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int]:
