@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
+from lfdm_ros.vehicles import load_vehicle
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -27,11 +29,17 @@ def outside(tmp_path):
     return run
 
 
-def with_dugoff(path: Path) -> Path:
+def vehicle_with(path: Path, section: str, **values: tuple[float, str]) -> Path:
+    """The HMMWV's file with more keys in a section, (value, unit) each."""
     document = yaml.safe_load((ROOT / "config" / "vehicles" / "hmmwv.yaml").read_text())
-    document["tyre"]["dugoff_friction_reduction"] = {"value": 0.015, "unit": "s/m", "source": "an example"}
-    document["default_tyre"] = "dugoff"
+    document[section] |= {key: {"value": value, "unit": unit, "source": "an example"} for key, (value, unit) in values.items()}
     path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def with_dugoff(path: Path) -> Path:
+    vehicle_with(path, "tyre", dugoff_friction_reduction=(0.015, "s/m"))
+    path.write_text("default_tyre: dugoff\n" + path.read_text())
     return path
 
 
@@ -76,6 +84,46 @@ controller = Controller(vehicle, Settings(model="eight_dof", time_budget=0.0))
 print(controller.cycle(0.0).outcome)
 """)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_powertrain_in_one_file(outside, tmp_path):
+    """In the slot of a chassis, in the unit of the file; two times its power is what drives the vehicle."""
+    vehicle = vehicle_with(tmp_path / "mine.yaml", "powertrain", hub_motor_torque=(3000.0, "N*m"), hub_motor_power=(60.0, "kW"))
+    (tmp_path / "inputs.txt").write_text("0 0 1 0\n15 0 1 0\n")
+    done = outside("hub_motors.py", "simulate", "--vehicle", vehicle, "--model", "eight_dof/hub_motors", "--inputs", "inputs.txt", "--out",
+                   "run.csv")
+    assert done.returncode == 0, done.stderr
+    run = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
+    # Less what slips and what rolling takes of the wheels; the front ones roll freely, so their speed is that of the ground.
+    part, p = run[1000:1401], load_vehicle("hmmwv").parameters
+    mass = p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]
+    front, rear = part["omega_fl"], part["omega_rl"]
+    spent = 120e3 * (front / rear).mean() - mass * 9.81 * p["rolling_resistance"] * front.mean()
+    energy = 0.5 * mass * part["vx"] ** 2 + p["wheel_inertia"] * (front ** 2 + rear ** 2)
+    assert (energy[-1] - energy[0]) / (part["time"][-1] - part["time"][0]) == pytest.approx(spent, rel=0.05)  # the radii differ under load
+
+
+def test_a_whole_model_in_one_file(outside, tmp_path):
+    """Its yaw rate comes later than without a relaxation length, and to the same value."""
+    vehicle = vehicle_with(tmp_path / "mine.yaml", "chassis", relaxation_length=(1.0, "m"))
+    (tmp_path / "inputs.txt").write_text("0 0.05 0 0\n8 0.05 0 0\n")
+    done = outside("relaxed_single_track.py", vehicle, code="""
+import sys
+import numpy as np
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+vehicle = load_vehicle(sys.argv[1]).replace(unsprung_mass_front=0.0, unsprung_mass_rear=0.0)
+for name in ("relaxed_single_track", "linear_single_track"):
+    simulator = Simulator(vehicle, name)
+    simulator.reset(vx=10.0)
+    for k in range(80):
+        simulator.advance([0.05, 0, 0], [0.05, 0, 0], 100)
+        if k in (0, 79):
+            print(simulator.outputs[simulator.output_index["yaw_rate"]])
+""")
+    assert done.returncode == 0, done.stderr
+    early, late, early_simple, late_simple = map(float, done.stdout.split())
+    assert 0.0 < early < 0.8 * early_simple and late == pytest.approx(late_simple, rel=1e-3)
 
 
 @pytest.mark.parametrize("text, words", [
