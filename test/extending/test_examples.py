@@ -39,7 +39,7 @@ def vehicle_with(path: Path, section: str, **values: tuple[float, str]) -> Path:
 
 def with_dugoff(path: Path) -> Path:
     vehicle_with(path, "tyre", dugoff_friction_reduction=(0.015, "s/m"))
-    path.write_text("default_tyre: dugoff\n" + path.read_text())
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"default_tyre": "dugoff"}))
     return path
 
 
