@@ -59,7 +59,7 @@ class Stepper:
     def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
                  actuator: Actuator | None = None, answer_timeout: float = 0.0,
-                 deserted: Callable[[float], None] = lambda waited: None) -> None:
+                 deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:
         """
         Args:
             simulator: compiled and reset to the initial state.
@@ -72,6 +72,8 @@ class Stepper:
             actuator: between the gate and the vehicle; None: commands act at once.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
+            failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
+                has ended with an exception.
         """
         self._simulator = simulator
         self._steps = steps_per_tick
@@ -82,7 +84,7 @@ class Stepper:
         self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
         self._ended = ended
         self._actuator = actuator
-        self._answer_timeout, self._deserted = answer_timeout, deserted
+        self._answer_timeout, self._deserted, self._failed = answer_timeout, deserted, failed
 
         now = time.monotonic()
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
@@ -164,11 +166,13 @@ class Stepper:
         returns. Pausing again takes back what is not done.
 
         Raises:
-            InputError: not active, not paused, no ticks, or more than MOST_TICKS to be done.
+            InputError: not active, diverged, not paused, no ticks, or more than MOST_TICKS to be done.
         """
         with self._wake:
             if not self._running:
                 raise InputError("the simulator is not active")
+            if self._diverged:
+                raise InputError(self._diverged)
             if not self._paused:
                 raise InputError("the simulator is not paused; pause it first")
             if ticks < 1:
@@ -198,7 +202,7 @@ class Stepper:
             forget(self._time_ns)
             if self._actuator is not None:
                 self._actuator.reset(self.time)
-            self._ticks = 0
+            self._ticks = self._budget = 0
             self._diverged = ""
             self._gate.restart(self.time)
             self._answered = False
@@ -260,6 +264,7 @@ class Stepper:
             with self._wake:
                 self._diverged = f"the loop ended, restart the node: {error!r}"
                 self._wake.notify_all()
+            self._failed(self._diverged)
             raise
 
     def _loop(self) -> None:
@@ -276,6 +281,8 @@ class Stepper:
                     self._answer_timeout = 0.0  # said once
                     self._deserted(waited)
                 if not self._fresh and not unanswered and not self._advance():
+                    if self._stop_ns:
+                        self._failed(self._diverged)
                     continue
                 if self._fresh or not unanswered:
                     self._asked_at = time.monotonic()

@@ -122,7 +122,7 @@ class VehicleSimulator(Component):
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
             stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason), actuator=self._make_actuator(),
-            answer_timeout=self.value("answer_timeout"), deserted=self._give_up)
+            answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
         self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
         self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)

@@ -184,6 +184,76 @@ def test_divergence_stands_still_until_a_reset(monkeypatch: pytest.MonkeyPatch) 
         assert not loop.stepper.status().diverged
 
 
+@pytest.mark.parametrize("stepping", [FREE_RUNNING, LOCKSTEP])
+def test_a_run_with_an_end_that_diverges_has_failed(monkeypatch: pytest.MonkeyPatch, stepping: str) -> None:
+    """In lockstep the state has been answered: nothing else would end the run."""
+    failed: list[str] = []
+    over = threading.Event()
+
+    def fail(why: str) -> None:
+        failed.append(why)
+        over.set()
+
+    loop = Loop(stepping, speed_factor=0.0, stop_time=1.0, answer_timeout=0.05, failed=fail)
+
+    def diverge(*_: object) -> None:
+        raise SimulationDiverged(0.123, loop.simulator.state)
+
+    monkeypatch.setattr(loop.simulator, "advance", diverge)
+    with loop:
+        loop.wait(lambda: len(loop.published) == 1)
+        loop.stepper.command(TURN, 0)
+        assert over.wait(20.0)
+    assert len(failed) == 1 and "diverged at 0.000 s" in failed[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_that_ends_with_an_exception_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[str] = []
+    over = threading.Event()
+
+    def fail(why: str) -> None:
+        failed.append(why)
+        over.set()
+
+    with Loop(FREE_RUNNING, speed_factor=0.0, failed=fail) as loop:
+        monkeypatch.setattr(loop.stepper, "_publish", lambda *_: {}["no publisher"])
+        assert over.wait(20.0)
+    assert failed == ["the loop ended, restart the node: KeyError('no publisher')"] == [loop.stepper.status().diverged]
+
+
+def test_steps_refused_for_divergence_are_not_done_after_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop(FREE_RUNNING, speed_factor=0.0)
+
+    def diverge(*_: object) -> None:
+        raise SimulationDiverged(0.123, loop.simulator.state)
+
+    with loop:
+        loop.stepper.pause(True)
+        monkeypatch.setattr(loop.simulator, "advance", diverge)
+        for _ in range(2):  # the one that diverges, and one after it
+            with pytest.raises(InputError, match="diverged"):
+                loop.stepper.step(5)
+        monkeypatch.undo()
+        loop.stepper.reset(Pose())
+        begin = loop.stepper.time_ns
+        loop.wait(lambda: loop.latest == begin)
+        assert loop.stepper.step(1) == "1 ticks done" and loop.stepper.time_ns == begin + TICK
+
+
+def test_a_reset_takes_back_the_ticks_that_were_granted() -> None:
+    with Loop(LOCKSTEP, speed_factor=0.0) as loop:
+        loop.wait(lambda: len(loop.published) == 1)
+        loop.stepper.pause(True)
+        loop.stepper.step(3)
+        loop.stepper.reset(Pose())
+        loop.wait(lambda: loop.latest == TICK)
+        assert loop.stepper.command(TURN, TICK)
+        loop.stepper.step(1)
+        loop.wait(lambda: loop.latest == 2 * TICK)
+        assert not loop.stepper._budget
+
+
 def test_stop_and_start_keep_time() -> None:
     loop = Loop(FREE_RUNNING, speed_factor=0.0)
     with loop:
