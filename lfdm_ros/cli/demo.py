@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, Interrupted
 
 TEST_SCENARIO = "sine_steer"
 # A vehicle that spins or tips over in a manoeuvre says little about its parameters: beyond these [rad], draw again.
@@ -118,12 +118,12 @@ def _drives(vehicle: Any, model: str, name: str) -> bool:
 
 def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:
     from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.runtime import INTERRUPTED
+    from lfdm_ros.nodes.runtime import exit_status
 
     summary = run_stack("demo", record=bag, quiet=True, overrides={
         "scenario": scenario, "vehicle_simulator.vehicle": str(vehicle), "state_sensor.seed": seed})
-    if summary["reason"] == INTERRUPTED:
-        raise KeyboardInterrupt
+    if status := exit_status(summary["reason"]):
+        raise Interrupted(status)
     if not summary.get("scenario_finished") or summary["messages_dropped"]:
         raise InputError(f"{bag}: {scenario} ended early ({summary['reason']}) or lost messages; run `lfdm doctor`")
     return summary

@@ -85,8 +85,6 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
             summary.update(_summary(node, wall))
         except Exception as error:
             failures.append(f"{node.label}: its summary: {error!r}")
-        if isinstance(node, Recorder) and node.bag.failure:
-            failures.append(node.bag.failure)
     if failures:
         raise RunError(failures, summary)
     return summary

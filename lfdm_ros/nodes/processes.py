@@ -57,6 +57,7 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
             try:
                 summary = _run(stack, timeout, manager, runtime, Path(folder), children)
             finally:
+                runtime.begin_end()  # however often a signal comes, each is told to end, the recorder last
                 deaths += [line for line in [child.end() for child in reversed(children)] if line]
                 runtime.executor.remove_node(manager)
                 manager.destroy_node()

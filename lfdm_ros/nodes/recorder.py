@@ -17,7 +17,8 @@ from rclpy.subscription import Subscription
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.errors import InputError
+from lfdm_ros.bags.typestore import require_type
+from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.parameters import Parameter, by_name
 from lfdm_ros.nodes.runtime import Runtime, exit_status, run_node
@@ -143,6 +144,7 @@ class Recorder(Component):
         self._bag.close()
         self.get_logger().info(f"{self.value('bag')}: {self._bag.written} messages, {self._bag.dropped} dropped")
         if self._bag.failure:
+            self.errors.append(f"{self.label}: {self._bag.failure}")
             self.get_logger().error(self._bag.failure)
 
     @property
@@ -168,12 +170,13 @@ class Recorder(Component):
             try:
                 if len(types) != 1:
                     raise InputError(f"has several types: {', '.join(types)}")
+                require_type(types[0])  # here, where it costs this topic: in the bag's thread it would cost all
                 self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in publishers])
                 self._taken[topic] = self.create_subscription(
                     message_class(types[0]), topic, self._callback(topic, types[0]), _matching_qos(publishers), raw=True)
-            except InputError as error:
-                self._unknown[topic] = str(error)
-                self.get_logger().error(f"{topic} is not recorded: {error}")
+            except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
+                self._unknown[topic] = _reason(error)
+                self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")
 
     def _is_wanted(self, topic: str) -> bool:
         if self._wanted:
@@ -251,6 +254,7 @@ def record_from_cli(args: Namespace) -> int:
 
     Raises:
         InputError: the bag cannot be made, or the disk refused.
+        RunError: something else failed on the way.
     """
     parameters = {"bag": args.out, "storage": args.storage, "topics": args.topics or []}
     table = by_name(Recorder.PARAMETERS)
@@ -262,6 +266,8 @@ def record_from_cli(args: Namespace) -> int:
         reason = runtime.spin(timeout=args.duration, until=lambda: bool(node.bag.failure))
     if node.bag.failure:
         raise InputError(node.bag.failure)
+    if runtime.failures:
+        raise RunError(runtime.failures, {})
     return exit_status(reason)
 
 

@@ -76,11 +76,12 @@ class Runtime:
             raise InputError(f"ROS does not start: {str(error).splitlines()[0]}") from None
         self.executor = make_executor(self.context, executor)
         self.nodes: list[Component] = []
-        self._done: Future = Future(executor=self.executor)
+        self._done = False
+        self._turn: Future = Future(executor=self.executor)
         self.reason = ""
         self._failures: list[str] = []
         self._noted: set[str] = set()
-        self._signals = _signals(self.stop, last)
+        self._signals = _signals(self._end, last)
 
     def __enter__(self) -> Runtime:
         # From the first node on, so that a signal never cuts one off in the middle of starting or ending.
@@ -89,7 +90,7 @@ class Runtime:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Ends everything, whatever fails on the way: what does is in `failures` then, and raises nothing."""
-        self._signals.ending = True
+        self.begin_end()
         clean = exit_status(self.reason) == 0 and kind is None
         # Last made, last ended, and what a node has sent is delivered before the next one ends: a recorder made first hears
         # everybody's last word.
@@ -159,9 +160,19 @@ class Runtime:
 
     def stop(self, reason: str) -> None:
         """Ends the run, from any thread; the first reason counts."""
-        if not self._done.done():
+        if not self._done:
+            self._end(reason)
+            self._turn.set_result(None)
+
+    def _end(self, reason: str) -> None:
+        # For a signal's handler too, which may have interrupted who holds a lock of the executor: it takes none, `spin` looks soon.
+        if not self._done:
             self.reason = self.reason or reason
-            self._done.set_result(None)
+            self._done = True
+
+    def begin_end(self) -> None:
+        """From now on signals do not disturb the end, but for the third, which breaks off one step of one node."""
+        self._signals.ending = True
 
     def spin(self, *, timeout: float | None = None, until: Callable[[], bool] | None = None) -> str:
         """Runs the nodes until something ends it; returns the reason.
@@ -171,8 +182,10 @@ class Runtime:
             until: asked 20 times a second; True ends the run.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._done.done():
-            self._serve(self._done, _SLICE)
+        while not self._done:
+            # A new one each turn: the executor adds a callback to it with each event, and takes none away.
+            self._turn = Future(executor=self.executor)
+            self._serve(self._turn, _SLICE)
             if until is not None and until():
                 self.stop("until")
             elif end is not None and time.monotonic() >= end:
@@ -204,7 +217,7 @@ class _signals:
     def __init__(self, stop: Callable[[str], None], last: bool) -> None:
         self._stop, self._last = stop, last
         self._previous: dict[int, Any] = {}
-        self._told, self._told_at = 0, -math.inf
+        self._told, self._told_at, self._status = 0, -math.inf, 0
         self.ending = self.breakable = False
 
     def __enter__(self) -> None:
@@ -222,9 +235,11 @@ class _signals:
             return
         self._told, self._told_at = self._told + 1, now
         if self._told == 1:
-            self._stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+            reason = INTERRUPTED if number == signal.SIGINT else TERMINATED
+            self._status = exit_status(reason)
+            self._stop(reason)
         elif self.breakable and self._told > 2 if self.ending else self._told > 1:
-            raise KeyboardInterrupt
+            raise Interrupted(self._status)
 
 
 def exit_status(reason: str) -> int:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import pytest
+from diagnostic_msgs.msg import KeyValue
 from rosbags.interfaces import QosDurability, QosReliability
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 
-from lfdm_ros.bags import open_bag
+from lfdm_ros.bags import open_bag, typestore
+from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.recorder import Recorder
+from lfdm_ros.nodes import recorder as recorder_module
+from lfdm_ros.nodes.recorder import Recorder, message_class, record_from_cli
+from lfdm_ros.nodes.runtime import run_node
 
 
 def test_a_latched_topic_is_recorded_as_one(graph: Any, tmp_path: Path) -> None:
@@ -27,3 +34,74 @@ def test_a_latched_topic_is_recorded_as_one(graph: Any, tmp_path: Path) -> None:
     assert [(p.durability, p.reliability) for p in offered["/latched"]] == [(QosDurability.TRANSIENT_LOCAL, QosReliability.RELIABLE)]
     assert [(p.durability, p.reliability) for p in offered["/sensor"]] == [(QosDurability.VOLATILE, QosReliability.BEST_EFFORT)]
     assert offered["/latched"][0].lifespan == (9223372036, 854775807)
+
+
+def test_an_odd_topic_costs_no_other(graph: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """One whose type support does not load, and one whose definition is not found; both are listed before the good one."""
+    def load(msgtype: str) -> Any:
+        if msgtype.endswith("KeyValue"):
+            raise RuntimeError("no type support")
+        return message_class(msgtype)
+
+    monkeypatch.setattr(recorder_module, "message_class", load)
+    monkeypatch.delitem(typestore.typestore().fielddefs, "std_msgs/msg/Bool")
+
+    def nowhere(msgtype: str) -> Path:
+        raise InputError(f"message type {msgtype} is unknown")
+
+    monkeypatch.setattr(typestore, "_definition", nowhere)
+    publishers = [graph.node.create_publisher(kind, topic, qos.LATCHED)
+                  for topic, kind in (("/a", KeyValue), ("/b", Bool), ("/c", String))]
+    for publisher, message in zip(publishers, (KeyValue(), Bool(), String(data="x"))):
+        publisher.publish(message)
+    recorder = graph.add(Recorder, bag=str(tmp_path / "bag"), topics=["/a", "/b", "/c"])
+    graph.wait(lambda: recorder.bag.written, "the good topic")
+    graph.wait(lambda: len(recorder._unknown) == 2)
+    assert recorder.bag.failure == "" and recorder.diagnose()[2]["topics_not_recorded"] == "/a, /b"
+    recorder.release()
+    assert recorder.errors == []
+
+
+class Full:
+    """Stands in for BagWriter on a full disk."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def offer(self, *args: Any) -> None:
+        pass
+
+    def write_raw(self, *args: Any) -> None:
+        raise InputError("no space left")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_node_whose_bag_failed_has_failed(monkeypatch: Any, tmp_path: Path) -> None:
+    class Watched(Recorder):
+        def publish_diagnostics(self) -> None:
+            super().publish_diagnostics()
+            if self.state == "active" and self.bag.failure:
+                self.stop_requested("seen")
+
+    monkeypatch.setattr(recorder_module, "BagWriter", Full)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert run_node(Watched, ["recorder", "--ros-args", "-p", "autostart:=true", "-p", f"bag:={tmp_path / 'bag'}"]) == 1
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def test_bag_record_tells_what_went_wrong(monkeypatch: Any, tmp_path: Path) -> None:
+    def fail(self: Recorder) -> None:
+        if self.state == "active":
+            raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Recorder, "_subscribe", fail)
+    with pytest.raises(RunError, match="recorder: fail: ZeroDivisionError"):
+        record_from_cli(Namespace(out=str(tmp_path / "bag"), storage="mcap", topics=None, all=True, duration=0.6))

@@ -21,7 +21,8 @@ from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import Interrupted, RunError
-from lfdm_ros.nodes import compose, qos
+from lfdm_ros.nodes import compose, processes, qos
+from lfdm_ros.nodes import runtime as runtime_module
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.recorder import Recorder
@@ -218,28 +219,78 @@ def test_a_signal_that_comes_again_does_not_disturb_the_end(tmp_path: Path, monk
         assert runtime.spin() == "interrupted"
     assert closed == ["second"]
     assert bag_info(tmp_path / "bag", digest=False)["closed"]
-    assert runtime.failures == ["fragile: its release: KeyboardInterrupt: "]
+    assert runtime.failures == ["fragile: its release: Interrupted: "]
 
 
 def test_a_second_signal_breaks_off_what_a_node_is_doing_unless_it_comes_at_once() -> None:
     class Stuck(Fragile):
         def _tick(self) -> None:
             for _ in range(2):
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGTERM)
             self.calls.append("undisturbed")
             runtime._signals._told_at -= 10.0
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
             self.calls.append("never")
 
-    with pytest.raises(KeyboardInterrupt), Runtime() as runtime:
+    with pytest.raises(Interrupted) as caught, Runtime() as runtime:
         node = Stuck(context=runtime.context)
         runtime.add(node)
         node.bring_up("configure", "activate")
         runtime.spin()
     assert "undisturbed" in node.calls and "never" not in node.calls and "cleanup" in node.calls
     assert node.state == "finalized" and runtime.failures == []
+    assert caught.value.status == 143
 
 
+@pytest.mark.parametrize("executor", ["events", "single"])
+def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, executor: str) -> None:
+    turns: list[Any] = []
+
+    class Turn(runtime_module.Future):  # type: ignore[misc]
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            turns.append(self)
+
+        def set_result(self, result: Any) -> None:  # takes a lock, and one of the executor for each of its callbacks
+            self.finished = True
+            super().set_result(result)
+
+    monkeypatch.setattr(runtime_module, "Future", Turn)
+    with Runtime(executor=executor) as runtime:
+        node = Fragile(context=runtime.context)
+        runtime.add(node)
+        node.bring_up("configure", "activate")
+        end = time.monotonic() + 20.0
+        assert runtime.spin(until=lambda: (len(turns) > 5 and "tick" in node.calls) or time.monotonic() > end) == "until"
+    assert len(turns) > 5
+    turns.clear()
+    with Runtime(executor=executor) as runtime:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert runtime.spin() == "interrupted"
+    assert not any(hasattr(turn, "finished") for turn in turns)
+
+
+def test_signals_do_not_keep_processes_from_being_told_to_end(monkeypatch: Any) -> None:
+    monkeypatch.setattr("lfdm_ros.nodes.runtime._AGAIN", 0.0)  # each signal counts
+    told: list[str] = []
+
+    class Child:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def end(self) -> str:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGINT)
+            told.append(self.name)
+            return ""
+
+    def run(stack: Any, timeout: Any, manager: Any, runtime: Any, folder: Any, children: list[Any]) -> dict[str, Any]:
+        children += [Child("recorder"), Child("simulator")]
+        return {}
+
+    monkeypatch.setattr(processes, "_run", run)
+    processes.run_processes(compose.prepare_stack("simulator")[0])
+    assert told == ["simulator", "recorder"]
 
 
 def test_sigterm_before_the_run_is_its_exit_status() -> None:
