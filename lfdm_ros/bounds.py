@@ -80,8 +80,8 @@ BOUNDS: Mapping[str, Bound] = {
     "angle_increment": Bound(1e-5, math.pi, "rad", "a beam every half turn to every 0.0006 deg"),
     "range_limit": Bound(0.0, math.inf, "m", "drivers that know no limit send the largest number there is"),
     # What a calibration may be asked for.
-    "draws": Bound(0, 1_000_000, "1", "more fill the memory"),
-    "chains": Bound(0, 1000, "1", "more than there are cores anywhere"),
+    "draws": Bound(0, DRAWS[1], "1", "more fill the memory"),
+    "chains": Bound(0, CHAINS[1], "1", "more than there are cores anywhere"),
     "seed": Bound(0, 2**53, "1", "a double holds it exactly"),
     # Sizes.
     "beams": Bound(1, 40_000, "beams", "a full turn at 0.01 deg"),
@@ -123,6 +123,14 @@ def require(name: str, value: float, label: str = "") -> float:
     if refused is not None:
         raise refused
     return value
+
+
+def require_asked(draws: int, chains: int, seed: int) -> None:
+    """Raises Refused unless a calibration may be asked for these; 0: as the recipe says."""
+    for name, value, (least, _) in (("draws", draws, DRAWS), ("chains", chains, CHAINS), ("seed", seed, SEEDS)):
+        require(name, value)
+        if 0 < value < least:
+            raise Refused(f"{name} is {value}: at least {least} are needed, or 0: as the recipe says", OUT_OF_RANGE)
 
 
 def require_all(values: Mapping[str, float], required: Iterable[str] = (), where: str = "") -> None:

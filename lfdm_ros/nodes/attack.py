@@ -20,7 +20,7 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from lfdm_ros.bags.typestore import require_type
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.fuzzing import hostile_base, hostile_cdr
 from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.nodes import qos
@@ -185,7 +185,12 @@ def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (_SMALL_DISK, resource.RLIM_INFINITY))
-    run_stack(stack, record=bag, overrides=overrides, speed=20.0, timeout=30.0, quiet=True)
+    try:
+        run_stack(stack, record=bag, overrides=overrides, speed=20.0, timeout=30.0, quiet=True)
+    except RunError as error:
+        if not all(str(bag) in failure for failure in error.failures):  # something else failed too
+            raise
+        raise InputError(str(error)) from None
 
 
 def alone() -> None:

@@ -20,7 +20,7 @@ from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.bounds import BOUNDS, require, require_all
+from lfdm_ros.bounds import BOUNDS, require_all, require_asked
 from lfdm_ros.calibration.gates import Limits, finished_stages
 from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version
 from lfdm_ros.documents import read_json
@@ -86,6 +86,7 @@ class Calibrator(Component):
 
     def configure(self) -> None:
         watched = self.value("watch_directory")
+        require_asked(self.value("draws"), self.value("chains"), self.value("seed"))
         store = self._store_path()
         self._folder = BagFolder(watched, self.value("recipe"), store / "watch.json",
                                  abandoned_after=self.value("abandoned_after"),
@@ -154,8 +155,7 @@ class Calibrator(Component):
                    else "a calibration is running" if self._busy
                    else "recipe, bags and out must all be given" if not (goal.recipe and goal.bags and goal.out) else "")
         try:
-            for name in ("draws", "chains", "seed"):
-                require(name, getattr(goal, name))
+            require_asked(goal.draws, goal.chains, goal.seed)
             if any("\0" in text for text in (goal.recipe, *goal.bags, goal.out)):
                 raise InputError("a path with a zero byte is none")
         except InputError as error:
