@@ -24,6 +24,7 @@ _MESSAGE = struct.Struct("<HIQQ")
 # Any opcode, and a length below 4 GiB.
 _CANDIDATE = re.compile(rb"(?=[\x01-\x0f].{4}\0{4})", re.DOTALL)
 _LATEST = 1 << 63  # ns: stamps are signed
+_LONGEST_SUMMARY = 64 << 20  # bytes: where the end of data is looked for
 _ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
 
 
@@ -92,14 +93,15 @@ class _Walk:
         self._size = len(data)
         self._found = Survey()
         self._defined: dict[int, set[int]] = {SCHEMA: set(), CHANNEL: set()}
-        self._doubtful: dict[tuple[int, bytes], bytes] = {}  # definitions in chunks whose checksum does not fit
+        self._doubtful: dict[tuple[int, int], bytes] = {}  # definitions in chunks whose checksum does not fit
+        self._summary = self._summarised()
         self._open_gap = 0
         self._last: int | None = None  # time of the last message
         self._messages = 0
 
     def survey(self, path: Path) -> Survey:
         found, data = self._found, self._data
-        begun, ended, summary = data[:8] == MCAP_MAGIC, False, list[bytes]()
+        begun, ended = data[:8] == MCAP_MAGIC, False
         first = self._at(8) if data[8:9] == bytes([HEADER]) else None
         position = first or (8 if begun else 0)
         # Nothing is lost with a header that only says who wrote the file.
@@ -129,13 +131,10 @@ class _Walk:
                 ended = True
             elif not ended:
                 self._take(opcode, position + 9, end, None)
-            elif opcode in (SCHEMA, CHANNEL):
-                summary.append(data[position:end])
             position = end
         self._close_gap(None)
         found.whole = found.whole and not (found.gaps or found.doubts or found.mended)
-        if not found.whole:
-            self._add_definitions(summary)
+        self._add_definitions()
         if found.gaps and not (self._messages and self._defined[CHANNEL]):
             raise InputError(f"{path} has no message that can be read ({self._size} bytes); nothing can be recovered")
         return found
@@ -179,7 +178,9 @@ class _Walk:
 
     def _known(self, start: int, data: Any = None) -> bool:
         channel, _, stamp, sent = _MESSAGE.unpack_from(self._data if data is None else data, start)
-        return (not self._defined[CHANNEL] or channel in self._defined[CHANNEL]) and stamp < _LATEST and sent < _LATEST
+        return stamp < _LATEST and sent < _LATEST and (
+            channel in self._defined[CHANNEL] or (CHANNEL, channel) in self._doubtful or (CHANNEL, channel) in self._summary
+            or not (self._defined[CHANNEL] or self._doubtful or self._summary))
 
     # --- what is taken and what is lost ---------------------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class _Walk:
             self._messages += 1
             first = last = _MESSAGE.unpack_from(self._data, start)[2]
         elif opcode in (SCHEMA, CHANNEL):
-            self._define(opcode, self._data[start:start + 2])
+            self._defined[opcode].add(_number(self._data, start))
         if first is not None:
             self._close_gap(first)
             self._last = last
@@ -216,18 +217,29 @@ class _Walk:
             self._found.gaps.append(Gap(self._open_gap, self._last, before))
             self._open_gap = 0
 
-    def _define(self, opcode: int, number: bytes) -> None:
-        self._defined[opcode].add(int.from_bytes(number, "little"))
+    # --- definitions ----------------------------------------------------------------------------------------------------
 
-    def _add_definitions(self, summary: list[bytes]) -> None:
+    def _summarised(self) -> dict[tuple[int, int], bytes]:
+        """Channels and schemas of the summary, by opcode and number: it stands after the last end of data, wherever that has moved to."""
+        found: dict[tuple[int, int], bytes] = {}
+        position = self._data.rfind(_HEAD.pack(DATA_END, 4), max(0, self._size - _LONGEST_SUMMARY))
+        while 0 <= position < self._size:
+            end = self._at(position)
+            if end is None:
+                break
+            if self._data[position] in (SCHEMA, CHANNEL):
+                found[self._data[position], _number(self._data, position + 9)] = self._data[position:end]
+            position = end
+        return found
+
+    def _add_definitions(self) -> None:
         """Channels and schemas that were lost with their chunk stand in the summary again: before all messages."""
-        records = {(record[0], record[9:11]): record for record in summary}
-        missing = [record for (opcode, number), record in sorted({**self._doubtful, **records}.items())
-                   if int.from_bytes(number, "little") not in self._defined[opcode]]
-        for record in missing:
-            self._define(record[0], record[9:11])
+        missing = [(key, record) for key, record in sorted({**self._doubtful, **self._summary}.items())
+                   if key[1] not in self._defined[key[0]]]
+        for (opcode, number), _ in missing:
+            self._defined[opcode].add(number)
         if missing:
-            self._found.pieces.insert(2, b"".join(missing))
+            self._found.pieces.insert(2, b"".join(record for _, record in missing))
 
     # --- chunks ---------------------------------------------------------------------------------------------------------
 
@@ -253,9 +265,9 @@ class _Walk:
                 first = stamp if first is None else min(first, stamp)
                 last = stamp if last is None else max(last, stamp)
             elif trusted:
-                self._define(opcode, content[begin + 9:begin + 11])
+                self._defined[opcode].add(_number(content, begin + 9))
             else:
-                self._doubtful[opcode, content[begin + 9:begin + 11]] = content[begin:finish]
+                self._doubtful[opcode, _number(content, begin + 9)] = content[begin:finish]
                 known += finish - begin
                 continue
             good.append(content[begin:finish])
@@ -265,6 +277,11 @@ class _Walk:
         if not trusted:
             self._found.doubts.append(Gap(len(kept), first, last))
         return (None if whole and len(kept) == len(content) else kept), first, last
+
+
+def _number(data: Any, start: int) -> int:
+    """Of a schema or channel."""
+    return int.from_bytes(data[start:start + 2], "little")
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int, int]]:

@@ -10,9 +10,9 @@ import io
 import shutil
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,8 +48,7 @@ def is_damaged(path: Path) -> bool:
     """
     if path.suffix == ".mcap":
         return not survey(path).whole
-    # A file that ends inside a page SQLite itself takes for one that ends in zeros.
-    return path.stat().st_size % _page_size(path) != 0 or not _is_sound(path)
+    return bool(_beside(path)) or not _is_sound(path)
 
 
 # --- MCAP ---------------------------------------------------------------------------------------------------------------
@@ -120,12 +119,10 @@ class _Splice(io.RawIOBase):
 
 # --- SQLite -------------------------------------------------------------------------------------------------------------
 
-# By the number of their columns.
-_TOPICS, _MESSAGES = 6, 4
 _TABLES = {
-    _TOPICS: ("topics", "id, name, type, serialization_format, offered_qos_profiles, type_description_hash"),
-    5: ("message_definitions", "id, topic_type, encoding, encoded_message_definition, type_description_hash"),
-    _MESSAGES: ("messages", "id, topic_id, timestamp, data"),
+    "topics": "id, name, type, serialization_format, offered_qos_profiles, type_description_hash",
+    "message_definitions": "id, topic_type, encoding, encoded_message_definition, type_description_hash",
+    "messages": "id, topic_id, timestamp, data",
 }
 
 
@@ -139,58 +136,85 @@ def _page_size(path: Path) -> int:
     return size if size > 1 else 65536
 
 
+def _beside(path: Path) -> list[Path]:
+    """What a recorder that was killed inside a commit, or that wrote ahead, left beside the file: it belongs to its content."""
+    files = [path.with_name(path.name + suffix) for suffix in ("-journal", "-wal")]
+    return [file for file in files if file.is_file() and file.stat().st_size]
+
+
 def _is_sound(path: Path) -> bool:
     """Whether SQLite finds its own structure as it should be."""
+    if path.stat().st_size % _page_size(path):  # SQLite itself takes such a file for one that ends in zeros
+        return False
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as database:
             return [row[0] for row in database.execute("PRAGMA quick_check(1)")] == ["ok"]
     except sqlite3.DatabaseError:
         return False
 
 
 def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int], str]]:
-    """A copy of what can be read, and what says in a phrase what is lost."""
-    journal = path.with_name(f"{path.name}-journal")
-    if journal.is_file() and journal.stat().st_size:
-        # Killed inside a commit: SQLite rolls it back on opening, here in a copy.
-        for file in (path, journal):
+    """The file itself where it is sound, else a copy of what can be read; and what says in a phrase what is lost."""
+    beside = _beside(path)
+    if beside:
+        # SQLite rolls back, or takes over what was written ahead, on opening and closing: here in a copy.
+        for file in (path, *beside):
             shutil.copy(file, scratch / file.name)
         path = scratch / path.name
         with closing(sqlite3.connect(path)) as database, suppress(sqlite3.DatabaseError):
             database.execute("SELECT 1 FROM messages LIMIT 1").fetchall()
-    found: dict[int, dict[int, list[Any]]] = {width: {} for width in _TABLES}
-    for rowid, values in rows(path, _page_size(path)):
-        if len(values) in found and _is_row(values):
-            found[len(values)].setdefault(rowid, values[1:])
-    topics, messages = found[_TOPICS], found[_MESSAGES]
-    messages = {rowid: values for rowid, values in messages.items() if values[0] in topics}
-    if not messages and not _is_sound(path):
-        raise InputError(f"{path.name} has no message that can be read ({path.stat().st_size} bytes); nothing can be recovered")
+    if _is_sound(path):
+        return path, lambda start: ""
     copy = scratch / f"recovered_{path.name}"
     with closing(sqlite3.connect(copy)) as target:
-        target.executescript(CommittedSqlite3Writer.SQLITE_SCHEMA)
-        for width, (table, columns) in _TABLES.items():
-            marks = ",".join("?" * width)
-            kept = messages if width == _MESSAGES else found[width]
-            target.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", ((rowid, *kept[rowid]) for rowid in sorted(kept)))
+        target.executescript(f"PRAGMA synchronous = OFF; {CommittedSqlite3Writer.SQLITE_SCHEMA}")
+        inserts = {table: f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({','.join('?' * len(columns.split(',')))})"
+                   for table, columns in _TABLES.items()}
+        for rowid, values in rows(path, _page_size(path)):
+            table, kept = _belongs(values)
+            if table and rowid < 1 << 63:
+                target.execute(inserts[table], (rowid, *kept))
+        gaps = _gaps(target.execute("SELECT id, timestamp FROM messages ORDER BY id"))
+        unknown = target.execute("DELETE FROM messages WHERE topic_id NOT IN (SELECT id FROM topics)").rowcount
+        left = target.execute("SELECT 1 FROM messages LIMIT 1").fetchone()
         target.commit()
-    return copy, lambda start: _missing({rowid: values[1] for rowid, values in messages.items()}, start)
+    if not left:
+        why = f"{unknown} messages are of topics that are lost" if unknown else f"{path.stat().st_size} bytes"
+        raise InputError(f"{path.name} has no message that can be read ({why}); nothing can be recovered")
+    return copy, lambda start: "; ".join(_missing(gaps, start) + ([f"{unknown} messages of topics that are lost"] if unknown else []))
 
 
-def _is_row(values: list[Any]) -> bool:
-    """Whether the values of a row are what its table holds: the key's own place is empty."""
-    kinds = (int, int, bytes) if len(values) == _MESSAGES else (str,) * (len(values) - 1)
-    return values[0] is None and all(type(value) is kind for value, kind in zip(values[1:], kinds)) and (
-        len(values) != _MESSAGES or values[2] >= 0)
+def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
+    """(table, values without the key) of a row; "" where it is of none that matters. The key's own place in a row is empty."""
+    key, rest = values[0], values[1:]
+    kinds = [type(value) for value in rest]
+    if key is not None:
+        return "", ()
+    if kinds == [int, int, bytes] and rest[1] >= 0:
+        return "messages", rest
+    if set(kinds) != {str}:
+        return "", ()
+    # Older distributions have no hash of the type, the oldest no QoS.
+    if len(rest) == 5 or (len(rest) in (3, 4) and rest[2] == "cdr"):
+        return "topics", [*rest, "", ""][:5]
+    return ("message_definitions", rest) if len(rest) == 4 else ("", ())
 
 
-def _missing(stamps: dict[int, int], start: int) -> str:
+def _gaps(stamped: Iterable[tuple[int, int]]) -> list[tuple[int, int | None, int]]:
+    """(messages, time before, time after) of what is missing, times in ns; None: nothing is before."""
+    gaps, last, time = list[tuple[int, int | None, int]](), 0, None
+    for number, stamp in stamped:
+        if number > last + 1:
+            gaps.append((number - last - 1, time, stamp))
+        last, time = number, stamp
+    return gaps
+
+
+def _missing(gaps: list[tuple[int, int | None, int]], start: int) -> list[str]:
     """Which messages are lost: their numbers are consecutive. Those after the last one nobody knows of."""
-    known = sorted(stamps)
-    gaps = [(before, after) for before, after in pairwise([0, *known]) if after > before + 1]
     if not gaps:
-        return ""
-    places = [f"{'the beginning' if not before else f'{(stamps[before] - start) / 1e9:.3f}'} and {(stamps[after] - start) / 1e9:.3f} s"
-              for before, after in gaps]
+        return []
+    places = [f"{'the beginning' if before is None else f'{(before - start) / 1e9:.3f}'} and {(after - start) / 1e9:.3f} s"
+              for _, before, after in gaps]
     more = f" and {len(gaps) - 3} more places" if len(gaps) > 3 else ""
-    return f"{sum(after - before - 1 for before, after in gaps)} messages between {', between '.join(places[:3])}{more} lost"
+    return [f"{sum(count for count, _, _ in gaps)} messages between {', between '.join(places[:3])}{more} lost"]

@@ -7,6 +7,7 @@ that a changed byte within a value cannot be seen.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,13 @@ Row = tuple[int, list[Any]]
 
 def rows(path: Path, page_size: int) -> Iterator[Row]:
     """(rowid, values) of all rows in leaf pages that can be read, in the order of the pages; the primary key's own value is None."""
-    content = path.read_bytes()
+    if path.stat().st_size < page_size:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        yield from _rows(content, page_size)
+
+
+def _rows(content: mmap.mmap, page_size: int) -> Iterator[Row]:
     for number in range(len(content) // page_size):
         page = content[number * page_size:(number + 1) * page_size]
         start = 100 if number == 0 else 0  # the file's own header
@@ -34,7 +41,7 @@ def rows(path: Path, page_size: int) -> Iterator[Row]:
                 continue
 
 
-def _row(content: bytes, page: bytes, place: int, page_size: int) -> Row:
+def _row(content: mmap.mmap, page: bytes, place: int, page_size: int) -> Row:
     size, place = _varint(page, place)
     rowid, place = _varint(page, place)
     payload = _payload(content, page, place, size, page_size)
@@ -54,24 +61,27 @@ def _row(content: bytes, page: bytes, place: int, page_size: int) -> Row:
     return rowid, values
 
 
-def _payload(content: bytes, page: bytes, place: int, size: int, page_size: int) -> bytes:
+def _payload(content: mmap.mmap, page: bytes, place: int, size: int, page_size: int) -> bytes:
     """A row's bytes, those in overflow pages included (section 1.6 of the format)."""
     if not 0 < size <= len(content):
         raise ValueError
     largest, least = page_size - 35, (page_size - 12) * 32 // 255 - 23
     if size <= largest:
-        payload = page[place:place + size]
+        parts = [page[place:place + size]]
     else:
         local = least + (size - least) % (page_size - 4)
         local = local if local <= largest else least
-        payload = page[place:place + local]
+        parts, missing, seen = [page[place:place + local]], size - local, set[int]()
         following = int.from_bytes(page[place + local:place + local + 4], "big")
-        while len(payload) < size:
+        while missing > 0:
             start = (following - 1) * page_size
-            if following < 2 or start + page_size > len(content):
+            if following < 2 or start + page_size > len(content) or following in seen:
                 raise ValueError
-            payload += content[start + 4:start + 4 + min(page_size - 4, size - len(payload))]
+            seen.add(following)
+            parts.append(content[start + 4:start + 4 + min(page_size - 4, missing)])
+            missing -= len(parts[-1])
             following = int.from_bytes(content[start:start + 4], "big")
+    payload = b"".join(parts)
     if len(payload) != size:
         raise ValueError
     return payload

@@ -1,16 +1,21 @@
 """Bags of recorders that were killed, and bags that were cut or damaged."""
 
 import random
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
 from rosbags.highlevel import AnyReader
 
 from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series
+from lfdm_ros.bags.sqlite_pages import rows
+from lfdm_ros.bags.typestore import build_message, typestore
 from lfdm_ros.errors import InputError
 
 COMMAND = "lfdm_ros/msg/DriverCommand"
@@ -215,6 +220,25 @@ def test_the_first_chunk_lost_takes_the_definitions_from_the_summary(tmp_path):
     assert "bytes between the beginning and 0.000 s lost" in bag_info(path)["note"]
 
 
+@pytest.mark.parametrize("damage, kept", [("bit", 400), ("zeros", 350), ("dropped", 350)])
+def test_a_topic_that_begins_late_does_not_hide_the_others(tmp_path, damage, kept):
+    with BagWriter(tmp_path / "bag", origin_ns=0) as writer:
+        for i in range(400):
+            writer.write("c", COMMAND, i, {"throttle": i / 400})
+            if i >= 100:
+                writer.write("d", "std_msgs/msg/Float64", i, {"data": 1.0})
+            if i % 50 == 49:
+                writer.checkpoint()
+    file = tmp_path / "bag" / "bag.mcap"
+    content = file.read_bytes()
+    start, end = next((start, end) for opcode, start, end in records(content) if opcode == 6)
+    if damage == "bit":
+        file.write_bytes(content[:end - 1] + bytes([content[end - 1] ^ 1]) + content[end:])
+    else:
+        file.write_bytes(content[:start] + (bytes(end - start) if damage == "zeros" else b"") + content[end:])
+    assert {t["topic"]: t["count"] for t in bag_info(tmp_path / "bag")["topics"]} == {"c": kept, "d": 300}
+
+
 @pytest.mark.parametrize("part", ["magic", "header", "summary", "end"])
 def test_damage_around_the_messages_loses_none(tmp_path, part):
     path, file, content = written(tmp_path, "mcap")
@@ -301,3 +325,82 @@ def test_an_sqlite_file_without_its_first_bytes_is_read(tmp_path):
     assert throttles(path) == list(range(400))
     (path / "metadata.yaml").unlink()
     assert throttles(path) == list(range(400))
+
+
+# As distributions write them: up to Humble a topic has no hash, up to Dashing no QoS, and there are no definitions.
+OLD_TOPICS = {"humble": (", offered_qos_profiles TEXT NOT NULL", ("[]",)), "dashing": ("", ())}
+
+
+def written_by_others(path, distribution="humble", journal="DELETE"):
+    """A database in which 200 messages are committed but not the last 100, open as by a recorder that still runs."""
+    more, values = OLD_TOPICS[distribution]
+    path.mkdir()
+    database = sqlite3.connect(path / "bag_0.db3", isolation_level=None)
+    database.execute("PRAGMA page_size = 4096")
+    database.execute(f"PRAGMA journal_mode = {journal}")
+    database.execute("PRAGMA wal_autocheckpoint = 0")
+    database.execute(
+        f"CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL, serialization_format TEXT NOT NULL{more})")
+    database.execute(
+        "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL, data BLOB NOT NULL)")
+    database.execute("CREATE INDEX timestamp_idx ON messages (timestamp ASC)")
+    row = (1, "/x", "std_msgs/msg/Float64", "cdr", *values)
+    database.execute(f"INSERT INTO topics VALUES ({','.join('?' * len(row))})", row)
+    cdr = bytes(typestore().serialize_cdr(build_message("std_msgs/msg/Float64", {"data": 2.0}), "std_msgs/msg/Float64"))
+    for end in (200, 300):
+        database.execute("BEGIN")
+        database.executemany("INSERT INTO messages VALUES (NULL, 1, ?, ?)", ((t, cdr) for t in range(0 if end == 200 else 200, end)))
+        if end == 200:
+            database.execute("COMMIT")
+    return database
+
+
+@pytest.mark.parametrize("distribution", list(OLD_TOPICS))
+def test_killed_recorders_of_older_distributions(tmp_path, distribution):
+    database = written_by_others(tmp_path / "bag", distribution)
+    database.execute("ROLLBACK")
+    database.close()
+    info = bag_info(tmp_path / "bag")
+    assert info["note"] == "not closed properly (no metadata.yaml), 200 messages recovered"
+    assert read_series(tmp_path / "bag", "x", ["data"]).values[:, 0].tolist() == [2.0] * 200
+    file = tmp_path / "bag" / "bag_0.db3"
+    file.write_bytes(bytes(100) + file.read_bytes()[100:])  # row by row
+    assert bag_info(tmp_path / "bag")["messages"] == 200
+
+
+def test_what_a_killed_recorder_wrote_ahead_is_read(tmp_path):
+    database = written_by_others(tmp_path / "live", journal="WAL")
+    shutil.copytree(tmp_path / "live", tmp_path / "killed")
+    database.close()
+    before = {file.name: file.read_bytes() for file in (tmp_path / "killed").iterdir()}
+    assert len(before["bag_0.db3-wal"]) > len(before["bag_0.db3"])
+    assert bag_info(tmp_path / "killed")["messages"] == 200
+    assert bag_info(tmp_path / "killed" / "bag_0.db3")["messages"] == 200
+    assert {file.name: file.read_bytes() for file in (tmp_path / "killed").iterdir()} == before
+
+
+def test_messages_of_a_topic_that_is_lost_are_told(tmp_path):
+    path, file, _ = written(tmp_path, "sqlite3")
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("DELETE FROM topics")
+        database.commit()
+        database.execute("VACUUM")
+    (path / "metadata.yaml").unlink()
+    file.write_bytes(bytes(100) + file.read_bytes()[100:])
+    with pytest.raises(InputError, match="no message that can be read \\(400 messages are of topics that are lost\\)"):
+        bag_info(path)
+
+
+def test_a_chain_of_pages_that_runs_in_a_circle_is_no_row(tmp_path):
+    file, blob = tmp_path / "x.db3", bytes(range(256)) * 128
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript("PRAGMA page_size = 4096; CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id, timestamp, data);")
+        database.executemany("INSERT INTO messages VALUES (?, 1, 1, ?)", [(1, blob), (2, blob)])
+        database.commit()
+    assert [row for row in rows(file, 4096) if len(row[1]) == 4] == [(1, [None, 1, 1, blob]), (2, [None, 1, 1, blob])]
+    content = bytearray(file.read_bytes())
+    first = content.index(blob[-4096:][:512])  # in an overflow page of row 1
+    page = first // 4096 * 4096
+    content[page:page + 4] = (page // 4096 + 1).to_bytes(4, "big")  # goes on in itself
+    file.write_bytes(content)
+    assert [rowid for rowid, values in rows(file, 4096) if len(values) == 4] == [2]

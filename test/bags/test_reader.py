@@ -98,7 +98,7 @@ def test_wrong_bags_and_topics(tmp_path):
     with pytest.raises(InputError, match=r"no bag at .*nowhere"):
         open_bag(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"is no bag: it has no metadata\.yaml"):
+    with pytest.raises(InputError, match=r"is no bag: it has no \.mcap or \.db3 file"):
         open_bag(tmp_path / "empty")
     (tmp_path / "text.txt").write_text("hello")
     with pytest.raises(InputError, match="is no bag; give the folder"):
