@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from lifecycle_msgs.msg import State, Transition
@@ -18,12 +18,15 @@ from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
 # Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
 DISCOVERY = 0.5
 _ANSWER = 180.0  # [s] for a node to start and to configure: the first use of a model compiles it, on a busy machine too
 _ASK_AGAIN = 3.0  # [s] without an answer
+_LOOK_AGAIN = 0.05  # [s]
+_NAMELESS = "_NODE_NAME_UNKNOWN_"  # as rmw calls the node of an endpoint of which it has not heard yet
 _FIND_TOPICS = 10.0  # [s] for a recorder
 _STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
           "activate": (Transition.TRANSITION_ACTIVATE, State.PRIMARY_STATE_ACTIVE)}
@@ -101,12 +104,22 @@ def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: boo
         if found.count(name) > started:
             raise InputError(f"a node {name} runs already; {_HINT}")
     for topic in stack.sole_topics:
-        others = [_full_name(info.node_namespace, info.node_name) for info in manager.get_publishers_info_by_topic(topic)]
+        others = _publishers(manager, topic)
         for name in own if started else ():
             if name in others:
                 others.remove(name)
         if others:
             raise InputError(f"{topic} is published already, by node {others[0]}; {_HINT}")
+
+
+def _publishers(manager: Node, topic: str) -> list[str]:
+    """The nodes that publish a topic; on a busy machine a publisher may be known before its node is, for which this waits a while."""
+    end = time.monotonic() + 4.0 * DISCOVERY
+    while True:
+        found = manager.get_publishers_info_by_topic(topic)
+        if all(info.node_name != _NAMELESS for info in found) or time.monotonic() > end:
+            return [_full_name(info.node_namespace, info.node_name) for info in found]
+        time.sleep(_LOOK_AGAIN)
 
 
 _HINT = "end it, or choose another ROS_DOMAIN_ID (a node that was killed stays listed for some 20 s)"
@@ -194,9 +207,9 @@ def _unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
         except NodeNameNonExistentError:  # not discovered yet
             return {f"those of {entry.name}"}
 
-    if recorder.value("topics"):
-        return set()
+    chosen, excluded = ({recorder.topic(name) for name in recorder.value(key) or []} for key in ("topics", "exclude"))  # type: ignore[union-attr]
     published = set().union(*(topics(entry, manager.get_publisher_names_and_types_by_node)
                               for entry in stack.nodes if entry is not recorder))
-    excluded: Collection[str] = recorder.table["exclude"].default  # type: ignore[assignment]
-    return published.difference(excluded) - topics(recorder, manager.get_subscriber_names_and_types_by_node)
+    # A node that is not discovered yet may publish what is wanted.
+    wanted = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded)}
+    return wanted - topics(recorder, manager.get_subscriber_names_and_types_by_node)

@@ -341,6 +341,8 @@ def _refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """rclpy's own service that sets parameters, for a request that it cannot take apart: refused whole, nothing is set."""
     def set_parameters(request: Any, response: Any) -> Any:
         try:
+            for parameter in request.parameters:  # rclpy's own sets those that come before the odd one
+                RosParameter.from_parameter_msg(parameter)
             return callback(request, response)
         except Exception as error:
             refused = SetParametersResult(successful=False, reason=f"malformed request: {error}"[:_LONGEST])

@@ -8,7 +8,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rclpy.duration import Duration
@@ -179,10 +179,7 @@ class Recorder(Component):
                 self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")
 
     def _is_wanted(self, topic: str) -> bool:
-        if self._wanted:
-            return topic in self._wanted
-        # Names with a leading underscore are hidden by convention: services and actions.
-        return topic not in self._excluded and "/_" not in topic
+        return is_wanted(topic, self._wanted, self._excluded)
 
     def _callback(self, topic: str, msgtype: str) -> Any:
         put, now = self._bag.put, self.get_clock().now
@@ -209,6 +206,14 @@ class Recorder(Component):
         if self._unknown:
             return WARN, f"not recorded: {', '.join(self._unknown)}", values
         return OK, "recording", values
+
+
+def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str]) -> bool:
+    """Whether a recorder takes a topic; all of them by their names in the graph, no `topics`: all but `exclude`."""
+    if topics:
+        return topic in topics
+    # Names with a leading underscore are hidden by convention: services and actions.
+    return topic not in exclude and "/_" not in topic
 
 
 def message_class(msgtype: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.bring_up import death, in_order, refuse_others
+from lfdm_ros.nodes.bring_up import _unheard, death, in_order, refuse_others
 from lfdm_ros.nodes.stack import load_stack
 
 
@@ -71,6 +71,40 @@ def test_nodes_that_are_brought_up_by_name_must_have_it_alone() -> None:
         with pytest.raises(InputError, match="a node /car/recorder runs already"):
             refuse_others(stack, World(names), started=started)  # type: ignore[arg-type]
         refuse_others(stack, World(names), started=started, by_service=False)  # type: ignore[arg-type]
+
+
+def test_a_publisher_whose_node_is_not_known_yet_is_asked_for_again() -> None:
+    looks: list[str] = []
+
+    class Late(World):
+        def get_publishers_info_by_topic(self, topic: str) -> list[Any]:
+            looks.append(topic)
+            if len(looks) == 1:
+                return [SimpleNamespace(node_name="_NODE_NAME_UNKNOWN_", node_namespace="_NODE_NAMESPACE_UNKNOWN_")]
+            return super().get_publishers_info_by_topic(topic)
+
+    refuse_others(load_stack("simulator"), Late(NAMES, OURS), started=True)  # type: ignore[arg-type]
+    assert looks[0] == looks[1]
+
+
+@pytest.mark.parametrize(("parameters", "heard", "missing"), [
+    ({}, ["/car/a", "/b"], set()),
+    ({"exclude": ["b", "/rosout"]}, ["/b"], {"/car/a"}),
+    ({"exclude": ["/b", "/rosout"]}, ["/car/a"], set()),
+    ({"topics": ["a", "/elsewhere"]}, [], {"/car/a"}),
+    ({"topics": ["a", "/elsewhere"]}, ["/car/a"], set())])
+def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[str, Any], heard: list[str], missing: set[str]) -> None:
+    """Never of the hidden topics of an action."""
+    class Graph:
+        def get_publisher_names_and_types_by_node(self, node: str, namespace: str) -> list[tuple[str, list[str]]]:
+            return [(name, []) for name in ("/car/a", "/b", "/rosout", "/calibrate/_action/feedback")]
+
+        def get_subscriber_names_and_types_by_node(self, node: str, namespace: str) -> list[tuple[str, list[str]]]:
+            return [(name, []) for name in heard]
+
+    stack = load_stack({"nodes": [{"executable": "recorder", "namespace": "car", "parameters": parameters},
+                                  {"executable": "input_player"}]})
+    assert _unheard(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
 def test_a_node_ends_with_the_process_that_started_it() -> None:

@@ -149,6 +149,7 @@ def test_a_request_for_parameters_that_makes_no_sense_is_refused(graph: Any) -> 
     good = ParameterMessage(name="gain", value=ParameterValue(type=3, double_value=2.0))
     results = graph.call(SetParameters, "fragile/set_parameters", parameters=[good, odd]).results
     assert len(results) == 2 and not results[1].successful and "255" in results[1].reason
+    assert node.value("gain") == 1.0
     assert "255" in graph.call(SetParametersAtomically, "fragile/set_parameters_atomically", parameters=[odd]).result.reason
     assert graph.call(SetParameters, "fragile/set_parameters", parameters=[good]).results[0].successful
     assert node.errors == []
