@@ -373,6 +373,13 @@ class Controller:
         if stop.free:
             self._stop = curve
             return None
+        moving = (obstacles.velocities != 0.0).any(axis=1)
+        if moving.any() and self._stops.clearance(plan, at, ahead, obstacles) > margin:
+            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+            still = Obstacles(obstacles.centres[~moving], obstacles.radii[~moving], obstacles.velocities[~moving], obstacles.time)
+            if self._stops.look(curve, vx, self._command[1], ahead, still, margin, s.sight_braking).free:
+                self._stop = curve
+                return None
         hard = self._stops.hardest
         curves = [curve] if self._stop is None else [self._stop.rest(px, py), curve]
         last = self._stops.look(curves[0], vx, self._command[1], ahead, obstacles, 0.5 * margin, hard)
