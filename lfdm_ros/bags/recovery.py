@@ -12,6 +12,7 @@ import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,9 +47,19 @@ def is_damaged(path: Path) -> bool:
     Raises:
         InputError: nothing in the file can be read.
     """
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     if path.suffix == ".mcap":
-        return not survey(path).whole
+        return _is_damaged_mcap(path, status.st_ino, status.st_size, status.st_mtime_ns)
     return bool(_beside(path)) or not _is_sound(path)
+
+
+@lru_cache(maxsize=256)
+def _is_damaged_mcap(path: Path, *identity: int) -> bool:
+    # A calibration opens a bag once for each of its windows; the whole file is looked through once, for as long as it stays as it is.
+    return not survey(path).whole
 
 
 # --- MCAP ---------------------------------------------------------------------------------------------------------------
