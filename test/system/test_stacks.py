@@ -101,7 +101,8 @@ def test_a_bag_that_exists_is_refused(scenario: str, tmp_path: Path) -> None:
 
 
 def lfdm(*arguments: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # A domain of its own: nodes that tests of failing ends leave in this process would be a second recorder to it.
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(1 + (os.getpid() + 50) % 100)}
     return subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, text=True, cwd=share_directory(),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
