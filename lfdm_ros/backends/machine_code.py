@@ -46,13 +46,8 @@ def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
     return MachineCode(data)
 
 
-def object_file(text: str) -> bytes:
-    """Compiles an LLVM module for this processor, position-independent, for a linker."""
-    return compile_text(text, linked=True)
-
-
 def compile_text(text: str, linked: bool = False) -> bytes:
-    """Compiles an LLVM module for this processor; returns the object, for this process or `linked` by others."""
+    """Compiles an LLVM module for this processor; returns the object, for this process or, `linked`, position-independent."""
     machine = _target_machine(linked)
     module = llvm.parse_assembly(text)
     module.verify()

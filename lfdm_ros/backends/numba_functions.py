@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.backends.compiled_functions import compiled_model_function
-from lfdm_ros.backends.machine_code import TRIPLE, object_file
+from lfdm_ros.backends.machine_code import TRIPLE, compile_text
 from lfdm_ros.backends.tick_kernel import advance_code, advance_text
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
@@ -94,7 +94,7 @@ def write_object(model: Model, folder: Path) -> ObjectFiles:
     files = ObjectFiles(folder / f"{stem}.o", folder / f"{stem}.h")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files.object.write_bytes(object_file(text))
+        files.object.write_bytes(compile_text(text, linked=True))
         files.header.write_text(_header(model, stem), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: the object cannot be written: {error.strerror}") from None

@@ -94,6 +94,7 @@ _WHOLE: _Open[Model] = _Open(*(module.MODEL for module in (linear_single_track, 
 # -- From outside -------------------------------------------------------------------------------------------------------------
 
 
+@cache  # a name is looked up for every parameter of every vehicle that is made
 def load_plugins() -> None:
     """Registers the tyres, powertrains, chassis and models that other packages name in their entry points."""
     plugins.load({"lfdm_ros.tyres": partial(register_part, "tyre"), "lfdm_ros.powertrains": partial(register_part, "powertrain"),
@@ -125,6 +126,7 @@ def register_model(model: Model) -> None:
 
 
 def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[Field, ...], parameters: tuple[Field, ...]) -> None:
+    global _count
     names = [entry.name, *(field.name for field in fields)]
     for name in names:
         if not name.isidentifier():
@@ -140,6 +142,7 @@ def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[
             raise InputError(f"parameter '{field.name}' of '{entry.name}' is declared already, as {declared[field.name].description} "
                              f"[{declared[field.name].unit}]; use that declaration, or choose another name")
     entries.registered[entry.name] = entry
+    _count += 1
 
 
 def model_names() -> tuple[str, ...]:
@@ -192,11 +195,14 @@ def all_parameters() -> dict[str, Field]:
 def registered() -> int:
     """How many parts, chassis and models there are: what was derived from them is valid while this stays."""
     load_plugins()
-    return sum(len(there.registered) for there in _registries())
+    return _count
 
 
 def _registries() -> tuple[_Open[Any], ...]:
     return (*_SLOTS.values(), CHASSIS, _WHOLE)
+
+
+_count = sum(len(there.registered) for there in _registries())
 
 
 def outside() -> Iterator[tuple[str, Part | Chassis | Model]]:
