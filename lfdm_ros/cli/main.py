@@ -44,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `lfdm models | head`
         sys.stderr.close()
         return 0
+    except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"lfdm {argv[0] if argv else ''}: {where}{reason(error)}", file=sys.stderr)
+        return 2
 
 
 def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
@@ -67,9 +71,3 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         for failure in error.failures:
             print(f"lfdm {args.command}: {failure}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"lfdm {args.command}: {where}{reason(error)}", file=sys.stderr)
-        return 2

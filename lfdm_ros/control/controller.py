@@ -21,24 +21,20 @@ import numpy as np
 from lfdm_ros.bounds import require
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import SLOWER, Plan, Planner
 from lfdm_ros.control.planner import Outcome as PlanOutcome
 from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Curve, Stops, curve_of, first_hidden
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
-STANDING = 1.0  # [m/s] a slower vehicle that is to stop is held by the brake
 AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
-REACTION = 0.5  # [s] until the brake of a stop within sight has built up
-CLOSE_BY = 10.0  # [m] or nearer than this
-CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
-PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
 FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
 SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
@@ -47,12 +43,10 @@ MEETING = 30.0  # [m] further along the path, and as far again as the path is aw
 JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
 SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
 CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
-STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
-_NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 
 def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
@@ -160,7 +154,7 @@ class Controller:
         self._cold, self._starting, self._failures = True, False, 0
         self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
-        self._obstacles = self._seen = _NOTHING
+        self._obstacles = self._seen = NOTHING
         self._prediction.clear()
         self._planner.reset()
         self._now = -math.inf
@@ -415,12 +409,7 @@ class Controller:
             age=age, plan=self._good, seconds=time.perf_counter() - began))
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
-        s = self.settings
-        before, turn = self._command, s.steering_rate * s.period
-        steering = min(max(command[0], -1.0, before[0] - turn), 1.0, before[0] + turn)
-        pedal = min(max(command[1], -s.largest_brake, before[1] - s.brake_rate * s.period), s.largest_throttle,
-                    before[1] + s.throttle_rate * s.period)
-        self._command = (steering, pedal)
+        steering, pedal = self._command = rated(self._command, command, self.settings)
         self._prediction.sent(now, steering, pedal)
         return dataclasses.replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)))
 
@@ -463,16 +452,15 @@ class Controller:
         assert task.goal is not None
         s, place, goal = self.settings, self._planner.place, task.goal
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
-        close = task.route is not None and not task.route.blocked and task.route.kind != "turn" and (
-            math.hypot(goal.x - px, goal.y - py) < max(CLOSE * vx, CLOSE_BY))
-        if not (task.done or close):
-            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, self._moved(now), 0.5 * s.vehicle_width,
+        remaining = math.hypot(goal.x - px, goal.y - py)
+        if not (task.done or keeps_its_way(task.route, remaining, vx)):
+            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, self._obstacles.at(now), 0.5 * s.vehicle_width,
                                            s.obstacle_margin, task.route)
             self._planner.forget()
         task.routed = now
         assert task.route is not None
         path = task.route.path
-        profile = speed_profile(path, np.maximum(self._slower(path, vx), min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
+        profile = speed_profile(path, np.maximum(self._slower(path, vx), min(task.speed, sight_speed(s))), s.path_lateral_acceleration,
                                 s.path_acceleration, s.path_braking, 0.0 if task.stop or task.done else math.inf)
         if not task.route.blocked:
             task.blocked_since = math.inf
@@ -481,15 +469,14 @@ class Controller:
             if now - task.blocked_since > PATIENCE:
                 # There is none for long: stop here and now, and drive on when one is seen.
                 profile = np.minimum(profile, np.sqrt(np.maximum(vx * vx - 2.0 * s.path_braking * path.s, 0.0)))
-            profile = np.minimum(profile, self._before(task.route))
+            profile = np.minimum(profile, stopping_speeds(s, task.route))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
-        remaining = math.hypot(goal.x - px, goal.y - py)
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
         stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
         # What lies hidden on the plan may be anything: a stop before it has to be possible.
-        highest = min(task.speed, max(self._speed_within(self._seen_along(now, px, py, yaw)), CREEPING))
+        highest = min(task.speed, max(sight_speed(s, self._seen_along(now, px, py, yaw)), CREEPING))
         task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, hurry=hurry, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
@@ -517,32 +504,20 @@ class Controller:
         if task.joining is None or math.hypot(task.meeting[0] - px, task.meeting[1] - py) < AIM:
             (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + MEETING + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
-        task.route = self._guide.route(px, py, yaw, max(vx, 0.0), *task.meeting, self._moved(now), 0.5 * s.vehicle_width,
+        task.route = self._guide.route(px, py, yaw, max(vx, 0.0), *task.meeting, self._obstacles.at(now), 0.5 * s.vehicle_width,
                                        s.obstacle_margin, task.route)
         task.routed = now
         self._planner.forget()
         way = task.route.path
-        profile = speed_profile(way, np.maximum(self._slower(way, vx), min(task.speed, self._sight_speed())), s.path_lateral_acceleration,
+        profile = speed_profile(way, np.maximum(self._slower(way, vx), min(task.speed, sight_speed(s))), s.path_lateral_acceleration,
                                 s.path_acceleration, s.path_braking)
-        longer, speeds = self._longer(way, np.minimum(profile, self._before(task.route)))
+        longer, speeds = self._longer(way, np.minimum(profile, stopping_speeds(s, task.route)))
         task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
         return task.joining
-
-    def _moved(self, now: float) -> Obstacles:
-        """The obstacles, where they are now."""
-        seen = self._obstacles
-        return dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
 
     def _slower(self, path: Path, vx: float) -> np.ndarray:
         """What is allowed along a path to a vehicle that is too fast: it slows down, but not as hard as for an obstacle."""
         return np.sqrt(np.maximum(max(vx - SLOWER, 0.0) ** 2 - 2.0 * self.settings.path_braking * path.s, 0.0))
-
-    def _before(self, route: Route) -> np.ndarray:
-        """Speeds along a route from which the vehicle stops before its end, where it is blocked."""
-        if not route.blocked:
-            return np.full(len(route.path.s), math.inf)
-        s = self.settings
-        return np.sqrt(np.maximum(2.0 * s.path_braking * (route.free_length - s.vehicle_front - STOP_SHORT - route.path.s), 0.0))
 
     def _seen_along(self, now: float, x: float, y: float, yaw: float) -> float:
         """How far along the plan its places are in sight of the sensor, at most as far as that sees [m]."""
@@ -553,16 +528,6 @@ class Controller:
         along = np.cumsum(np.hypot(*np.diff(np.vstack([[x, y], places]), axis=0).T))
         return min(s.sight, first_hidden(places - [x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], along, obstacles.centres - [
             x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], obstacles.radii))
-
-    def _sight_speed(self) -> float:
-        """The speed from which the vehicle stops within what the sensor sees [m/s]."""
-        return self._speed_within(self.settings.sight)
-
-    def _speed_within(self, length: float) -> float:
-        """The speed from which the vehicle stops within so much way [m/s]."""
-        s = self.settings
-        free = max(length - s.vehicle_front - STOP_SHORT, 0.0)
-        return math.sqrt((s.sight_braking * REACTION) ** 2 + 2.0 * s.sight_braking * free) - s.sight_braking * REACTION
 
     def _remaining(self, task: _Task, x: np.ndarray) -> float:
         if task.goal is None:

@@ -22,12 +22,10 @@ import numpy as np
 
 from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.obstacles import Obstacles
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured, Prediction
-from lfdm_ros.control.pure_pursuit import finished, rated
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.wayfinding import Pose, Way, Wayfinder
-from lfdm_ros.simulation import BatchRollout, Goal
+from lfdm_ros.control.wayfinding import Baseline, Pose, Way
+from lfdm_ros.simulation import BatchRollout
 from lfdm_ros.vehicles import Vehicle
 
 CHANNELS = ("x", "y", "yaw", "vx", "yaw_rate")
@@ -81,7 +79,7 @@ class Clearances:
         self._x, self._y = x - self.REACH, y - self.REACH
         if not len(obstacles.radii):
             return
-        centres = obstacles.centres + (time - obstacles.time) * obstacles.velocities
+        centres = obstacles.at(time).centres
         for (cx, cy), radius in zip(centres.tolist(), obstacles.radii.tolist()):
             (i0, i1), (j0, j1) = (np.clip([int((c - o - radius - self.FAR) / self.RESOLUTION), int((c - o + radius + self.FAR)
                                                                                                   / self.RESOLUTION) + 1],
@@ -101,7 +99,7 @@ class Clearances:
         return self._grid[i, j]
 
 
-class Mppi:
+class Mppi(Baseline):
     """Drives one vehicle; a `closed_loop.Driver`. The same seed gives the same run."""
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None, sampling: Sampling | None = None) -> None:
@@ -110,7 +108,8 @@ class Mppi:
         Raises:
             InputError: no such model, or the vehicle lacks parameters of it.
         """
-        s = self.settings = settings or Settings()
+        super().__init__(settings)
+        s = self.settings
         m = self.sampling = sampling or Sampling()
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
         p = SimpleNamespace(**vehicle.parameters)
@@ -118,7 +117,7 @@ class Mppi:
         times = m.step * np.arange(m.steps + 1)
         self._batch = BatchRollout(model=s.model, vehicle=vehicle, dt=m.longest, times=times, inputs=np.zeros((len(times), 3)),
                                    parameters=(), channels=CHANNELS, precision="float32")
-        self._finder, self._map = Wayfinder(s), Clearances()
+        self._map = Clearances()
         # Discs that cover the vehicle's outline.
         length = s.vehicle_front + s.vehicle_rear
         count = max(3, math.ceil(length / (0.45 * s.vehicle_width)))
@@ -126,21 +125,8 @@ class Mppi:
         self._disc = math.hypot(0.5 * s.vehicle_width, 0.5 * length / count)
         self._random = np.random.default_rng(m.seed)
         self._rates = np.zeros((m.steps, 2))
-        self._command = (0.0, 0.0)
         self._mapped: Obstacles | None = None  # what the map shows
         self._measured: Measured | None = None
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        self._finder.follow(path, speed, stop)
-
-    def go_to(self, goal: Goal, speed: float) -> None:
-        self._finder.go_to(goal, speed)
-
-    def see(self, obstacles: Obstacles) -> None:
-        self._finder.see(obstacles)
-
-    def look(self, now: float) -> None:
-        """The way is looked for in the cycle, from the state of that moment."""
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """The command for the period that begins at `now` [s]."""
@@ -254,6 +240,6 @@ class Mppi:
         return np.where(np.isfinite(costs) & ~bad, np.minimum(costs, 2.0 * COLLISION), 2.0 * COLLISION)
 
     def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
-        self._command = rated(self._command, (steering, pedal), self.settings)
+        sent = super()._send(now, cycle, steering, pedal, began)
         self._prediction.sent(now, *self._command)
-        return finished(cycle, self._command, began)
+        return sent

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -25,6 +26,15 @@ class Obstacles:
     radii: np.ndarray
     velocities: np.ndarray
     time: float
+
+    def at(self, time: float) -> Obstacles:
+        """The same, where they are at `time` [s] if they go on as they do."""
+        if not len(self.radii):
+            return self
+        return replace(self, centres=self.centres + (time - self.time) * self.velocities, time=time)
+
+
+NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 
 @dataclass(frozen=True)

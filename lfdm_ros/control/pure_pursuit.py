@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 
-from lfdm_ros.control.controller import ARRIVED, BLOCKED, STOP_SHORT, Cycle, Outcome
-from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.rules import STOP_SHORT
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.wayfinding import Pose, Wayfinder
-from lfdm_ros.simulation import Goal
+from lfdm_ros.control.wayfinding import Baseline, Pose
 from lfdm_ros.vehicles import Vehicle
 
 AHEAD, LEAST_AHEAD = 0.8, 5.0  # look-ahead: time [s], distance [m]
@@ -34,31 +32,17 @@ LOOKED = 0.5  # [m] between the points of the arc that are looked at
 CLEAR = 0.2  # [m] that is kept beside the arc
 
 
-class PurePursuit:
+class PurePursuit(Baseline):
     """Drives one vehicle; a `closed_loop.Driver`."""
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None) -> None:
         """Raises InputError if the vehicle lacks what the settings' model needs: its wheelbase and steering are used of it."""
-        self.settings = settings or Settings()
+        super().__init__(settings)
         vehicle.vector(vehicle.model(self.settings.model))
         p = SimpleNamespace(**vehicle.parameters)
         self._rear, self._wheelbase = p.cg_to_rear_axle, p.cg_to_front_axle + p.cg_to_rear_axle
         self._full_lock = p.max_road_wheel_angle
-        self._finder = Wayfinder(self.settings)
-        self._command = (0.0, 0.0)  # steering, pedal
         self._pose: Pose | None = None
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        self._finder.follow(path, speed, stop)
-
-    def go_to(self, goal: Goal, speed: float) -> None:
-        self._finder.go_to(goal, speed)
-
-    def see(self, obstacles: Obstacles) -> None:
-        self._finder.see(obstacles)
-
-    def look(self, now: float) -> None:
-        """The way is looked for in the cycle, from the state of that moment."""
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """The command for the period that begins at `now` [s]."""
@@ -70,8 +54,8 @@ class PurePursuit:
             finder.look(now, pose)
         way = finder.way
         if pose is None or way is None or finder.done:
-            return self._send(Cycle((0.0, 0.0, 0.0), Outcome.STOPPED, ARRIVED if finder.done else "no state or no task", done=finder.done),
-                              0.0, -self.settings.stop_brake, began)
+            return self._send(now, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED, ARRIVED if finder.done else "no state or no task",
+                                         done=finder.done), 0.0, -self.settings.stop_brake, began)
         s = finder.station(pose.x, pose.y)
         curvature = self._arc(way.path, s, pose)
         # What the way allows now and when the brake has built up; the brake that its slope asks for is fed forward.
@@ -87,7 +71,7 @@ class PurePursuit:
         if v < 0.5 and (wanted < 0.5 or free < 0.5):
             pedal = -self.settings.stop_brake
         steering = math.atan(self._wheelbase * curvature) / self._full_lock
-        return self._send(Cycle((0.0, 0.0, 0.0), Outcome.SOLVED, BLOCKED if way.blocked else "", blocked=way.blocked, route=way.path,
+        return self._send(now, Cycle((0.0, 0.0, 0.0), Outcome.SOLVED, BLOCKED if way.blocked else "", blocked=way.blocked, route=way.path,
                                 remaining=way.path.length - s), steering, pedal, began)
 
     def _arc(self, path: Path, s: float, pose: Pose) -> float:
@@ -112,25 +96,7 @@ class PurePursuit:
         # Arc from the position point, by sin(t)/t forms that hold for a straight line as well.
         x = pose.x + along * np.sinc(0.5 * turn / math.pi) * np.cos(pose.yaw + 0.5 * turn)
         y = pose.y + along * np.sinc(0.5 * turn / math.pi) * np.sin(pose.yaw + 0.5 * turn)
-        centres = seen.centres + (now - seen.time) * seen.velocities
+        centres = seen.at(now).centres
         away = np.hypot(x[:, None] - centres[:, 0], y[:, None] - centres[:, 1]) - seen.radii
         met = (away < 0.5 * s.vehicle_width + CLEAR).any(axis=1)
         return max(float(along[int(met.argmax())]) - s.vehicle_front - 0.5 * STOP_SHORT, 0.0) if met.any() else math.inf
-
-    def _send(self, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
-        self._command = rated(self._command, (steering, pedal), self.settings)
-        return finished(cycle, self._command, began)
-
-
-def rated(before: tuple[float, float], wanted: tuple[float, float], settings: Settings) -> tuple[float, float]:
-    """Steering and pedal as near to what is wanted as ranges and rates allow within a period."""
-    s = settings
-    turn = s.steering_rate * s.period
-    return (min(max(wanted[0], -1.0, before[0] - turn), 1.0, before[0] + turn),
-            min(max(wanted[1], -s.largest_brake, before[1] - s.brake_rate * s.period), s.largest_throttle,
-                before[1] + s.throttle_rate * s.period))
-
-
-def finished(cycle: Cycle, command: tuple[float, float], began: float) -> Cycle:
-    """The cycle with its command and the wall-clock time since `began`."""
-    return replace(cycle, command=(command[0], max(command[1], 0.0), max(-command[1], 0.0)), seconds=time.perf_counter() - began)

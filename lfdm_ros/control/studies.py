@@ -26,12 +26,13 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.control.closed_loop import Driver, Plant, Run, drive
-from lfdm_ros.control.controller import STANDING, Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.mppi import Mppi
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.pure_pursuit import PurePursuit
+from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config, share_directory

@@ -6,23 +6,21 @@ what differs is how they follow them.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lfdm_ros.control.controller import CLOSE, CLOSE_BY, PATIENCE, REACTION, STOP_SHORT
+from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
-from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.rules import PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
-
-STANDING = 1.0  # [m/s] a slower vehicle has arrived at a goal where it is to stop
-NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 
 @dataclass(frozen=True)
@@ -103,29 +101,49 @@ class Wayfinder:
         if remaining <= goal.tolerance and slow:
             self.done = True
         route = self._route
-        close = route is not None and not route.blocked and route.kind != "turn" and remaining < max(CLOSE * pose.vx, CLOSE_BY)
-        if self.done or close or now - self._looked < s.route_period - 1e-9:
+        if self.done or keeps_its_way(route, remaining, pose.vx) or now - self._looked < s.route_period - 1e-9:
             return
         self._looked = now
-        seen = self.obstacles
-        moved = dataclasses.replace(seen, centres=seen.centres + (now - seen.time) * seen.velocities, time=now) if len(seen.radii) else seen
-        route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, moved, 0.5 * s.vehicle_width,
-                                                s.obstacle_margin, self._route)
-        speeds = speed_profile(route.path, min(self._speed, self._sight_speed()), s.path_lateral_acceleration, s.path_acceleration,
+        route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, self.obstacles.at(now),
+                                                0.5 * s.vehicle_width, s.obstacle_margin, self._route)
+        speeds = speed_profile(route.path, min(self._speed, sight_speed(s)), s.path_lateral_acceleration, s.path_acceleration,
                                s.path_braking, 0.0 if self._stop else math.inf)
         if route.blocked:
             # Before what blocks it the vehicle stands; where there is no way for long, here and now.
             self._blocked_since = min(self._blocked_since, now)
             if now - self._blocked_since > PATIENCE:
                 speeds = np.minimum(speeds, np.sqrt(np.maximum(pose.vx**2 - 2.0 * s.path_braking * route.path.s, 0.0)))
-            left = route.free_length - s.vehicle_front - STOP_SHORT - route.path.s
-            speeds = np.minimum(speeds, np.sqrt(2.0 * s.path_braking * np.maximum(left, 0.0)))
+            speeds = np.minimum(speeds, stopping_speeds(s, route))
         else:
             self._blocked_since = math.inf
         self.way = Way(route.path, speeds, route.blocked)
 
-    def _sight_speed(self) -> float:
-        """The speed from which the vehicle stops within what the sensor sees [m/s]."""
-        s = self.settings
-        free, lost = max(s.sight - s.vehicle_front - STOP_SHORT, 0.0), s.sight_braking * REACTION
-        return math.sqrt(lost**2 + 2.0 * s.sight_braking * free) - lost
+
+class Baseline:
+    """A `closed_loop.Driver` that looks for its way as the controller does; who inherits it says how the way is followed: `cycle`."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        self.settings = settings or Settings()
+        self._finder = Wayfinder(self.settings)
+        self._command = (0.0, 0.0)  # steering, pedal
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """A path, at most at `speed` [m/s], one or one a point; a corridor is not looked at. Raises InputError as `speed_profile`."""
+        self._finder.follow(path, speed, stop)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        self._finder.go_to(goal, speed)
+
+    def see(self, obstacles: Obstacles) -> None:
+        """What is seen now."""
+        self._finder.see(obstacles)
+
+    def look(self, now: float) -> None:
+        """The way is looked for in the cycle, from the state of that moment."""
+
+    def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
+        """The cycle with what the actuators can follow within the period from `now` [s], and the wall-clock time since `began`."""
+        self._command = rated(self._command, (steering, pedal), self.settings)
+        steering, pedal = self._command
+        return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
