@@ -29,8 +29,10 @@ def start(module: str, node: bool = True) -> int:
     except KeyboardInterrupt:  # when it had ended already
         return 0 if node else 130
     finally:
-        for number in handlers:
-            signal.signal(number, signal.SIG_IGN)  # the interpreter's own end is not worth a traceback
+        # The interpreter's own end is not worth a traceback. It may wait for a bag on a disk that hangs, and `kill` then ends it; a node
+        # is ended for good by who has started it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if node else signal.SIG_DFL)
 
 
 def lfdm() -> int:

@@ -220,7 +220,7 @@ def _read_memory(path: Path, rng: Random) -> None:
 
     folder = BagFolder(path.parent, "hmmwv_demo", path)
     folder.look(0.0)
-    folder.next_job("")
+    folder.next_job("", 0.0)
 
 
 def _read_set(path: Path, rng: Random) -> None:

@@ -20,6 +20,8 @@ from lfdm_ros.errors import InputError
 _STORAGE = (".mcap", ".db3")
 # A child that was killed this often for one calibration (by the kernel for want of memory, most likely) will be killed again.
 MOST_DEATHS = 3
+# [s] until what failed through no bag's fault, such as a full disk, is tried again; twice as long each time, and at most the second.
+_AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
 
 
 def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
@@ -60,6 +62,16 @@ class Recorded:
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class _Pause:
+    """A job that failed and has named no bag: the same one is not done again before a time [s]."""
+
+    job: Job
+    recipe_digest: str
+    until: float
+    seconds: float
+
+
 class BagFolder:
     """Says when a folder has new recordings that make a recipe complete. What it knows survives in the file `memory`."""
 
@@ -81,6 +93,7 @@ class BagFolder:
         self._memory = Path(memory)
         self._abandoned_after = abandoned_after
         self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time since which it is that
+        self._pause: _Pause | None = None
         content = read_json(self._memory) if self._memory.exists() else {}
         try:
             self._bags = {path: Recorded(**_texts(entry)) for path, entry in content.get("bags", {}).items()}
@@ -144,10 +157,13 @@ class BagFolder:
         """The calibration that was begun and not ended."""
         return self._job
 
-    def next_job(self, out_directory: str, continue_from: int = 0) -> Job | None:
+    def next_job(self, out_directory: str, now: float, continue_from: int = 0) -> Job | None:
         """What there is to calibrate: the newest bag of each recording that the recipe wants, if one of them is new and none missing.
 
+        What has just failed through no bag's fault waits; a new bag or another recipe makes it another calibration, which does not.
+
         Args:
+            now: [s], as for `look`.
             out_directory: folder for the results; empty: calibrations, in the watched folder.
             continue_from: the version of a posterior to go on from with bags that it has not seen; 0: all bags anew.
         """
@@ -163,9 +179,12 @@ class BagFolder:
         fresh = tuple(bag.sha256 for _, bag in bags if self._is_new(bag))
         if not fresh:
             return None
+        paths, pause = tuple(str(path) for path, _ in bags), self._pause
+        if pause is not None and (pause.job.bags, pause.job.fresh, pause.recipe_digest) == (paths, fresh, _recipe_digest(self._recipe)):
+            # In the same folder, where it finds what it had done.
+            return replace(pause.job, id=uuid.uuid4().hex, deaths=0) if now >= pause.until else None
         newest = next(path for path, bag in reversed(bags) if bag.sha256 in fresh)
-        return Job(uuid.uuid4().hex, self._recipe, tuple(str(path) for path, _ in bags), fresh,
-                   str(self._free_name(out_directory, newest.stem)), continue_from)
+        return Job(uuid.uuid4().hex, self._recipe, paths, fresh, str(self._free_name(out_directory, newest.stem)), continue_from)
 
     def begin(self, job: Job) -> None:
         """Remembers that a job is being done, before it is."""
@@ -178,24 +197,32 @@ class BagFolder:
         self._save()
         return self._job.deaths < MOST_DEATHS
 
-    def end(self, job: Job, outcome: str, *, failed: bool) -> list[str]:
-        """Remembers how a job ended; returns the bags that are to blame for a failure.
+    def end(self, job: Job, outcome: str, now: float, *, failed: bool) -> str:
+        """Remembers how a job ended; returns what follows from a failure, as a remark.
 
-        Those are the bags that the message names; if it names none, the new ones. Nobody tries them again with this recipe. The others
-        stay as new as they were.
+        The bags that the message names are to blame: nobody tries them again with this recipe. The others stay as new as they were; where
+        the message names none, for example as a disk is full, all of them are tried again later.
+
+        Args:
+            now: [s], as for `look`.
         """
         # Not drive_1 where the message is about drive_10.
         blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []
-        hashes = {path: bag.sha256 for path, bag in self._bags.items() if path in job.bags}
+        before, self._pause = self._pause, None
         if failed and not blamed:
-            blamed = [path for path, sha256 in hashes.items() if sha256 in job.fresh]
+            same = before is not None and before.job.bags == job.bags
+            seconds = min(2.0 * before.seconds, _AGAIN_AT_MOST) if before is not None and same else _AGAIN
+            self._pause = _Pause(job, _recipe_digest(job.recipe), now + seconds, seconds)
+        hashes = {path: bag.sha256 for path, bag in self._bags.items() if path in job.bags}
         for path, sha256 in hashes.items():
             if (path in blamed) if failed else (sha256 in job.fresh):
                 self._taken[sha256] = {"path": path, "time": time_of_day(), "outcome": outcome,
                                        "failed_with": _recipe_digest(job.recipe) if failed else ""}
         self._job = None
         self._save()
-        return blamed
+        if self._pause is not None:
+            return f"tried again in {self._pause.seconds:g} s, or with a new bag or another recipe"
+        return f"left out from now on: {', '.join(blamed)}" if blamed else ""
 
     def _failed(self, bag: Recorded) -> bool:
         failed_with = self._taken.get(bag.sha256, {}).get("failed_with", "")

@@ -328,8 +328,8 @@ class Calibrator(Component):
     def _end_job(self, folder: BagFolder, job: Job, exit_status: int, message: str, *, failed: bool) -> str:
         if exit_status < 0 and failed and folder.died(job):
             return f"the calibration was killed (signal {-exit_status}); taking it up again"
-        blamed = folder.end(job, message, failed=failed)
-        return f"{message}; left out from now on: {', '.join(blamed)}" if blamed else message
+        remark = folder.end(job, message, time.monotonic(), failed=failed)
+        return f"{message}; {remark}" if remark else message
 
     # ---- the watched folder --------------------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class Calibrator(Component):
                 self._reader = threading.Thread(target=self._examine, args=(folder, bags), name="bag reader", daemon=True)
                 self._reader.start()
             elif not self._busy and not self._paused:
-                job = folder.unfinished or folder.next_job(self.value("out_directory"), self._continue_from())
+                job = folder.unfinished or folder.next_job(self.value("out_directory"), time.monotonic(), self._continue_from())
                 if job is not None:
                     self._begin(folder, job)
         except (InputError, OSError) as error:

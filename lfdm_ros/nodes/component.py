@@ -13,12 +13,17 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
+from rclpy.publisher import Publisher
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
@@ -32,6 +37,8 @@ _ACKNOWLEDGE = 5.0
 _LONGEST = 200  # characters of an exception that are told
 # What follows an exception; one in these themselves is only told.
 _OUTCOME = ("after_error", "publish_diagnostics", "diagnose")
+# What is to be undone where a transition breaks off, by the transition.
+_UNDONE = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "deactivate": ("cleanup",), "cleanup": ()}
 # (level, one line, values by name)
 Diagnosis = tuple[bytes, str, dict[str, Any]]
 
@@ -229,6 +236,7 @@ class Component(LifecycleNode):
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
         self._caught.clear()
+        self._unconfigured = self._entities()
         return self._transition("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
@@ -277,14 +285,35 @@ class Component(LifecycleNode):
         except InputError as error:
             self.failure = str(error)
             self.get_logger().error(f"{name} failed: {error}")
+            if name == "configure":
+                self._undo(name)
             return TransitionCallbackReturn.FAILURE
         except Exception as error:  # a bug; rclpy would swallow it without a word
             self.failure = repr(error)
             self.get_logger().fatal(f"{name} failed:\n{traceback.format_exc()}")
+            self._undo(name)
             self.state = "unconfigured"  # where rclpy's error processing ends
             return TransitionCallbackReturn.ERROR
         self.state = target
         return TransitionCallbackReturn.SUCCESS
+
+    def _undo(self, transition: str) -> None:
+        """Takes back what has been made since `configure` began: what it makes the next time would be there twice."""
+        for name in _UNDONE.get(transition, ()):
+            try:
+                getattr(self, name)()
+            except Exception as error:  # no wonder: a part of what it ends was never made, or has ended
+                self.get_logger().debug(f"{name} after the failure: {error!r}")
+        for entity in self._entities():
+            if not any(entity is one for one in self._unconfigured):
+                next(destroy for kind, destroy in (
+                    (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
+                    (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
+                    (Client, self.destroy_client), (ActionServer, self.destroy_action)) if isinstance(entity, kind))(entity)
+
+    def _entities(self) -> list[Any]:
+        actions = (waitable for waitable in self.waitables if isinstance(waitable, ActionServer))
+        return [*self.timers, *self.subscriptions, *self.services, *self.publishers, *self.clients, *actions]
 
     # ---- parameters and diagnostics ------------------------------------------------------------------------------------
 

@@ -53,7 +53,8 @@ class Stepper:
     """Runs a Simulator tick by tick in a thread of its own.
 
     A tick is one publishing period: one call of Simulator.advance, then one call of `publish`. Time is counted in whole
-    ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it.
+    ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it, but never together with `forget`
+    of a reset, and never after it with a state from before: the lock `_telling` is around both, taken before `_wake`.
     """
 
     def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
@@ -90,6 +91,8 @@ class Stepper:
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
         self._meter = SpeedMeter(0.0, now)
         self._wake = threading.Condition()
+        self._telling = threading.Lock()
+        self._resets = 0
         self._thread: threading.Thread | None = None
         self._running = False
         self._time_ns = 0
@@ -195,7 +198,8 @@ class Stepper:
         Args:
             forget: called with the time [ns] of the first state of the new run, before that is published.
         """
-        with self._wake:
+        with self._telling, self._wake:
+            self._resets += 1
             self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
             self._inputs = np.zeros(3)
             self._time_ns += self._period_ns
@@ -287,10 +291,13 @@ class Stepper:
                 if self._fresh or not unanswered:
                     self._asked_at = time.monotonic()
                 self._fresh = False
-                stamp, outputs = self._time_ns, self._simulator.outputs.tolist()
+                stamp, outputs, resets = self._time_ns, self._simulator.outputs.tolist(), self._resets
                 self._published_at = time.monotonic()
                 self._published.append((stamp, self._published_at))
-            self._publish(stamp, outputs)
+            with self._telling:
+                if resets != self._resets:  # a state of the run before
+                    continue
+                self._publish(stamp, outputs)
             # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
             # commands, would get its turn only every switch interval (5 ms): a hundred ticks of old news at 20 x real time.
             time.sleep(0.0)

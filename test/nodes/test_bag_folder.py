@@ -50,14 +50,14 @@ class Watch:
         return [path.name for path in found], [remark for remark in remarks if remark]
 
     def job(self, **options: Any) -> Job | None:
-        return self.bags.next_job("", **options)
+        return self.bags.next_job("", self.now, **options)
 
     def do(self, outcome: str = "done", *, failed: bool = False, **options: Any) -> list[str]:
         """Does the next job; returns the names of its bags."""
         job = self.job(**options)
         assert job is not None
         self.bags.begin(job)
-        self.bags.end(job, outcome, failed=failed)
+        self.said = self.bags.end(job, outcome, self.now, failed=failed)
         return [Path(bag).name for bag in job.bags]
 
 
@@ -135,7 +135,7 @@ def test_an_unfinished_job_is_taken_up_after_a_restart(tmp_path: Path) -> None:
     watch.bags.begin(job)
     watch.restart()
     assert watch.bags.unfinished == job
-    watch.bags.end(job, "done", failed=False)
+    watch.bags.end(job, "done", 0.0, failed=False)
     watch.restart()
     assert watch.bags.unfinished is None and watch.job() is None
 
@@ -170,15 +170,32 @@ def test_the_bag_to_blame_is_left_out_and_the_others_go_on(tmp_path: Path) -> No
     assert job is not None and len(job.bags) == 3
 
 
-def test_a_failure_without_a_name_does_not_come_again(tmp_path: Path) -> None:
-    watch = Watch(tmp_path, write_recipe(tmp_path / "r.yaml", "turn"))
-    record(watch.folder / "a", "turn")
+def test_a_failure_through_no_bags_fault_is_tried_again_later(tmp_path: Path) -> None:
+    """A full disk says nothing against a recording: the same job pauses, longer each time, and goes on in the same folder."""
+    recipe = write_recipe(tmp_path / "r.yaml", '"drive_*"')
+    watch = Watch(tmp_path, recipe)
+    record(watch.folder / "drive_1", "drive_1")
     watch.look()
-    watch.do("lfdm calibrate: no space left on device", failed=True)
-    assert watch.job() is None
-    record(watch.folder / "b", "turn", value=1.0)
+    full, folders = "lfdm calibrate: cannot write to calibrations: No space left on device", []
+    for seconds in (60.0, 120.0):
+        job = watch.job()
+        assert job is not None
+        folders.append(job.out)
+        assert watch.do(full, failed=True) == ["drive_1"]
+        assert watch.said == f"tried again in {seconds:g} s, or with a new bag or another recipe"
+        watch.now += seconds - 1.0
+        assert watch.job() is None and watch.bags.unfinished is None
+        watch.now += 1.0
+    assert watch.job() is not None and folders[0] == folders[1]
+    watch.do(full, failed=True)
+    record(watch.folder / "drive_2", "drive_2", value=1.0)
     watch.look()
-    assert watch.do() == ["b"]
+    assert sorted(watch.do(full, failed=True)) == ["drive_1", "drive_2"]  # at once, and anew what is waited for
+    assert watch.said.startswith("tried again in 60 s") and watch.job() is None
+    write_recipe(tmp_path / "r.yaml", '["drive_*"]')
+    assert watch.job() is not None
+    watch.restart()
+    assert watch.do() != [] and watch.said == "" and watch.job() is None
 
 
 def test_bags_that_cannot_be_used_are_named_and_left(tmp_path: Path) -> None:

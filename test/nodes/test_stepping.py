@@ -327,3 +327,33 @@ def test_swaps_at_full_speed_never_fall_within_a_tick() -> None:
         assert after == before  # nothing was lost or done twice at a swap
     stamps = [stamp for stamp, _ in loop.published]
     assert stamps == [i * TICK for i in range(len(stamps))]
+
+
+def test_a_reset_waits_for_a_state_that_is_being_published_and_none_from_before_follows_it() -> None:
+    """Who is told to forget at a reset and then hears of the old place would see a collision that there was not."""
+    told: list[tuple[str, int]] = []
+    resetting = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def forget(time_ns: int) -> None:
+        told.append(("forget", time_ns))
+
+    def publish(stamp: int, outputs: list[float]) -> None:
+        told.append(("begin", stamp))
+        if stamp == 3 * TICK and not threads:
+            threads.append(threading.Thread(target=lambda: (resetting.set(), loop.stepper.reset(Pose(speed=1.0), forget))))
+            threads[0].start()
+            resetting.wait()
+            time.sleep(0.1)  # for a reset that does not wait
+        told.append(("end", stamp))
+
+    loop = Loop(FREE_RUNNING)
+    loop.stepper = Stepper(loop.simulator, 10, FREE_RUNNING, loop.gate, publish, speed_factor=0.0)
+    with loop:
+        end = time.monotonic() + 20.0
+        while not any(what == "forget" for what, _ in told) and time.monotonic() < end:
+            time.sleep(0.001)
+        threads[0].join()
+    forgotten = [what for what, _ in told].index("forget")
+    assert told[forgotten - 1][0] == "end"
+    assert all(stamp >= told[forgotten][1] for _, stamp in told[forgotten:])

@@ -10,6 +10,7 @@ import pytest
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.cli.main import main
+from lfdm_ros.nodes import compose
 from lfdm_ros.vehicles import load_vehicle
 
 
@@ -50,3 +51,12 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.
     (tmp_path / "thesis.txt").write_text("precious")
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert "not empty" in capsys.readouterr().err and (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(("reason", "status"), [("interrupted", 130), ("terminated", 143), ("ran 1 s", 2)])
+def test_a_drive_that_a_signal_ends_is_no_lost_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, status: int) -> None:
+    def run_stack(*args: object, **options: object) -> dict[str, object]:
+        return {"reason": reason, "scenario_finished": False, "messages_dropped": 0}
+
+    monkeypatch.setattr(compose, "run_stack", run_stack)
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == status

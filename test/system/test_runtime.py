@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from lfdm_ros.action import Calibrate
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
@@ -20,7 +21,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
-from lfdm_ros.errors import Interrupted, RunError
+from lfdm_ros.errors import InputError, Interrupted, RunError
 from lfdm_ros.nodes import compose, processes, qos
 from lfdm_ros.nodes import runtime as runtime_module
 from lfdm_ros.nodes.component import Component
@@ -140,6 +141,49 @@ def test_an_exception_in_a_callback_stays_in_its_node_and_is_told(graph: Any, mo
     node.trigger_cleanup()
     node.trigger_configure()
     assert not node._caught
+
+
+@pytest.mark.parametrize("step", ["configure", "activate"])
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), InputError("no such file")])
+def test_what_a_transition_that_broke_off_had_made_is_not_there_twice(graph: Any, step: str, error: Exception) -> None:
+    class Half(Fragile):
+        broken, made = True, False
+
+        def configure(self) -> None:
+            super().configure()
+            self.create_client(SetBool, "whatever")
+            self.create_action(Calibrate, "act", lambda goal: None, lambda goal: None, lambda goal: None)
+            self.fails("configure")
+            self.made = True
+
+        def activate(self) -> None:
+            self.fails("activate")
+
+        def fails(self, name: str) -> None:
+            if self.broken and name == step:
+                raise error
+
+        def cleanup(self) -> None:
+            assert self.made
+            super().cleanup()
+
+        def count(self) -> int:
+            return len(self._entities())
+
+    node = Half(context=graph.runtime.context)
+    graph.runtime.add(node)
+    before = node.count()
+    with pytest.raises(InputError):
+        node.bring_up("configure", "activate")
+    if step == "activate" and isinstance(error, InputError):  # refused, and still configured
+        assert node.state == "inactive"
+        return
+    assert node.state == "unconfigured" and node.count() == before
+    node.broken = False
+    node.bring_up("configure", "activate")
+    assert node.count() == before + 6
+    graph.wait(lambda: "tick" in node.calls)
+    assert node.errors == []
 
 
 def test_a_request_for_parameters_that_makes_no_sense_is_refused(graph: Any) -> None:
@@ -334,6 +378,29 @@ def test_a_signal_during_the_import_ends_a_node_without_a_word(tmp_path: Path, m
     monkeypatch.syspath_prepend(tmp_path)
     process = started("slow_node")
     assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+
+
+def test_a_command_whose_end_hangs_is_ended_by_sigterm(tmp_path: Path, monkeypatch: Any) -> None:
+    """As where a bag's disk hangs: the interpreter waits for the bag's thread."""
+    (tmp_path / "hung.py").write_text("""
+import os, signal, threading, time
+
+def hang():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(1.0)
+    os._exit(5)
+
+def main():
+    threading.Thread(target=hang).start()
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = "import sys; from lfdm_ros.starting import start; sys.exit(start('hung', node=False))"
+    done = subprocess.run([sys.executable, "-c", command], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+                          capture_output=True, text=True)
+    assert done.returncode == -signal.SIGTERM and done.stderr == ""
 
 
 @pytest.mark.parametrize(("autostart", "status", "states"), [("true", 0, ["active"]), ("false", 0, ["unconfigured"]), ("maybe", 2, [])])
