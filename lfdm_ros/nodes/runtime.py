@@ -77,7 +77,7 @@ class Runtime:
         self.executor = make_executor(self.context, executor)
         self.nodes: list[Component] = []
         self._done = False
-        self._turn: Future = Future(executor=self.executor)
+        self._turns = _Turns()
         self.reason = ""
         self._failures: list[str] = []
         self._noted: set[str] = set()
@@ -110,6 +110,7 @@ class Runtime:
                 step()
             except Exception as failed:
                 self._note(f"ending the {what}", failed)
+        self._turns.close()
         self._signals.__exit__()
 
     def _attempt(self, node: Component, what: str, step: Callable[[], object]) -> None:
@@ -162,7 +163,7 @@ class Runtime:
         """Ends the run, from any thread; the first reason counts."""
         if not self._done:
             self._end(reason)
-            self._turn.set_result(None)
+            self._turns.end()
 
     def _end(self, reason: str) -> None:
         # For a signal's handler too, which may have interrupted who holds a lock of the executor: it takes none, `spin` looks soon.
@@ -183,9 +184,7 @@ class Runtime:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._done:
-            # A new one each turn: the executor adds a callback to it with each event, and takes none away.
-            self._turn = Future(executor=self.executor)
-            self._serve(self._turn, _SLICE)
+            self.spin_some(_SLICE)
             if until is not None and until():
                 self.stop("until")
             elif end is not None and time.monotonic() >= end:
@@ -193,18 +192,49 @@ class Runtime:
         return self.reason
 
     def spin_some(self, seconds: float) -> None:
-        """Serves the nodes for a while, without ending the run."""
-        self._serve(Future(executor=self.executor), seconds)
-
-    def _serve(self, future: Future, seconds: float) -> None:
-        """One turn of the executor. What no guard of a node catches is told and left behind."""
+        """One turn of the executor, of so many seconds. What no guard of a node catches is told and left behind."""
         try:
             # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
-            self.executor.spin_until_future_complete(future, timeout_sec=seconds)
+            self.executor.spin_until_future_complete(self._turns.begin(seconds), timeout_sec=seconds)
         except ExternalShutdownException:
             raise
         except Exception as error:
             self._note("the executor", error)
+
+
+class _Turns:
+    """Ends the turns of an executor, in a thread of its own.
+
+    EventsExecutor looks at its time-out only when nothing is left to be done: nodes that are given more than they can do would be served
+    for ever, whatever asks the run to end.
+    """
+
+    def __init__(self) -> None:
+        self._turn, self._end = Future(), math.inf
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="turns", daemon=True).start()
+
+    def begin(self, seconds: float) -> Future:
+        """What the next turn waits for: done after `seconds`, or at `end`.
+
+        A new one each time: the executor adds a callback to it with each event, and takes none away. It knows no executor, which would
+        call back in its turn only, behind all that waits.
+        """
+        self._end = math.inf
+        self._turn = Future()
+        self._end = time.monotonic() + seconds
+        return self._turn
+
+    def end(self) -> None:
+        self._turn.set_result(None)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_SLICE):
+            if time.monotonic() >= self._end:
+                self.end()
 
 
 class _signals:

@@ -315,6 +315,33 @@ def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, e
     assert not any(hasattr(turn, "finished") for turn in turns)
 
 
+@pytest.mark.parametrize("executor", ["events", "single"])
+@pytest.mark.parametrize("ended_by", ["time", "until", "signal"])
+def test_nodes_that_are_given_more_than_they_can_do_end_nevertheless(executor: str, ended_by: str) -> None:
+    """Each task makes the next one, so that the executor always has something to do."""
+    with Runtime(executor=executor) as runtime:
+        node = Fragile(context=runtime.context)
+        runtime.add(node)
+        node.bring_up("configure", "activate")
+        begin = time.monotonic()
+        done: list[float] = []
+
+        def task() -> None:
+            done.append(time.monotonic())
+            if len(done) == 10 and ended_by == "signal":
+                os.kill(os.getpid(), signal.SIGINT)
+            if done[-1] < begin + 30.0:
+                runtime.executor.create_task(task)
+
+        runtime.executor.create_task(task)
+        reason = runtime.spin(timeout=0.2 if ended_by == "time" else None, until=(lambda: len(done) > 10) if ended_by == "until" else None)
+        assert reason == {"time": "ran 0.2 s", "until": "until", "signal": "interrupted"}[ended_by]
+        runtime.spin_some(0.01)
+        assert len(done) > 10 and time.monotonic() < begin + 20.0
+        begin = -30.0
+    assert runtime.failures == [] and node.state == "finalized"
+
+
 def test_signals_do_not_keep_processes_from_being_told_to_end(monkeypatch: Any) -> None:
     monkeypatch.setattr("lfdm_ros.nodes.runtime._AGAIN", 0.0)  # each signal counts
     told: list[str] = []
