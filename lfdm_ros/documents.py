@@ -21,7 +21,7 @@ from lfdm_ros.units import to_si
 
 LARGEST = 1_000_000
 DEEPEST = 50
-LARGEST_WRITTEN = 100_000_000  # bytes of JSON that a program wrote
+LARGEST_WRITTEN = 100_000_000  # bytes of a file that a program wrote
 _LONGEST_INTEGER = 400  # characters, in any base
 
 _CORE = ("null", "bool", "int", "float", "str", "seq", "map")
@@ -36,9 +36,10 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
                                for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, largest: int) -> None:
         super().__init__(text)
         self._depth = self._size = 0
+        self._largest = largest
         self._sizes: dict[str, int] = {}  # of anchors, aliases written out
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -47,8 +48,8 @@ class _Loader(yaml.SafeLoader):
         if alias and event.anchor in self.anchors and event.anchor not in self._sizes:
             raise yaml.composer.ComposerError(None, None, f"anchor {quote(event.anchor)} holds itself", event.start_mark)
         self._size += self._sizes.get(event.anchor, 0) if alias else 1 + len(getattr(event, "value", ""))
-        if self._size > LARGEST:
-            raise yaml.composer.ComposerError(None, None, f"with its aliases written out it has more than {LARGEST} characters",
+        if self._size > self._largest:
+            raise yaml.composer.ComposerError(None, None, f"with its aliases written out it has more than {self._largest} characters",
                                               event.start_mark)
         if self._depth >= DEEPEST:
             raise yaml.composer.ComposerError(None, None, f"more than {DEEPEST} levels", event.start_mark)
@@ -73,16 +74,16 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
-def parse_yaml(text: str, where: str) -> Any:
+def parse_yaml(text: str, where: str, largest: int = LARGEST) -> Any:
     """The document in a text.
 
     Raises:
         InputError: it is not YAML, or beyond the bounds of this module; `where` leads the message.
     """
-    if len(text) > LARGEST:
-        raise InputError(f"{where}: longer than {LARGEST} characters")
+    if len(text) > largest:
+        raise InputError(f"{where}: longer than {largest} characters")
     try:
-        loader = _Loader(text)
+        loader = _Loader(text, largest)
         try:
             return loader.get_single_data()
         finally:
@@ -135,14 +136,14 @@ def read_text(path: Path, kind: str, largest: int = LARGEST) -> str:
     raise InputError(f"{path}: not readable {kind}: {problem}")
 
 
-def read_yaml(path: Path) -> tuple[Any, str]:
-    """The document of a file and its text.
+def read_yaml(path: Path, largest: int = LARGEST) -> tuple[Any, str]:
+    """The document of a file and its text, of at most `largest` characters.
 
     Raises:
         InputError: the file cannot be read, is not YAML, or beyond the bounds of this module.
     """
-    text = read_text(path, "YAML")
-    return parse_yaml(text, str(path)), text
+    text = read_text(path, "YAML", largest)
+    return parse_yaml(text, str(path), largest), text
 
 
 def read_json(path: Path) -> dict[str, Any]:

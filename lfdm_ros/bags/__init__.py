@@ -2,7 +2,7 @@
 
 from lfdm_ros.bags.importer import import_recording
 from lfdm_ros.bags.info import bag_info, format_info
-from lfdm_ros.bags.reader import Bag, Series, between_rows, known_fields, open_bag, read_series, recording_name, recording_sha256
+from lfdm_ros.bags.reader import Bag, Series, known_fields, open_bag, read_series, recording_name, recording_sha256
 from lfdm_ros.bags.writer import BagWriter
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "BagWriter",
     "Series",
     "bag_info",
-    "between_rows",
     "format_info",
     "import_recording",
     "known_fields",

@@ -2,6 +2,7 @@
 
 A record is one byte of opcode, eight of length, and its content. All but messages say their length a second time inside, so that a
 false length is seen and mended; chunks have a checksum. After what cannot be read, the next thing that is a record is looked for.
+Records of a program's own (opcodes from 0x80) are passed over, and so are fields that a record has beyond those we know.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from lfdm_ros.bags.storage import MCAP_MAGIC
 from lfdm_ros.errors import InputError
 
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, DATA_END = 1, 2, 3, 4, 5, 6, 0x0F
+_PRIVATE = 0x80
 _HEAD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 # Any opcode, and a length below 4 GiB.
@@ -37,23 +39,27 @@ class Gap:
     before: int | None = None
 
 
+class Range(NamedTuple):
+    """Bytes of the file, or of what was written in the place of damaged chunks."""
+
+    start: int
+    end: int
+    rewritten: bool = False
+
+
 @dataclass
 class Survey:
-    """A file in pieces: (start, end) in the file, or bytes in the place of what was damaged.
+    """A file in pieces: ranges, or bytes of a few records.
 
     Attributes:
         pieces: of the data section, beginning with the file's header; the summary is left out.
         gaps: what is lost.
         doubts: what is read although its checksum does not fit.
-        mended: records whose false length was put right.
-        whole: nothing is amiss, the summary and the end included.
     """
 
-    pieces: list[tuple[int, int] | bytes] = field(default_factory=list)
+    pieces: list[Range | bytes] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     doubts: list[Gap] = field(default_factory=list)
-    mended: int = 0
-    whole: bool = False
 
     def lost(self, start: int) -> str:
         """What is lost, as one phrase; empty when nothing is.
@@ -73,23 +79,39 @@ def _places(gaps: list[Gap], start: int) -> str:
     return f"{sum(gap.size for gap in gaps)} bytes between {', between '.join(times[:3])}{more}"
 
 
-def survey(path: Path) -> Survey:
+def is_whole(path: Path) -> bool:
+    """Whether nothing is amiss in a file, the summary and the end included; looks no further than the first flaw.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.stat().st_size:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _Walk(data).is_whole()
+
+
+def survey(path: Path, rewritten: Path) -> Survey:
     """Reads the structure of a file, and the content of its chunks for their checksums.
+
+    Args:
+        rewritten: file to create, for what of damaged chunks can be read.
 
     Raises:
         InputError: there is no channel or no message in it.
-        OSError: it cannot be read.
+        OSError: it cannot be read, or the other one not written.
     """
     size = path.stat().st_size
     if not size:
         raise InputError(f"{path} is empty")
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _Walk(data).survey(path)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, rewritten.open("wb") as target:
+        return _Walk(data, target).survey(path)
 
 
 class _Walk:
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, rewritten: BinaryIO | None = None) -> None:
         self._data = data
+        self._rewritten = rewritten
         self._size = len(data)
         self._found = Survey()
         self._defined: dict[int, set[int]] = {SCHEMA: set(), CHANNEL: set()}
@@ -98,6 +120,40 @@ class _Walk:
         self._open_gap = 0
         self._last: int | None = None  # time of the last message
         self._messages = 0
+
+    def is_whole(self) -> bool:
+        data, position, ended = self._data, 8, False
+        if data[:8] != MCAP_MAGIC or data[8:9] != bytes([HEADER]):
+            return False
+        while position < self._size:
+            opcode, end = data[position], self._at(position)
+            if end is None or (opcode == CHUNK and not self._is_sound(position + 9)):
+                return False
+            if opcode == FOOTER:
+                return ended and data[end:] == MCAP_MAGIC
+            if opcode in (SCHEMA, CHANNEL):
+                self._defined[opcode].add(_number(data, position + 9))
+            elif opcode == MESSAGE and not self._known(position + 9):
+                return False
+            ended = ended or opcode == DATA_END
+            position = end
+        return False
+
+    def _is_sound(self, start: int) -> bool:
+        """Whether a chunk is as it was written: its checksum says so, where the summary has the channels; else each record is looked at."""
+        content, crc = self._content(start)
+        if content is None or (crc and zlib.crc32(content) != crc):
+            return False
+        if crc and self._summary:
+            return True
+        position = 0
+        for opcode, begin, end in _records(content):
+            if begin != position or (opcode == MESSAGE and not self._known(begin + 9, content)):
+                return False
+            if opcode != MESSAGE:
+                self._defined[opcode].add(_number(content, begin + 9))
+            position = end
+        return position == len(content)
 
     def survey(self, path: Path) -> Survey:
         found, data = self._found, self._data
@@ -113,7 +169,6 @@ class _Walk:
                 repaired = self._mended(position)
                 if repaired is not None:
                     end, head = repaired
-                    found.mended += 1
                     self._take(opcode, position + 9, end, head)
                     position = end
                     continue
@@ -122,18 +177,14 @@ class _Walk:
                     self._lose(after - position)
                 position = after
                 continue
-            if opcode == HEADER:
-                pass
-            elif opcode == FOOTER and data[end:end + 8] == MCAP_MAGIC:
-                found.whole = begun and first is not None and ended and end + 8 == self._size
+            if opcode == FOOTER and data[end:end + 8] == MCAP_MAGIC:
                 end += 8
             elif opcode == DATA_END:
                 ended = True
-            elif not ended:
+            elif not ended and opcode != HEADER and opcode < _PRIVATE:
                 self._take(opcode, position + 9, end, None)
             position = end
         self._close_gap(None)
-        found.whole = found.whole and not (found.gaps or found.doubts or found.mended)
         self._add_definitions()
         if found.gaps and not (self._messages and self._defined[CHANNEL]):
             raise InputError(f"{path} has no message that can be read ({self._size} bytes); nothing can be recovered")
@@ -141,16 +192,39 @@ class _Walk:
 
     # --- one record ---------------------------------------------------------------------------------------------------
 
-    def _at(self, position: int, begin: int = 0, data: Any = None) -> int | None:
+    def _at(self, position: int) -> int | None:
         """Where the record at a position ends; None: there is none that fits its own length."""
-        data = self._data if data is None else data
-        if position + 9 > len(data):
+        end = self._end(position)
+        if end is None or _fits(self._data, self._data[position], position + 9, end) or self._is_foreign(position, end):
+            return end
+        return None
+
+    def _exactly_at(self, position: int) -> int | None:
+        """As `_at`, of a record that is ours to the last field."""
+        end = self._end(position)
+        return end if end is not None and _fits(self._data, self._data[position], position + 9, end) else None
+
+    def _end(self, position: int) -> int | None:
+        """Where the record at a position says that it ends."""
+        if position + 9 > self._size:
             return None
-        opcode, length = _HEAD.unpack_from(data, position)
-        end = position + 9 + length
-        if end > len(data):
-            return None
-        return end if _fits(data, opcode, position + 9, end) else None
+        end = int(position + 9 + _HEAD.unpack_from(self._data, position)[1])
+        return end if end <= self._size else None
+
+    def _is_foreign(self, position: int, end: int) -> bool:
+        """Whether a record is of a program's own, or has more fields than we know. As that says little, something must follow it."""
+        data, opcode, start = self._data, self._data[position], position + 9
+        if not (end == self._size or self._exactly_at(end) is not None or data[end:end + 8] == MCAP_MAGIC or (
+                data[end] >= _PRIVATE and self._end(end) is not None)):
+            return False
+        if opcode >= _PRIVATE:  # or is it one of ours with a bit flipped
+            known = opcode - _PRIVATE
+            return not (_fits(data, known, start, end) and (known != MESSAGE or self._known(start)))
+        length = _inner_length(data, opcode, start)
+        if length is None or start + length >= end or self._exactly_at(start + length) is not None:
+            return False
+        # After a hole a true length may end anywhere, on a message within a chunk too.
+        return data[end:end + 1] != bytes([MESSAGE]) and (opcode != CHUNK or self._content(start)[0] is not None)
 
     def _mended(self, position: int) -> tuple[int, bytes] | None:
         """(end, head) of a record whose length is false: it says it again inside, and a record follows."""
@@ -168,7 +242,7 @@ class _Walk:
     def _next(self, position: int) -> int:
         """Where the next record stands that is followed by another, or by the end of the file."""
         for match in _CANDIDATE.finditer(self._data, position):
-            end = self._at(match.start())
+            end = self._exactly_at(match.start())
             # A message says nothing of itself; its channel must be known, and its time must fit.
             if end is None or (self._data[match.start()] == MESSAGE and not self._known(match.start() + 9)):
                 continue
@@ -185,15 +259,15 @@ class _Walk:
     # --- what is taken and what is lost ---------------------------------------------------------------------------------
 
     def _take(self, opcode: int, start: int, end: int, head: bytes | None) -> None:
-        pieces: list[tuple[int, int] | bytes] = [(start - 9, end)] if head is None else [head, (start, end)]
+        pieces: list[Range | bytes] = [Range(start - 9, end)] if head is None else [head, Range(start, end)]
         first = last = None
         if opcode == CHUNK:
-            chunk = self._chunk(start, end)
+            chunk = self._chunk(start)
             if chunk is None:
                 self._lose(end - start + 9)
                 return
             replaced, first, last = chunk
-            pieces = pieces if replaced is None else [replaced]
+            pieces = pieces if replaced is None else [self._rewrite(replaced)]
         elif opcode == MESSAGE:
             self._messages += 1
             first = last = _MESSAGE.unpack_from(self._data, start)[2]
@@ -204,10 +278,16 @@ class _Walk:
             self._last = last
         for piece in pieces:
             before = self._found.pieces[-1]
-            if isinstance(piece, tuple) and isinstance(before, tuple) and before[1] == piece[0]:
-                self._found.pieces[-1] = (before[0], piece[1])
+            if isinstance(piece, Range) and isinstance(before, Range) and (before.end, before.rewritten) == (piece.start, piece.rewritten):
+                self._found.pieces[-1] = before._replace(end=piece.end)
             else:
                 self._found.pieces.append(piece)
+
+    def _rewrite(self, records: bytes) -> Range:
+        assert self._rewritten is not None
+        start = self._rewritten.tell()
+        self._rewritten.write(records)
+        return Range(start, start + len(records), True)
 
     def _lose(self, size: int) -> None:
         self._open_gap += size
@@ -243,18 +323,21 @@ class _Walk:
 
     # --- chunks ---------------------------------------------------------------------------------------------------------
 
-    def _chunk(self, start: int, end: int) -> tuple[bytes | None, int | None, int | None] | None:
-        """(records in the place of the chunk, or None where it is as it should be; first and last time). None: nothing to trust."""
+    def _content(self, start: int) -> tuple[bytes | None, int]:
+        """The records of a chunk, None where they cannot be had, and their checksum, 0 where there is none."""
         size, crc = struct.unpack_from("<QI", self._data, start + 16)
-        name_length = int.from_bytes(self._data[start + 28:start + 32], "little")
-        name = bytes(self._data[start + 32:start + 32 + name_length])
-        content = _decompressed(self._data[start + 40 + name_length:end], name, size)
+        name_end = start + 32 + int.from_bytes(self._data[start + 28:start + 32], "little")
+        length = int.from_bytes(self._data[name_end:name_end + 8], "little")
+        return _decompressed(self._data[name_end + 8:name_end + 8 + length], bytes(self._data[start + 32:name_end]), size), crc
+
+    def _chunk(self, start: int) -> tuple[bytes | None, int | None, int | None] | None:
+        """(records in the place of the chunk, or None where it is as it should be; first and last time). None: nothing to trust."""
+        content, crc = self._content(start)
         if content is None:
             return None
         whole = trusted = not crc or zlib.crc32(content) == crc
         if not trusted and (mended := _mended_record(content, crc)) is not None:
             content, trusted = mended, True
-            self._found.mended += 1
         good, known, first, last = [], 0, None, None
         for opcode, begin, finish in _records(content):
             if opcode == MESSAGE:

@@ -12,7 +12,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -91,6 +91,11 @@ class Bag:
             return [self.path]
         return sorted((p for p in self.path.iterdir() if p.suffix in _SUFFIXES), key=_split_order)
 
+    @property
+    def between_rows(self) -> str:
+        """What the recorded inputs did between two messages: LINEAR where an import says so, else HOLD as commands on a topic do."""
+        return self.custom.get("between_rows", HOLD)
+
     def select(self, topic: str) -> list[Any]:
         """Connections of a topic; "vehicle/state" and "/vehicle/state" are the same.
 
@@ -140,7 +145,8 @@ class Bag:
         if not _has_header(self.typestore, connection.msgtype):
             return None
         for _, _, cdr in self.raw([connection]):
-            return _stamp(self.decode(cdr, connection.msgtype)) or None
+            with suppress(InputError):  # one that does not fit its type says nothing, and the next may
+                return _stamp(self.decode(cdr, connection.msgtype)) or None
         return None
 
     def _start(self) -> int:
@@ -177,7 +183,7 @@ class Bag:
         if not path.exists():
             return "not closed properly (no metadata.yaml)"
         try:
-            content = documents.read_yaml(path)[0]["rosbag2_bagfile_information"]
+            content = documents.read_yaml(path, documents.LARGEST_WRITTEN)[0]["rosbag2_bagfile_information"]
             self.storage = str(content["storage_identifier"])
             self.custom = {str(k): str(v) for k, v in (content.get("custom_data") or {}).items()}
             topics = [topic["topic_metadata"] for topic in content["topics_with_message_count"]]
@@ -317,12 +323,6 @@ def recording_name(path: str | Path) -> str:
 def name_of(bag: Bag) -> str:
     """As `recording_name`, of an open bag."""
     return bag.custom.get("recording") or bag.path.resolve().stem
-
-
-def between_rows(path: str | Path) -> str:
-    """What the recorded inputs did between two messages: "linear" where an import says so, else "hold" as commands on a topic do."""
-    with open_bag(path) as bag:
-        return bag.custom.get("between_rows", HOLD)
 
 
 def recording_sha256(path: str | Path) -> str:

@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lfdm_ros.bags.mcap_survey import survey
+from lfdm_ros.bags.mcap_survey import Range, is_whole, survey
 from lfdm_ros.bags.sqlite_pages import rows
 from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
 from lfdm_ros.errors import InputError
@@ -34,8 +34,9 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
     """
     try:
         if path.suffix == ".mcap":
-            found = survey(path)
-            return SplicedFile(path, found.pieces), found.lost
+            rewritten = scratch / f"{path.name}.rewritten"
+            found = survey(path, rewritten)
+            return SplicedFile(path, rewritten, found.pieces), found.lost
         return _readable_database(path, scratch)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
@@ -45,21 +46,21 @@ def is_damaged(path: Path) -> bool:
     """Whether a storage file is not as its writer left it, as far as its structure and its checksums tell.
 
     Raises:
-        InputError: nothing in the file can be read.
+        InputError: the file cannot be read.
     """
     try:
         status = path.stat()
+        if path.suffix == ".mcap":
+            return not _is_whole_mcap(path, status.st_ino, status.st_size, status.st_mtime_ns)
+        return bool(_beside(path)) or not _is_sound(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    if path.suffix == ".mcap":
-        return _is_damaged_mcap(path, status.st_ino, status.st_size, status.st_mtime_ns)
-    return bool(_beside(path)) or not _is_sound(path)
 
 
 @lru_cache(maxsize=256)
-def _is_damaged_mcap(path: Path, *identity: int) -> bool:
-    # A calibration opens a bag once for each of its windows; the whole file is looked through once, for as long as it stays as it is.
-    return not survey(path).whole
+def _is_whole_mcap(path: Path, *identity: int) -> bool:
+    # A calibration reads a bag once for each of its series; the whole file is looked through once, for as long as it stays as it is.
+    return is_whole(path)
 
 
 # --- MCAP ---------------------------------------------------------------------------------------------------------------
@@ -70,8 +71,12 @@ class SplicedFile:
 
     suffix = ".mcap"
 
-    def __init__(self, path: Path, pieces: Sequence[tuple[int, int] | bytes]) -> None:
-        self.path = path
+    def __init__(self, path: Path, rewritten: Path, pieces: Sequence[Range | bytes]) -> None:
+        """
+        Args:
+            rewritten: file of the ranges that are not in `path`.
+        """
+        self.path, self._rewritten = path, rewritten
         self.pieces = [*pieces, MCAP_END]
 
     def exists(self) -> bool:
@@ -81,19 +86,19 @@ class SplicedFile:
         return False
 
     def open(self, mode: str = "rb") -> BinaryIO:
-        return io.BufferedReader(_Splice(self.path, self.pieces), 1 << 16)
+        return io.BufferedReader(_Splice(self.path, self._rewritten, self.pieces), 1 << 16)
 
     def __str__(self) -> str:
         return str(self.path)
 
 
 class _Splice(io.RawIOBase):
-    """Ranges of a file, and bytes, one after the other."""
+    """Ranges of two files, and bytes, one after the other."""
 
-    def __init__(self, path: Path, pieces: Sequence[tuple[int, int] | bytes]) -> None:
-        self._file = path.open("rb")
+    def __init__(self, path: Path, rewritten: Path, pieces: Sequence[Range | bytes]) -> None:
+        self._file, self._rewritten = path.open("rb"), rewritten.open("rb")
         self._pieces = pieces
-        sizes = [len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces]
+        sizes = [len(piece) if isinstance(piece, bytes) else piece.end - piece.start for piece in pieces]
         self._starts = [0, *accumulate(sizes)]
         self._position = 0
 
@@ -117,14 +122,16 @@ class _Splice(io.RawIOBase):
         if isinstance(piece, bytes):
             data = piece[within:within + size]
         else:
-            self._file.seek(piece[0] + within)
-            data = self._file.read(size)
+            file = self._rewritten if piece.rewritten else self._file
+            file.seek(piece.start + within)
+            data = file.read(size)
         buffer[:len(data)] = data
         self._position += len(data)
         return len(data)
 
     def close(self) -> None:
         self._file.close()
+        self._rewritten.close()
         super().close()
 
 

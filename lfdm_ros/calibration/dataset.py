@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.bags import Series, between_rows, known_fields, read_series, recording_name, recording_sha256
+from lfdm_ros.bags import Series, known_fields, open_bag, read_series
+from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.calibration.plan import INPUT_FIELDS, NO_TOPIC, WHEEL_FIELDS, Inputs, Segment, Split
 from lfdm_ros.calibration.priors import Prior, parse_prior
 from lfdm_ros.errors import InputError
@@ -30,11 +31,18 @@ HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
 @dataclass(frozen=True)
 class Recording:
-    """A bag and what identifies its content."""
+    """A bag and what identifies its content.
+
+    Attributes:
+        between_rows: HOLD or LINEAR, what inputs did between two messages.
+        note: in one line, how the bag had to be recovered, and which of its values may be wrong; empty: it is whole.
+    """
 
     name: str
     path: Path
     sha256: str
+    between_rows: str = HOLD
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,10 +88,11 @@ def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
     """
     found: dict[str, Recording] = {}
     for path in map(Path, bags):
-        content = recording_sha256(path)
-        if content in found:
-            raise InputError(f"{path}: holds the same as {found[content].path}; give it once")
-        found[content] = Recording(recording_name(path), path, content)
+        with open_bag(path) as bag:
+            name, content = name_of(bag), content_sha256(bag)
+            if content in found:
+                raise InputError(f"{path}: holds the same as {found[content].path}; give it once")
+            found[content] = Recording(name, path, content, bag.between_rows, f"{path} ({name}): {bag.note}" if bag.note else "")
     return list(found.values())
 
 
@@ -181,7 +190,7 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
         rows = np.rint((t - times[0]) / (times[1] - times[0])).astype(int)
         keep = rows >= 0
         observed[rows[keep], column] = values[keep]
-    hold = between_rows(recording.path) == "hold"
+    hold = recording.between_rows == HOLD
     followed = np.column_stack([_resampled(recording, topic, [field_], times, False)[0] for _, topic, field_ in prescribed]) \
         if prescribed else np.empty((0, 0))
     initial.update({state: float(value) for (state, _, _), value in zip(prescribed, followed[0] if prescribed else ())})

@@ -56,6 +56,7 @@ def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, ve
                     data = replace(data, name=f"{data.name}_2")
                 names.add(data.name)
                 loaded[held_out].append((segment, data))
+                notes[window.recording.note] = None
                 read = {channel.topic: channel.field for channel in segment.channels} | {segment.inputs.topic: "steering"}
                 read.pop(NO_TOPIC, None)
                 for topic, field_ in read.items():

@@ -62,7 +62,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
             rmse[key], covered[key] = stage["rmse"][label], stage["coverage_90"][label]
             if label in stage["held_out"]["rmse"]:
                 held_rmse[key], held_covered[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
-    warnings = [text for result, stage in zip(results, stages) for text in _warnings(result, stage)]
+    warnings = list(dict.fromkeys(text for result, stage in zip(results, stages) for text in _warnings(result, stage)))
     shown = {name: row["unit"] for stage in stages for name, row in stage["parameters"].items()}
     warnings += [*discrepancy.together_warnings(consistency), *discrepancy.alone_warnings(alone, shown)]
     if interrupted:

@@ -93,9 +93,10 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()}
                           for other, one in {shown: found, **others}.items()},
         "noise_from": {name: source.noise[name][0] for i, name in enumerate(names) if i in scale},
-        "warnings": [f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
-                     f"{source.noise[name][0]}" for i, name in enumerate(names)
-                     if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i]]}
+        "warnings": [*filter(None, [recording.note]),
+                     *(f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
+                       f"{source.noise[name][0]}" for i, name in enumerate(names)
+                       if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i])]}
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)

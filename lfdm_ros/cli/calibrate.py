@@ -8,6 +8,7 @@ import math
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     if args.check:
+        tell_notes(args.bag)
         from lfdm_ros.calibration.scoring import score_recordings
 
         _print_scores(score_recordings(recipe, args.bag))
@@ -73,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     if args.progress_json:
         # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not (args.progress_json or args.scheduler):  # who reads the reports, or another machine, looks at the bags itself
+        tell_notes(args.bag)
     show = ProgressJson() if args.progress_json else HumanLine()
     settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler, "continued": args.continued}
     try:
@@ -89,6 +93,16 @@ def run(args: argparse.Namespace) -> int:
     if not args.progress_json:
         _print_table(summary, args.out)
     return 0
+
+
+def tell_notes(bags: Sequence[str]) -> None:
+    """Says on stderr how bags had to be recovered and which of their values may be wrong, before minutes are spent on them."""
+    from lfdm_ros.bags import open_bag
+
+    for path in bags:
+        with open_bag(path) as bag:
+            if bag.note:
+                print(f"warning: {path}: {bag.note}", file=sys.stderr)
 
 
 class ProgressJson:

@@ -13,8 +13,9 @@ from itertools import pairwise
 import pytest
 from rosbags.highlevel import AnyReader
 
-from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series
+from lfdm_ros.bags import BagWriter, bag_info, mcap_survey, open_bag, read_series
 from lfdm_ros.bags.sqlite_pages import rows
+from lfdm_ros.bags.storage import MCAP_END
 from lfdm_ros.bags.typestore import build_message, typestore
 from lfdm_ros.errors import InputError
 
@@ -239,6 +240,50 @@ def test_a_topic_that_begins_late_does_not_hide_the_others(tmp_path, damage, kep
     assert {t["topic"]: t["count"] for t in bag_info(tmp_path / "bag")["topics"]} == {"c": kept, "d": 300}
 
 
+def test_records_of_others_and_further_fields_are_no_damage(tmp_path):
+    """https://mcap.dev/spec: readers skip opcodes from 0x80, and what a record has beyond the fields they know."""
+    path, file, content = written(tmp_path, "mcap")
+    parts, chunks = [], 0
+    for opcode, start, end in records(content):
+        if opcode == 0x0F:
+            break
+        chunks += opcode == 6
+        if opcode == 6 and chunks == 3:  # with a further field of two bytes
+            parts.append(b"\x06" + (end - start - 9 + 2).to_bytes(8, "little") + content[start + 9:end] + b"\x01\x02")
+        else:
+            parts.append(content[start:end])
+        if opcode in (1, 6):
+            parts += [bytes([number]) + (5).to_bytes(8, "little") + b"12345" for number in (0x80, 0xFF)]
+    whole = content[:8] + b"".join(parts) + MCAP_END
+    file.write_bytes(whole)
+    assert bag_info(path)["note"] is None and throttles(path) == list(range(400))
+    start, end = [(start, end) for opcode, start, end in records(whole) if opcode == 6][5]
+    file.write_bytes(whole[:start] + bytes(end - start) + whole[end:])
+    note = bag_info(path)["note"]
+    assert note.startswith("damaged, 350 messages recovered; ") and " bytes between 0.000 and 0.000 s lost" in note
+    file.write_bytes(whole[:start] + b"\x86" + whole[start + 1:])  # one bit of a chunk's opcode: none of a program's own
+    assert bag_info(path)["note"].startswith("damaged, 400 messages recovered; ")
+
+
+def test_a_sound_file_is_opened_by_its_checksums(tmp_path, monkeypatch):
+    path, _, _ = written(tmp_path, "mcap")
+    monkeypatch.setattr(mcap_survey, "_records", lambda content: pytest.fail("each record is looked at"))
+    assert throttles(path) == list(range(400))
+
+
+def test_what_does_not_fit_its_checksum_is_not_kept_in_memory(tmp_path):
+    _, file, content = written(tmp_path, "mcap")
+    damaged = bytearray(content)
+    for start in [start for opcode, start, _ in records(content) if opcode == 6]:
+        damaged[start + 33] ^= 1  # of the checksum
+    file.write_bytes(damaged)
+    found = mcap_survey.survey(file, tmp_path / "rewritten")
+    assert len(found.doubts) == 8
+    kept = sum(len(piece) for piece in found.pieces if isinstance(piece, bytes))
+    assert kept < 4096 < (tmp_path / "rewritten").stat().st_size
+    assert throttles(tmp_path / "bag") == list(range(400))
+
+
 @pytest.mark.parametrize("part", ["magic", "header", "summary", "end"])
 def test_damage_around_the_messages_loses_none(tmp_path, part):
     path, file, content = written(tmp_path, "mcap")
@@ -254,14 +299,13 @@ def test_an_mcap_whose_messages_are_in_no_chunk(tmp_path):
     for opcode, start, end in records(content[:end_of_data] + bytes(8)):
         if opcode == 6:
             plain += content[start + 9 + 40:end]
-    from lfdm_ros.bags.storage import MCAP_END
-
     file.write_bytes(plain + MCAP_END)
     assert throttles(path) == list(range(400))
     message = plain.index(b"\x05", 2000)
     while int.from_bytes(plain[message + 1:message + 9], "little") > 200:
         message = plain.index(b"\x05", message + 1)
     file.write_bytes(plain[:message + 3] + b"\x55" + plain[message + 4:] + MCAP_END)
+    assert throttles(path)  # without checksums and summary each message is looked at
     info = bag_info(path)
     assert info["messages"] == 399 and "399 messages recovered; " in info["note"]
 
@@ -303,6 +347,22 @@ def test_a_message_that_does_not_fit_does_not_hide_the_others(tmp_path):
     assert len(read_series(tmp_path / "bag", "c", ["throttle"]).time) == 5
     with pytest.raises(InputError, match="does not fit lfdm_ros/msg/DriverCommand"):
         read_series(tmp_path / "bag", "d", ["throttle"])
+
+
+def test_the_first_message_that_fits_says_when_a_bag_begins(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:  # without origin_ns
+        writer.write_raw("c", COMMAND, 5, b"\0\1\0\0\xff\xff")
+        for second in (7, 8):
+            writer.write("c", COMMAND, 10**9 * second, {"header": {"stamp": {"sec": second, "nanosec": 0}}})
+    assert bag_info(tmp_path / "bag")["origin"] == 7.0
+
+
+def test_long_metadata_of_our_own_is_read(tmp_path):
+    path, _, _ = written(tmp_path, "mcap")
+    with (path / "metadata.yaml").open("a") as metadata:
+        metadata.write("#" * 1_100_000)
+    with open_bag(path) as bag:
+        assert bag.note is None and bag.custom["origin_ns"] == "0"
 
 
 # ---- damaged SQLite files ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from scipy.io import savemat
 
-from lfdm_ros.bags import bag_info, between_rows, import_recording, open_bag, read_series, recording_name
+from lfdm_ros.bags import bag_info, import_recording, open_bag, read_series, recording_name
 from lfdm_ros.errors import InputError
 
 CSV = "t,speed,psi,gear\n0.0,36,0,1\n0.5,72,90,2\n1.5,108,180,3\n"
@@ -254,7 +254,8 @@ topics: {control/command: {type: lfdm_ros/msg/DriverCommand, from: drive, fields
     for text, expected in ((rules, "hold"), (rules + "between_rows: linear\n", "linear")):
         (tmp_path / "m.yaml").write_text(text)
         import_recording(tmp_path / "drive.csv", tmp_path / "m.yaml", tmp_path / expected)
-        assert between_rows(tmp_path / expected) == expected
+        with open_bag(tmp_path / expected) as bag:
+            assert bag.between_rows == expected
     (tmp_path / "m.yaml").write_text(rules + "between_rows: cubic\n")
     with pytest.raises(InputError, match="cubic"):
         import_recording(tmp_path / "drive.csv", tmp_path / "m.yaml", tmp_path / "other")

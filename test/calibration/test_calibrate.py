@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
+from lfdm_ros.calibration.dataset import find_recordings
+from lfdm_ros.calibration.stage import load_stage
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import load_vehicle
@@ -299,3 +302,26 @@ def test_warnings_say_what_is_wrong(recipe_file, bags, tmp_path):
     text = "\n".join(summary["warnings"])
     assert "rolling_resistance is not identified" in text
     assert "the posterior of sigma/vy lies at a bound of its prior" in text
+
+
+def test_values_that_may_be_wrong_are_told(recipe_file, bags, tmp_path, capsys):
+    """A bag with a byte that does not fit its chunk's checksum is used, and who uses it is told."""
+    bag = tmp_path / "turn"
+    shutil.copytree(bags["turn"], bag)
+    file = next(bag.glob("*.mcap"))
+    content = bytearray(file.read_bytes())
+    chunk = content.index(b"\x06", 8 + 9 + int.from_bytes(content[9:17], "little"))
+    content[chunk + 33] ^= 1
+    file.write_bytes(content)
+    told = "do not fit their checksum, values there may be wrong"
+    recording, = find_recordings([bag])
+    assert told in recording.note and recording.note.startswith(f"{bag} (turn): damaged, ")
+    recipe = load_recipe(recipe_file)
+    assert load_stage(recipe.stages[1], [recording], recipe, recipe.start_vehicle).notes == (recording.note,)
+    capsys.readouterr()
+    assert main(["predict", "--vehicle", "hmmwv", "--bag", str(bag), "--window", "0.5:2.5", "--out", str(tmp_path / "p")]) == 0
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1 and errors.startswith(f"warning: {bag}: damaged, ") and told in errors
+    assert told in json.loads((tmp_path / "p" / "summary.json").read_text())["warnings"][0]
+    assert main(["calibrate", str(recipe_file), "--bag", str(bag), "--check"]) == 2  # speed_up is missing
+    assert capsys.readouterr().err.startswith(errors)
