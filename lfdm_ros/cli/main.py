@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import select
 import sys
 from collections.abc import Sequence
 
@@ -41,13 +42,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:  # while a subcommand imports, too
         print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
         return getattr(error, "status", 130)
-    except BrokenPipeError:  # `lfdm models | head`
-        sys.stderr.close()
+    except BrokenPipeError as error:
+        if _is_read():  # by whom our output goes to: another pipe broke, such as a worker's
+            print(f"lfdm {argv[0] if argv else ''}: {reason(error)}: a process that works for this one has ended", file=sys.stderr)
+            return 1
+        sys.stderr.close()  # `lfdm models | head`
         return 0
     except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
         where = f"{error.filename}: " if error.filename else ""
         print(f"lfdm {argv[0] if argv else ''}: {where}{reason(error)}", file=sys.stderr)
         return 2
+
+
+def _is_read() -> bool:
+    """Whether somebody reads our output still."""
+    try:
+        sys.stdout.flush()
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return not any(event & select.POLLERR for _, event in poll.poll(0))
+    except BrokenPipeError:
+        return False
+    except (OSError, ValueError):  # there is no file behind it
+        return True
 
 
 def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:

@@ -82,6 +82,7 @@ class Component(LifecycleNode):
         # What of its inputs the node refused, and why; its counts appear in /diagnostics by themselves.
         self.refusals = Refusals(self.tell_refusal)
         self._refused_before = 0
+        self._told_of = ""  # other publishers
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
             for parameter in self.PARAMETERS:
@@ -352,14 +353,33 @@ class Component(LifecycleNode):
         refused, self._refused_before = self.refusals.total - self._refused_before, self.refusals.total
         if refused > 0 and level == OK:
             level, summary = WARN, f"{refused} inputs refused, the last one: {self.refusals.last}"
+        if (others := self._others()) and level == OK:
+            level, summary = WARN, others
         if self._caught:
             level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self._caught.items())}"
-        values = {**values, **self.refusals.diagnosis()}
+        values = {**values, **self.refusals.diagnosis(), **({"published_by_others": others} if others else {})}
         array = DiagnosticArray(status=[DiagnosticStatus(
             level=level, name=self.get_fully_qualified_name().lstrip("/"), message=summary, hardware_id="lfdm_ros",
             values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])
         array.header.stamp = self.stamp()
         self._diagnostics.publish(array)
+
+
+    def _others(self) -> str:
+        """Who has begun since to publish what this node alone should, in one line; told once in the log."""
+        if self.state != "active":
+            return ""
+        found = []
+        for topic in self.SOLE_TOPICS:
+            names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in self.get_publishers_info_by_topic(topic)]
+            if self.get_fully_qualified_name() in names:
+                names.remove(self.get_fully_qualified_name())
+            found += [f"{self.resolve_topic_name(topic)} is published by {name} too" for name in sorted(set(names))]
+        text = "; ".join(found)
+        if text and text != self._told_of:
+            self.get_logger().warning(text)
+        self._told_of = text or self._told_of
+        return text
 
 
 def _text(value: Any) -> str:

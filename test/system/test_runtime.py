@@ -207,6 +207,22 @@ def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monke
     assert len(node.errors) == 1
 
 
+def test_who_publishes_what_a_node_alone_should_is_a_warning(graph: Any, monkeypatch: Any, capfd: Any) -> None:
+    """Who is there before the start is refused; who comes later is named."""
+    monkeypatch.setattr(Fragile, "SOLE_TOPICS", ("echo",))
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    graph.add(Fragile)
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and d.level == DiagnosticStatus.OK and d.message == "active")
+    rival = graph.node.create_publisher(String, "echo", qos.TASK)
+    said = f"/echo is published by {graph.node.get_fully_qualified_name()} too"
+    for _ in range(2):
+        diagnostics.clear()
+        graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and d.level == DiagnosticStatus.WARN and d.message == said)
+    graph.node.destroy_publisher(rival)
+    graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and d.level == DiagnosticStatus.OK)
+    assert capfd.readouterr().err.count(said) == 1
+
+
 def test_what_no_guard_catches_does_not_end_the_run_either(graph: Any) -> None:
     foreign: list[int] = []
 
