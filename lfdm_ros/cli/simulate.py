@@ -20,7 +20,7 @@ MOST_STEPS, MOST_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyt
 COLUMNS = ("x", "y", "vx", "vy", "ax", "ay", "roll", "pitch", "yaw", "roll_rate", "pitch_rate", "yaw_rate",
            "omega_fl", "omega_fr", "omega_rl", "omega_rr", "gear", "engine_speed")
 
-EPILOG = """inputs: rows time [s], steering [-1, 1] (+ left), throttle [0, 1], brake [0, 1]; blanks or commas;
+EPILOG = """inputs: rows time [s], steering [-1, 1] (+ left), throttle [-1, 1] (below 0: in reverse), brake [0, 1]; blanks or commas;
 header optional; linear in between.
 output: SI units, body-fixed velocities and proper accelerations (ISO 8855).
 

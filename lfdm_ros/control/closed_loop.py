@@ -17,7 +17,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation import Actuator, Footprint, Goal, Scenario, SimulationDiverged, Simulator
+from lfdm_ros.simulation import Actuator, Footprint, Goal, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
@@ -114,7 +114,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     simulator = Simulator(vehicle, plant.model, plant.step, plant.tyre)
     start = scenario.initial
     simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
-    actuator = Actuator(plant.delay, plant.steering_lag, plant.steering_rate)
+    actuator, selector = Actuator(plant.delay, plant.steering_lag, plant.steering_rate), Selector()
     lidar = tracker = None
     if plant.lidar is not None and scenario.world.obstacles:
         lidar = Lidar(scenario.world, plant.lidar, plant.seed)
@@ -194,7 +194,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         controller.look(now)
         close = near_by < reach  # between cycles only what is near can be hit
         for i in range(chunks):
-            before, inputs = inputs, np.asarray(actuator.advance(now + (i + 1) * chunk))
+            before, inputs = inputs, selector.through(actuator.advance(now + (i + 1) * chunk), float(outputs[observed[3]]))
             try:
                 simulator.advance(before, inputs, per_chunk)
             except SimulationDiverged:

@@ -94,7 +94,7 @@ def table_fields(stem: str, unit: str, description: str, points: int, lower: flo
 
 INPUTS = (
     Field("steering", "1", "steering, +1 full left, -1 full right", "s", -1.0, 1.0),
-    Field("throttle", "1", "throttle, 0 none, 1 full", "t", 0.0, 1.0),
+    Field("throttle", "1", "throttle, 0 none, 1 full; below 0 the same with the selector in reverse", "t", -1.0, 1.0),
     Field("brake", "1", "brake, 0 none, 1 full", "b", 0.0, 1.0),
 )
 
@@ -113,7 +113,7 @@ OUTPUTS = (
     Field("pitch_rate", "rad/s", "pitch rate", "omega_y"),
     Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
     *per_wheel("omega", "rad/s", "wheel speed", "omega"),
-    Field("gear", "1", "gear, 1 is the lowest forward gear"),
+    Field("gear", "1", "gear, 1 is the lowest forward gear, -1 reverse"),
     Field("engine_speed", "rad/s", "engine or motor speed"),
     Field("road_wheel_angle", "rad", "steering angle at the front wheels, + left", "delta"),
     Field("lifted_wheels", "1", "number of wheels that carry no load"),

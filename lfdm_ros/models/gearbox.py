@@ -1,6 +1,7 @@
 """Engine, torque converter, gearbox and limited-slip differentials (paper 003; Chrono's shafts powertrain is its pattern).
 
-The gear is a discrete state: a shift decided in a step acts from the next one.
+The gear is a discrete state: a shift decided in a step acts from the next one. A throttle below 0 asks for the reverse gear, one above 0
+for a forward one; it is engaged near standstill, and until then the engine gets no throttle.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ LOSS_POINTS = 16
 CONVERTER_POINTS = 8
 # Difference of the speeds of two wheels [rad/s] at which a limited-slip differential begins to bias, and at which it is done.
 BIAS_BEGIN, BIAS_END = 0.25, 0.5
+# Forwards to reverse and back are engaged below this speed of the vehicle [m/s].
+ENGAGING_SPEED = 0.3
 
 PARAMETERS = (
     Field("gear_count", "1", "number of forward gears", "", 1.0, float(GEARS)),
@@ -29,6 +32,7 @@ PARAMETERS = (
     Field("throttle_modulation", "1", "1: throttle scales the torque map's speeds too, as an electric motor's voltage does; 0: torque only",
           "", 0.0, 1.0),
     Field("front_drive_share", "1", "share of the drive torque on the front axle: 0 rear-wheel drive, 1 front-wheel drive", "", 0.0, 1.0),
+    Field("reverse_ratio", "1", "wheel speed over speed at the gearbox input, final drive included, reverse gear", "", 1e-6, 1e3),
     Field("differential_bias", "1", "largest ratio of the torques of the slower and the faster wheel; 1 is open", "", 1.0, 100.0),
 )
 CONVERTER_PARAMETERS = (
@@ -38,7 +42,7 @@ CONVERTER_PARAMETERS = (
     *table_fields("converter_torque_speed_ratio", "1", "torque table, turbine speed over pump speed", CONVERTER_POINTS, 0.0, 1.0),
     *table_fields("converter_torque_ratio", "1", "torque table, turbine torque over pump torque", CONVERTER_POINTS, 0.0, 100.0),
 )
-GEAR = Field("gear", "1", "gear of the next step, 1 is the lowest", role="discrete")
+GEAR = Field("gear", "1", "gear of the next step, 1 is the lowest, -1 reverse", role="discrete")
 
 
 def build(m: Any, lfdm: bool, converter: bool) -> Any:
@@ -54,8 +58,8 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
             return [getattr(p, f"{stem}_{i}") for i in range(GEARS)]
 
         g = m.namespace(count=p.gear_count, ratio=column("gear_ratio"), up=column("upshift_speed"), down=column("downshift_speed"),
-                        modulation=p.throttle_modulation, front_share=p.front_drive_share, extra_bias=p.differential_bias - 1.0,
-                        engine=engine.prepare(p), losses=losses.prepare(p))
+                        reverse=-p.reverse_ratio, modulation=p.throttle_modulation, front_share=p.front_drive_share,
+                        extra_bias=p.differential_bias - 1.0, engine=engine.prepare(p), losses=losses.prepare(p))
         return (g, 1.0 / p.crank_inertia, capacity.prepare(p), ratio.prepare(p)) if converter else (g,)
 
     def of_gear(gear, column):
@@ -91,21 +95,30 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
     def mean(speeds):
         return sum(speeds) / len(speeds)
 
-    def output_torque(torque, speed, vx):
-        # Engine braking cannot turn a standing vehicle backwards.
-        standing = vx < 1e-9 if lfdm else speed <= 0.0
-        return where(standing, fmax(torque, 0.0), torque)
+    def engaged(gear, throttle, g):
+        # The sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets.
+        reverse = gear < 0.0
+        sense = where(reverse, -1.0, 1.0)
+        asked = sense * throttle
+        return sense, where(reverse, g.reverse, of_gear(gear, g.ratio)), where(asked < 0.0, 0.0, asked)
 
-    def shifted(gear, speed, g):
+    def output_torque(torque, speed, ratio, travel):
+        # Engine braking cannot turn a standing vehicle the other way.
+        standing = travel < 1e-9 if lfdm else speed <= 0.0
+        return where(standing, fmax(torque, 0.0), torque) / ratio
+
+    def shifted(gear, sense, speed, vx, throttle, g):
         up = where(gear < g.count - 0.5, gear + 1.0, gear)
         down = where(gear > 1.5, gear - 1.0, gear)
-        return where(speed > of_gear(gear, g.up), up, where(speed < of_gear(gear, g.down), down, gear))
+        same = where(speed > of_gear(gear, g.up), up, where(speed < of_gear(gear, g.down), down, gear))
+        stays = where(sense < 0.0, gear, same)
+        return where(sense * throttle < 0.0, where(fabs(vx) < ENGAGING_SPEED, -sense, stays), stays)
 
     if converter:
         def drive(speeds, vx, throttle, states, q):
             g, crank, capacity_table, ratio_table = q
             gear, pump = states
-            gear_ratio = of_gear(gear, g.ratio)
+            sense, gear_ratio, opened = engaged(gear, throttle, g)
             turbine = mean(speeds) / gear_ratio
             # Speed ratio, mirrored at 1: beyond, the wheels drive the engine and the torques change sign.
             turning = where(turbine < 1e-9, 0.0, where(pump < 1e-9, 0.0, 1.0)) > 0.5
@@ -116,9 +129,9 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
             load = root * root
             pump_torque = where(reverse, load, -load)
             turbine_torque = where(reverse, -load, ratio.lookup(slip, ratio_table) * load)
-            torque = output_torque(turbine_torque / gear_ratio, turbine, vx)
-            rate = crank * (engine_torque(pump, throttle, g) + pump_torque)
-            return split(torque, speeds, g), (shifted(gear, turbine, g), rate)
+            torque = output_torque(turbine_torque, turbine, gear_ratio, sense * vx)
+            rate = crank * (engine_torque(pump, opened, g) + pump_torque)
+            return split(torque, speeds, g), (shifted(gear, sense, turbine, vx, throttle, g), rate)
 
         def advance(states, rates, h):
             return rates[0], states[1] + h * rates[1]
@@ -129,10 +142,10 @@ def build(m: Any, lfdm: bool, converter: bool) -> Any:
         def drive(speeds, vx, throttle, states, q):
             (g,) = q
             gear = states[0]
-            gear_ratio = of_gear(gear, g.ratio)
+            sense, gear_ratio, opened = engaged(gear, throttle, g)
             speed = mean(speeds) / gear_ratio
-            torque = output_torque(engine_torque(speed, throttle, g) / gear_ratio, speed, vx)
-            return split(torque, speeds, g), (shifted(gear, speed, g), speed)
+            torque = output_torque(engine_torque(speed, opened, g), speed, gear_ratio, sense * vx)
+            return split(torque, speeds, g), (shifted(gear, sense, speed, vx, throttle, g), speed)
 
         def advance(states, rates, h):
             return rates

@@ -1,4 +1,7 @@
-"""Single-gear powertrain with a torque-speed map and open differentials on four wheels (paper 000 section 3.3.1)."""
+"""Single-gear powertrain with a torque-speed map and open differentials on four wheels (paper 000 section 3.3.1).
+
+In reverse the motor turns the other way with the same map and ratio, as Chrono's SimplePowertrain does. Nothing holds the change back.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def build(m: Any, lfdm: bool) -> Any:
 
     prepare(p) -> q;
     drive(speeds, vx, throttle, states, q) -> (torques, rates): speeds and torques [N m] of the driven wheels, as many as the chassis
-        has wheels; `rates` belong to `advance` and `flow`;
+        has wheels; a throttle below 0 drives backwards; `rates` belong to `advance` and `flow`;
     advance(states, rates, h) -> states after a step; flow(states, rates) -> what `rhs` returns for the states;
     report(speeds, states, q) -> (gear, engine speed [rad/s]).
     """
@@ -35,7 +38,8 @@ def build(m: Any, lfdm: bool) -> Any:
         return sum(speeds) / len(speeds) / q[0]
 
     def drive(speeds, vx, throttle, states, q):
-        torque = throttle * table.lookup(speed_of(speeds, q), q[1]) / q[0]
+        speed = speed_of(speeds, q)
+        torque = throttle * table.lookup(m.where(throttle < 0.0, -speed, speed), q[1]) / q[0]
         return (torque / len(speeds),) * len(speeds), ()
 
     def advance(states, rates, h):

@@ -13,7 +13,7 @@ ANSWERED_ALREADY = "answered_already"
 WRONG_STAMP = "wrong_stamp"
 REASONS = (NOT_FINITE, OUT_OF_RANGE, STALE, FROM_THE_FUTURE, ANSWERED_ALREADY, WRONG_STAMP)
 
-Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [0, 1], brake [0, 1]
+Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake [0, 1]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.command_gate import CommandGate, Inputs
 from lfdm_ros.nodes.pacing import Pacer, SpeedMeter
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
-from lfdm_ros.simulation.actuator import Actuator
+from lfdm_ros.simulation.actuator import Actuator, Selector
 
 FREE_RUNNING = "free_running"
 LOCKSTEP = "lockstep"
@@ -70,7 +70,7 @@ class Stepper:
             publish: called in the loop's thread with each new state, the initial one included.
             speed_factor: simulated seconds per wall second, 0: as fast as possible.
             stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
-            actuator: between the gate and the vehicle; None: commands act at once.
+            actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
             failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
@@ -105,6 +105,8 @@ class Stepper:
         self._published_at = now
         self._asked_at = now  # when the state that waits for its answer was first published
         self._inputs = np.zeros(3)  # of the last tick
+        self._selector = Selector()
+        self._speed = [f.name for f in simulator.model.states].index("vx")
         # Stamps of the last states, and the wall time at which they were published.
         self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         # Wall seconds from publishing a state to the first command with its stamp.
@@ -202,6 +204,7 @@ class Stepper:
             self._resets += 1
             self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
             self._inputs = np.zeros(3)
+            self._selector.reset()
             self._time_ns += self._period_ns
             forget(self._time_ns)
             if self._actuator is not None:
@@ -338,14 +341,17 @@ class Stepper:
     def _drive(self, inputs: np.ndarray) -> None:
         """The vehicle's part of a tick, with the driver's inputs (3,)."""
         if self._actuator is None:
-            self._inputs = inputs
-            self._simulator.advance(inputs, inputs, self._steps)
+            self._inputs = self._select(inputs)
+            self._simulator.advance(self._inputs, self._inputs, self._steps)
             return
         self._actuator.send(self.time, inputs)
         dt = self._simulator.dt
         hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
         while done < self._steps:
             steps = min(hold, self._steps - done)
-            self._inputs = self._actuator.advance(self.time + done * dt)
+            self._inputs = self._select(self._actuator.advance(self.time + done * dt))
             self._simulator.advance(self._inputs, self._inputs, steps)
             done += steps
+
+    def _select(self, inputs: np.ndarray) -> np.ndarray:
+        return self._selector.through(inputs, float(self._simulator.state[self._speed]))

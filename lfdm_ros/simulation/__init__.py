@@ -1,6 +1,6 @@
 """Runs of a vehicle model: one vehicle step by step, a whole run, or many vehicles at once."""
 
-from lfdm_ros.simulation.actuator import Actuator
+from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.batch import BatchRollout
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.integrators import IntegrationFailed, rollout_implicit, rollout_rk4
@@ -11,5 +11,5 @@ from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator, initial
 from lfdm_ros.simulation.world import Circle, Footprint, Goal, Polygon, Pose, World
 
 __all__ = ["Actuator", "BatchRollout", "Circle", "Footprint", "Goal", "InputProfile", "IntegrationFailed", "NotDifferentiable", "Polygon",
-           "Pose", "Scenario", "Sensitivities", "SensitivityRollout", "SimulationDiverged", "Simulator", "World", "forward_sensitivity",
-           "initial_state", "load_scenario", "rollout", "rollout_implicit", "rollout_rk4"]
+           "Pose", "Scenario", "Selector", "Sensitivities", "SensitivityRollout", "SimulationDiverged", "Simulator", "World",
+           "forward_sensitivity", "initial_state", "load_scenario", "rollout", "rollout_implicit", "rollout_rk4"]

@@ -1,4 +1,5 @@
-"""What lies between a command and the vehicle: a pure delay, a lag of the steering and limits on how fast the pedals and it move."""
+"""What lies between a command and the vehicle: a pure delay, a lag of the steering, limits on how fast pedals and steering move, and the
+selector of forwards or reverse."""
 
 from __future__ import annotations
 
@@ -12,8 +13,30 @@ from lfdm_ros.errors import InputError, quote
 
 # Commands are stamped and time is counted in sums of steps; less than this apart [s] is the same instant.
 _SAME = 1e-9
+# The selector goes from forwards to reverse and back below this speed [m/s].
+SHIFTING_SPEED = 0.3
 
 Command = Sequence[float] | np.ndarray  # steering, throttle, brake
+
+
+class Selector:
+    """Forwards or reverse, as the throttle's sign asks, but only near standstill: until then the vehicle gets no throttle."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forwards."""
+        self.reverse = False
+
+    def through(self, inputs: np.ndarray, speed: float) -> np.ndarray:
+        """The inputs (3,) that reach a vehicle of this forward speed [m/s]."""
+        throttle = float(inputs[1])
+        if throttle and (throttle < 0.0) != self.reverse:
+            if abs(speed) >= SHIFTING_SPEED:
+                return np.array([inputs[0], 0.0, inputs[2]])
+            self.reverse = not self.reverse
+        return inputs
 
 
 class Actuator:

@@ -18,7 +18,7 @@ COLUMNS = ("time", *(field.name for field in INPUTS))
 
 
 class InputProfile:
-    """Steering [-1, 1], throttle [0, 1] and brake [0, 1] over time [s]: linear between the rows, held outside them."""
+    """Steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1] over time [s]: linear between the rows, held outside them."""
 
     def __init__(self, time: ArrayLike, steering: ArrayLike, throttle: ArrayLike, brake: ArrayLike, where: str = "inputs"):
         """Takes four sequences of equal length.

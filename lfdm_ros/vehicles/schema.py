@@ -134,6 +134,8 @@ _GROUPS: dict[str, Group] = {
     "gearbox": Group("an engine with a gearbox", {
         "powertrain": ("gears", "engine_map", "losses", "throttle_modulation", "front_drive_share", "differential_bias")},
         needs=("wheels",)),
+    # Without, it is as the first gear.
+    "reverse": Group("a reverse gear", {"powertrain": ("reverse_ratio",)}, needs=("gearbox",)),
     "converter": Group("a torque converter", {
         "powertrain": ("crank_inertia", "converter_capacity", "converter_torque")}, needs=("gearbox",)),
     "linear_steering": Group("steering", {"steering": ("max_road_wheel_angle",)}),

@@ -19,6 +19,7 @@ from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
 _PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
+_REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -52,7 +53,7 @@ class Vehicle:
     """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`.
 
     Args:
-        parameters: by name; those of the parts that the vehicle has.
+        parameters: by name; those of the parts that the vehicle has. A reverse gear that is not given has the ratio of the first.
         sources: where the value of a parameter comes from.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
         default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
@@ -68,8 +69,11 @@ class Vehicle:
     def __post_init__(self) -> None:
         where = f"vehicle '{self.name}'"
         values = {name: check(name, value, where) for name, value in self.parameters.items()}
+        sources = dict(self.sources)
+        if "gear_ratio_0" in values and "reverse_ratio" not in values:
+            values["reverse_ratio"], sources["reverse_ratio"] = values["gear_ratio_0"], _REVERSE
         object.__setattr__(self, "parameters", MappingProxyType(values))
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+        object.__setattr__(self, "sources", MappingProxyType(sources))
         choose("conventions", self.conventions, SLOTS["conventions"], where)
         if self.default_tyre:
             choose("default_tyre", self.default_tyre, SLOTS["tyre"], where)

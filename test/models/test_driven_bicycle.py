@@ -92,6 +92,18 @@ def test_left_and_right_are_mirror_images(name):
 
 
 @BOTH
+def test_reverse_is_the_mirror_image_of_forwards(name):
+    """Of a vehicle that is alike in front and behind, straight: with throttle and brake, at speed, from rest and into it."""
+    p = HMMWV.replace(longitudinal_stiffness_rear=HMMWV.parameters["longitudinal_stiffness_front"], cg_to_rear_axle=HMMWV.parameters[
+        "cg_to_front_axle"], unsprung_mass_rear=HMMWV.parameters["unsprung_mass_front"]).vector(get_model(name))
+    for vx, throttle, brake, h in product((0.0, 0.05, 2.0, 12.0), (0.0, 0.05, 1.0), (0.0, 0.01, 1.0), (1e-3, 0.05)):
+        x, u = np.array([0, 0, 0, vx, 0, 0, 0, 0]), np.array([0.0, throttle, brake])
+        mirror = np.array([-1.0, 1, 1, -1, 1, 1, -1, 1])
+        np.testing.assert_allclose(step(name, mirror * x, u * [1, -1, 1], p, h), mirror * step(name, x, u, p, h), rtol=1e-12, atol=1e-12)
+    assert step(name, np.zeros(8), np.array([0.0, -0.1, 0.0]), p, 0.05)[3] < -0.05
+
+
+@BOTH
 def test_value_and_jacobian_are_finite_everywhere(name):
     """At rest, crawling, fast, in reverse and sideways; full steering; throttle and brake at once; loads of a crash; h = 0 too. With
     friction that falls, that does not, that falls to nothing, and none."""
@@ -99,7 +111,7 @@ def test_value_and_jacobian_are_finite_everywhere(name):
     fixed, vanishing, ice = (HMMWV.replace(rolling_resistance=0.0, **change).vector(get_model(name)) for change in (
         {"friction_min": HMMWV.parameters["friction_max"]}, {"friction_min": 1e-9}, {"friction_scale": 0.0}))
     for vx, vy, rate, steering, throttle, brake, ax, h in product(
-            (0.0, 1e-9, 0.1, 3.0, 35.0, -5.0), (0.0, 0.3, -8.0), (0.0, 0.5), (-1.0, 0.0), (0.0, 1.0), (0.0, 1.0), (0.0, -60.0),
+            (0.0, 1e-9, 0.1, 3.0, 35.0, -5.0), (0.0, 0.3, -8.0), (0.0, 0.5), (-1.0, 0.0), (0.0, 1.0, -1.0), (0.0, 1.0), (0.0, -60.0),
             (0.0, 1e-3, 0.075)):
         for parameters in (p, fixed, vanishing, ice):
             value, slopes = jacobian([1.0, 2.0, 0.5, vx, vy, rate, ax, 1.0], [steering, throttle, brake], parameters, [h])
@@ -131,10 +143,12 @@ def test_jacobian_equals_differences(name):
 @BOTH
 @pytest.mark.parametrize("h", [1e-3, 0.025, 0.075])
 def test_brakes_stop_at_exactly_zero(name, h):
-    """Straight and with full steering; then it stays, on the spot to the bit, also against a throttle that the brakes hold."""
-    for steering, brake in product((0.0, 1.0), (0.15, 1.0)):
-        run = drive(name, HMMWV, lambda t, s=steering, b=brake: (s, 0.0 if t < 15.0 else 0.02, b), 12.0, 17.0 if h > 1e-3 else 16.0, h)
-        vx = run[:, 3]
+    """Forwards and in reverse, straight and with full steering; then it stays, on the spot to the bit, also against a throttle that the
+    brakes hold."""
+    for (side, speed), steering, brake in product(((1.0, 12.0), (-1.0, -3.0)), (0.0, 1.0), (0.15, 1.0)):
+        run = drive(name, HMMWV, lambda t, s=steering, b=brake, d=side: (s, 0.0 if t < 15.0 else 0.02 * d, b), speed,
+                    17.0 if h > 1e-3 else 16.0, h)
+        vx = side * run[:, 3]
         assert (vx >= 0.0).all() and (np.diff(vx) <= 0.0).all()
         assert vx[-1] == 0.0 and vx[np.argmax(vx == 0.0):].max() == 0.0
         if steering == 0.0:

@@ -254,10 +254,10 @@ def energy(vehicle, chassis, x):
 
 @every_chassis
 @every_tyre
-@pytest.mark.parametrize("steering", [0.0, 0.1, 0.5])
-def test_coasting_never_creates_energy(chassis, tyre, steering):
+@pytest.mark.parametrize(("speed", "steering"), [(15.0, 0.0), (15.0, 0.1), (15.0, 0.5), (-6.0, 0.0), (-6.0, 0.1)])
+def test_coasting_never_creates_energy(chassis, tyre, speed, steering):
     simulator = Simulator(HMMWV, model=chassis, tyre=tyre)
-    simulator.reset(vx=15.0)
+    simulator.reset(vx=speed)
     names = [f.name for f in simulator.model.states]
     states = [simulator.state.copy()]
     for u in InputProfile([0, 1, 3, 5], [0, steering, -steering, 0], [0] * 4, [0] * 4).sample(np.arange(0, 20, 0.02)):
@@ -320,11 +320,12 @@ def test_dropped_vehicle_settles_to_the_static_compression(tyre):
 @every_chassis
 @every_tyre
 @every_vehicle
-def test_starts_from_rest_and_stops_to_rest(vehicle, chassis, tyre):
-    profile = InputProfile([0, 1, 4, 4.5, 5], [0, 0, 0.2, 0.2, 0.2], [0, 0.7, 0.7, 0, 0], [0, 0, 0, 0, 0.8])
+@pytest.mark.parametrize(("throttle", "least"), [(0.7, 8.0), (-0.4, 2.0)], ids=["forwards", "in reverse"])
+def test_starts_from_rest_and_stops_to_rest(vehicle, chassis, tyre, throttle, least):
+    profile = InputProfile([0, 1, 4, 4.5, 5], [0, 0, 0.2, 0.2, 0.2], [0, throttle, throttle, 0, 0], [0, 0, 0, 0, 0.8])
     y = simulate(vehicle, chassis, tyre, profile, 14.0)
     speed = np.hypot(y["vx"], y["vy"])
-    assert speed.max() > 8.0
+    assert speed.max() > least and (np.sign(y["vx"][200:300]) == np.sign(throttle)).all()
     rest = slice(1300, None)
     assert speed[rest].max() < 1e-4 and np.abs(y["yaw_rate"][rest]).max() < 1e-4
     assert np.hypot(np.ptp(y["x"][rest]), np.ptp(y["y"][rest])) < 1e-5
@@ -464,6 +465,55 @@ def test_gears_rise_with_speed_and_fall_with_it(vehicle, throttle, chassis):
             i = int(gear[k]) - 1
             of_shift = speed[k:k + 2] / p[f"gear_ratio_{i}"]  # before and after the shift
             assert 0.99 * of_shift.min() < p[f"{name}_{i}"] < 1.01 * of_shift.max()
+
+
+# -- In reverse ----------------------------------------------------------------------------------------------------------------------
+@every_chassis
+@every_tyre
+@every_vehicle
+def test_driving_off_in_reverse_is_the_mirror_image(vehicle, chassis, tyre):
+    """Of a vehicle that is alike in front and behind, in a reverse gear with the ratio of the first: speed, way and turn."""
+    p = vehicle.parameters
+    alike = {name: p[name.replace("rear", "front")] for name in p if name.endswith("_rear")}
+    vehicle = vehicle.replace(**alike, cg_to_rear_axle=p["cg_to_front_axle"], **(
+        {"reverse_ratio": p["gear_ratio_0"]} if "gear_ratio_0" in p else {}))
+    throttle = 0.1 if vehicle.name == "hmmwv" else 0.3
+    ahead, behind = (simulate(vehicle, chassis, tyre, constant(0.0, side * throttle), 1.5) for side in (1.0, -1.0))
+    assert ahead["vx"][-1] > 0.25 and ahead["gear"].max() == 1.0
+    # A reverse gear is engaged one step later; the wheels spin for a moment.
+    for name, tolerance in (("vx", 5e-3), ("x", 5e-3), ("omega_fl", 0.1), ("omega_rr", 0.1)):
+        np.testing.assert_allclose(behind[name][20:], -ahead[name][20:], rtol=2e-3, atol=tolerance)
+    assert (behind["gear"][1:] == (1.0 if vehicle.name == "hmmwv" else -1.0)).all()
+    # Torque over ratio and radius over the mass, less the rolling resistance.
+    if vehicle.name == "hmmwv":
+        force = throttle * p["motor_torque_0"] / (p["driveline_ratio"] * p["wheel_radius"])
+        resistance = GRAVITY * (p["rolling_resistance"] / p["wheel_radius"] if tyre == "fiala" else p["rolling_resistance_coefficient"])
+        mass = total_mass(vehicle) + 4.0 * p["wheel_inertia"] / p["wheel_radius"]**2
+        assert -behind["vx"][-1] == pytest.approx(1.5 * (force - resistance * total_mass(vehicle)) / mass, rel=0.06)
+
+
+@every_chassis
+def test_reverse_gear_gives_the_engine_torque_over_its_ratio(chassis):
+    vehicle = SEDAN.replace(**{f"loss_torque_{i}": 0.0 for i in range(16)}, reverse_ratio=0.04)
+    p = vehicle.parameters
+    wheels = {f"omega_{w}": -12.0 for w in (("front", "rear") if chassis == "eleven_dof" else WHEELS)}
+    torques = wheel_torques(vehicle, chassis, "tmeasy_nr", -0.8, vx=-4.0, gear=-1.0, **wheels)
+    at = np.interp(12.0 / 0.04, [p[f"engine_speed_{i}"] for i in range(24)], [p[f"engine_torque_{i}"] for i in range(24)])
+    assert torques.sum() == pytest.approx(-0.8 * at / 0.04, rel=1e-6)
+
+
+@pytest.mark.parametrize(("vehicle", "back"), [(SEDAN, 8), (SHAFTS, 20)], ids=["sedan", "hmmwv_shafts"])
+@every_chassis
+def test_reverse_is_engaged_near_standstill_and_left_there(vehicle, back, chassis):
+    """Thrown into reverse at speed the vehicle coasts on until it is slow; so it does when it is thrown back."""
+    profile = InputProfile([0, back, back + 0.01], [0] * 3, [-0.5, -0.5, 0.5], [0] * 3)
+    y = simulate(vehicle, chassis, None, profile, back + 20.0, vx=3.0, **({"engine_speed": 80.0} if vehicle is SHAFTS else {}))
+    gear, vx = y["gear"], y["vx"]
+    engaged, left = (int(np.flatnonzero(change)[0]) for change in (np.diff(gear) < 0.0, np.diff(gear) > 0.0))
+    assert 100 < engaged < 100 * back < left
+    assert 0.0 < vx[engaged] < 0.35 and (np.diff(vx[:engaged]) < 0.0).all() and vx[100 * back] < -2.0
+    assert -0.35 < vx[left] < 0.0 and vx[-1] > 1.0
+    assert set(np.unique(gear[:left])) == {1.0, -1.0}
 
 
 @every_chassis

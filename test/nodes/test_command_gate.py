@@ -23,7 +23,7 @@ def gate() -> CommandGate:
     ((0.0, math.inf, 0.0), 0, command_gate.NOT_FINITE, "throttle is inf"),
     ((0.0, 0.0, 1.01), 0, command_gate.OUT_OF_RANGE, "brake is 1.01"),
     ((-1.2, 0.0, 0.0), 0, command_gate.OUT_OF_RANGE, "steering is -1.2"),
-    ((0.0, -0.1, 0.0), 0, command_gate.OUT_OF_RANGE, "throttle is -0.1"),
+    ((0.0, -1.1, 0.0), 0, command_gate.OUT_OF_RANGE, "throttle is -1.1"),
     (GOOD, 9 * SECOND, command_gate.STALE, "1.000 s ago"),
     (GOOD, 1_700_000_000 * SECOND, command_gate.FROM_THE_FUTURE, "use_sim_time"),
 ])
@@ -36,7 +36,7 @@ def test_refuses_by_name(gate: CommandGate, inputs: tuple[float, float, float], 
 
 
 def test_limits_are_inside_and_unstamped_is_fresh(gate: CommandGate) -> None:
-    for inputs in ((-1.0, 0.0, 0.0), (1.0, 1.0, 1.0)):
+    for inputs in ((-1.0, -1.0, 0.0), (1.0, 1.0, 1.0)):
         assert gate.offer(inputs, 0, 10 * SECOND)
     assert gate.offer(GOOD, 10 * SECOND - SECOND // 2, 10 * SECOND)  # exactly the time-out old
     assert gate.rejections == 0

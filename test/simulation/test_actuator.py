@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import Actuator
+from lfdm_ros.simulation import Actuator, Selector
 
 
 def test_without_delay_lag_and_limits_commands_pass_through_to_the_bit() -> None:
@@ -115,3 +115,14 @@ def test_commands_and_time_go_forward() -> None:
     actuator.advance(2.0)
     with pytest.raises(InputError, match=r"asked for 1\.5 s after 2 s"):
         actuator.advance(1.5)
+
+
+def test_the_selector_changes_near_standstill_only() -> None:
+    selector = Selector()
+    ahead, back, none = np.array([0.1, 0.5, 0.0]), np.array([0.1, -0.5, 0.0]), np.array([0.1, 0.0, 0.3])
+    for inputs, speed, throttle in ((ahead, 9.0, 0.5), (back, 9.0, 0.0), (back, 0.31, 0.0), (back, 0.29, -0.5), (back, -2.0, -0.5),
+                                    (none, -2.0, 0.0), (back, -2.0, -0.5), (ahead, -2.0, 0.0), (ahead, -0.2, 0.5), (back, 0.3, 0.0)):
+        assert selector.through(inputs, speed).tolist() == [0.1, throttle, inputs[2]]
+    assert selector.through(back, 0.0)[1] == -0.5 and selector.reverse
+    selector.reset()
+    assert not selector.reverse
