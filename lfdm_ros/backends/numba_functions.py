@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.backends.compiled_functions import compiled_model_function
-from lfdm_ros.backends.machine_code import TRIPLE, compile_text
+from lfdm_ros.backends.model_functions import compiled_model_function
 from lfdm_ros.backends.tick_kernel import advance_code, advance_text
+from lfdm_ros.compiler.machine_code import TRIPLE, compile_text
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 

@@ -1,17 +1,15 @@
-"""One step of a model as a graph, by the half-implicit rule or by Runge-Kutta's, and the inputs of a step inside a kernel."""
+"""One step of a model as a graph, by the half-implicit rule or by Runge-Kutta's."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.graph import Graph, graph_of
-from lfdm_ros.backends.llvm_code import Code
-from lfdm_ros.backends.packing import packed
+from lfdm_ros.compiler.graph import Graph, graph_of
+from lfdm_ros.compiler.packing import packed
 from lfdm_ros.models import WHEELS, Model
 
 HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
@@ -90,25 +88,3 @@ def _runge_kutta(model: Model) -> ca.Function:
         ruled = functions.step(x, middle, p, h)
         following = ca.vertcat(*[ruled[i] if role == "discrete" else following[i] for i, role in enumerate(roles)])
     return ca.Function("runge_kutta", [x, u, p, h], [following])
-
-
-def bind_inputs(code: Code, step: Step, number: str, before: Sequence[str], rises: Sequence[str]) -> None:
-    """The inputs of step `number` after a sample: linear from their values `before`, by `rises` a step."""
-    bind_linear(code, step.graph.inputs[1], step.times, number, before, rises, code.value)
-
-
-def bind_linear(code: Code, nodes: Sequence[int], times: Sequence[float], number: str, before: Sequence[str], rises: Sequence[str],
-                type_: str) -> None:
-    """As `bind_inputs`, for any nodes of an LLVM type: as many as `before` at each of `times`, one after the other."""
-    count = code.new(f"uitofp i64 {number} to {code.real}")
-    following = iter(nodes)
-    for share in times:
-        time = code.repeated(code.arithmetic("fadd", count, code.number(share), code.real), type_)
-        for start, rise in zip(before, rises):
-            code.bind(next(following), code.arithmetic("fadd", start, code.arithmetic("fmul", time, rise, type_), type_))
-
-
-def rises_of(code: Code, rise: str, before: Sequence[str], after: Sequence[str], type_: str = "") -> list[str]:
-    """What the inputs change by in a step; `rise` is the share of a step in the time from `before` to `after`."""
-    type_ = type_ or code.value
-    return [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, type_), type_) for a, b in zip(before, after)]

@@ -9,11 +9,13 @@ from functools import cache
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
-from lfdm_ros.backends.llvm_code import Code, module_text
-from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
-from lfdm_ros.backends.packing import gathered
-from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, packed_step_of, rises_of
+from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
+from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
+from lfdm_ros.compiler.builder import module_text
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
+from lfdm_ros.compiler.packing import gathered
 from lfdm_ros.models import Model
 
 
@@ -67,9 +69,9 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     return bind
 
 
-def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "") -> str:
-    """The LLVM module with the functions advance, prepare and size, their names after a prefix."""
-    one_step = packed_step_of(model, scheme)
+def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", packing: bool = True, jumping: bool = True) -> str:
+    """The LLVM module with the functions advance, prepare and size, their names after a prefix; for comparison without either."""
+    one_step = packed_step_of(model, scheme) if packing else step_of(model, scheme)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -93,43 +95,30 @@ def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "") ->
     size = Code(graph, {})
     size.result = str(place)
 
-    code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
+    if jumping:
+        code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
     code.bind(h, "%h")
     # The truths among what is constant are not stored, and what depends on the step is not.
     code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH)))
     single = [i for i in range(len(xs)) if not any(i in group for group in groups)]
-    state, vectors = code.variables(code.value, len(xs)), code.variables(code.pack, max(1, len(groups)))
-    for i in single:
-        code.store(code.load("%x", i, code.value), state, i, code.value)
-    for k, group in enumerate(groups):
-        code.store(code.gathered([code.load("%x", i, code.value) for i in group]), vectors, k, code.pack)
+    carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in single),
+                             *(Slot(code.pack, before, after, tuple(xs[i] for i in group))
+                               for group, before, after in zip(groups, before_group, after_group))])
+    for k, i in enumerate(single):
+        carried.set(k, code.load("%x", i, code.value))
+    for k, group in enumerate(groups, len(single)):
+        carried.set(k, code.gathered([code.load("%x", i, code.value) for i in group]))
     before, after = ([code.load(u, i, code.value) for i in range(len(us) // len(one_step.times))] for u in ("%u0", "%u1"))
-    rises = rises_of(code, "%rise", before, after)
-    with code.loop("0", "%n") as number:
-        for i in single:
-            code.bind(xs[i], code.load(state, i, code.value))
-        for k, group in enumerate(groups):
-            vector = code.load(vectors, k, code.pack)
-            code.bind(before_group[k], vector)
-            for lane, i in enumerate(group):
-                code.bind(xs[i], code.lane(vector, lane))
-        bind_inputs(code, one_step, number, before, rises)
-        code.emit(i for i in needed if of_step[i])
-        for i in single:
-            code.store(code.get(following[i], VALUE), state, i, code.value)
-        for k, node in enumerate(after_group):
-            code.store(code.get(node), vectors, k, code.pack)
+    inputs = Linear.between(code, us, one_step.times, before, after, "%rise")
+    interval(code, carried, [inputs], [i for i in needed if of_step[i]], "%n")
     finite = code.number(0.0)
-    for i in single:
-        value = code.load(state, i, code.value)
+    last = [(i, carried.get(k)) for k, i in enumerate(single)]
+    for k, group in enumerate(groups, len(single)):
+        vector = carried.get(k)
+        last += [(i, code.lane(vector, lane)) for lane, i in enumerate(group)]
+    for i, value in last:
         code.store(value, "%x", i, code.value)
         finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
-    for k, group in enumerate(groups):
-        vector = code.load(vectors, k, code.pack)
-        for lane, i in enumerate(group):
-            value = code.lane(vector, lane)
-            code.store(value, "%x", i, code.value)
-            finite = code.arithmetic("fadd", finite, code.arithmetic("fmul", value, code.number(0.0), code.value), code.value)
     code.result = code.new(f"zext i1 {code.new(f'fcmp ord double {finite}, 0.0')} to i64")
     return module_text(TRIPLE, {f"{prefix}advance": code, f"{prefix}prepare": prepare, f"{prefix}size": size})
 

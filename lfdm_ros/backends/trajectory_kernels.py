@@ -16,16 +16,14 @@ from functools import cache
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.compiled_functions import DIRECTIONS
-from lfdm_ros.backends.graph import TANGENT, VALUE, Graph, Tangents
-from lfdm_ros.backends.llvm_code import Code
-from lfdm_ros.backends.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
-from lfdm_ros.backends.steps import HALF_IMPLICIT, bind_inputs, bind_linear, packed_step_of, rises_of, step_of
+from lfdm_ros.backends.loops import Carried, Linear, Slot, nothing_more, trajectory
+from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.functions import DIRECTIONS
+from lfdm_ros.compiler.graph import TANGENT, Graph
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
+from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.models import Model
-
-# Vehicles in a vector of a batch. Two registers of AVX-512 hide more latency than one.
-LANES = 16
-
 
 # -- Work on all cores --------------------------------------------------------------------------------------------------------
 
@@ -89,7 +87,7 @@ def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: t
     differentiated = bool(parameters or states or of_inputs)
     rows_of_states, driven = _places(model, states), _places(model, prescribed)
     code = machine_code(f"sensitivity {casadi_model(model).digest} {columns} {rows_of_states} {scheme} {driven} {of_inputs}",
-                        lambda: _sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs))
+                        lambda: sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs))
     call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2
                          + ([POINTER] * 2 + [INTEGER] * 2 if differentiated else []))
 
@@ -156,12 +154,13 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
     return padded
 
 
-def _sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
-                      of_inputs: bool = False) -> str:
+def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
+                     of_inputs: bool = False) -> str:
+    """The LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs."""
     # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
     differentiated = bool(columns or rows or of_inputs)
     one_step = step_of(model, scheme) if differentiated else packed_step_of(model, scheme)
-    graph, times = one_step.graph, one_step.times
+    graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
     own = [i for i in range(len(xs)) if i not in prescribed]  # states that follow the equations
@@ -194,7 +193,7 @@ def _sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int],
     code.bind(h, "%h")
     code.emit(i for i in needed if not of_step[i])
 
-    count = len(us) // len(times)
+    count = len(us) // len(one_step.times)
 
     def inputs(sample: str) -> list[str]:
         """The driver's inputs, then the prescribed states."""
@@ -202,80 +201,44 @@ def _sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int],
         return [code.load(row, i, code.value) for i in range(count + len(prescribed))]
 
     def input_seeds(sample: str) -> list[str]:
-        return [seed("%du", code.integer("add", code.integer("mul", sample, count), i)) for i in range(count)] if of_inputs else []
+        return [seed("%du", code.integer("add", code.integer("mul", sample, count), i)) for i in range(count)]
 
-    state, sensitivity = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
-    for i in own:
-        code.store(code.load("%x0", i, code.value), state, i, code.value)
-    _store_prescribed(code, state, prescribed, inputs("0")[count:] if prescribed else [])
-    for i in active:
-        code.store(seed("%s0", i), sensitivity, i, code.tangent)
-    sampled = (code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))) if differentiated else ("", "")
+    def moving_seeds(last: str, sample: str) -> list[Linear]:
+        return [Linear.between(code, seeds_u, one_step.times, input_seeds(last), input_seeds(sample), tangent_rise, code.tangent)]
+
+    carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in own),
+                             *(Slot(code.tangent, seeds_x[i], tangent) for i, tangent in zip(active, following_tangents))])
+    for k, i in enumerate(own):
+        carried.set(k, code.load("%x0", i, code.value))
+    for k, i in enumerate(active, len(own)):
+        carried.set(k, seed("%s0", i))
+    values, slopes = "%x", ""
     if differentiated:
-        for i in range(len(xs)):
-            code.store("zeroinitializer", sampled[1], i, code.tangent)
-
-    def keep(sample: str) -> None:
-        if not differentiated:
-            x_row = code.element("%x", code.integer("mul", sample, len(xs)), code.value)
-            for i in range(len(xs)):
-                code.store(code.load(state, i, code.value), x_row, i, code.value)
-            return
         # The channels are known at run time only, so the state goes through memory of its own.
+        values, slopes = code.variables(code.value, len(xs)), code.variables(code.tangent, len(xs))
         for i in range(len(xs)):
-            code.store(code.load(state, i, code.value), sampled[0], i, code.value)
-        for i in active:
-            code.store(code.load(sensitivity, i, code.tangent), sampled[1], i, code.tangent)
+            code.store("zeroinitializer", slopes, i, code.tangent)
+
+    def keep(sample: str, given: Sequence[str]) -> None:
+        row = values if differentiated else code.element("%x", code.integer("mul", sample, len(xs)), code.value)
+        for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
+            code.store(register, row, i, code.value)
+        if not differentiated:
+            return
+        for k, i in enumerate(active, len(own)):
+            code.store(carried.get(k), slopes, i, code.tangent)
         with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
-            row = code.load("%rows", channel, "i64")
+            chosen = code.load("%rows", channel, "i64")
             entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
             with code.when(code.new("icmp ne ptr %x, null")):
-                code.store(code.load(sampled[0], row, code.value), "%x", entry, code.value)
+                code.store(code.load(values, chosen, code.value), "%x", entry, code.value)
             s_row = code.element("%s", code.integer("mul", entry, "%width"), code.value)
-            code.store(code.load(sampled[1], row, code.tangent), s_row, 0, code.tangent)
+            code.store(code.load(slopes, chosen, code.tangent), s_row, 0, code.tangent)
 
-    keep("0")
-    share = _share(code) if prescribed else ""
     tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
-    with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
-        last = code.integer("sub", sample, 1)
-        before, after = inputs(last), inputs(sample)
-        rises = rises_of(code, "%rise", before[:count], after[:count])
-        prescribed_rises = rises_of(code, share, before[count:], after[count:])
-        seeds_before = input_seeds(last)
-        seed_rises = rises_of(code, tangent_rise, seeds_before, input_seeds(sample), code.tangent)
-        with code.loop("0", "%substeps") as number:
-            for i in own:
-                code.bind(xs[i], code.load(state, i, code.value))
-            for i in active:
-                code.bind(seeds_x[i], code.load(sensitivity, i, code.tangent))
-            bind_inputs(code, one_step, number, before[:count], rises)
-            if prescribed:
-                bind_linear(code, [xs[i] for i in prescribed], (0.0,), number, before[count:], prescribed_rises, code.value)
-            if of_inputs:
-                bind_linear(code, seeds_u, times, number, seeds_before, seed_rises, code.tangent)
-            code.emit(i for i in needed if of_step[i])
-            for i in own:
-                code.store(code.get(following[i], VALUE), state, i, code.value)
-            for i, tangent in zip(active, following_tangents):
-                # A state that one step makes independent of all (a discrete one) has the tangent 0.
-                register = code.number(0.0, DIRECTIONS) if tangent is None else code.get(tangent, TANGENT)
-                code.store(register, sensitivity, i, code.tangent)
-        _store_prescribed(code, state, prescribed, after[count:])
-        keep(sample)
+    steps = [i for i in needed if of_step[i]]
+    trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else nothing_more)
     return code.text("trajectories", TRIPLE)
-
-
-def _store_prescribed(code: Code, state: str, prescribed: Sequence[int], given: Sequence[str]) -> None:
-    """What is reported of a prescribed state at a sample is what was given."""
-    for i, register in zip(prescribed, given):
-        code.store(register, state, i, code.value)
-
-
-def _share(code: Code) -> str:
-    """The share of a step in the time between samples. The kernel's `rise` is 0 where the driver's inputs are held."""
-    steps = code.new(f"uitofp i64 %substeps to {code.real}")
-    return code.repeated(code.arithmetic("fdiv", code.number(1.0), steps, code.real), code.value)
 
 
 def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], prescribed: Sequence[int]) -> list[int]:
@@ -310,12 +273,13 @@ class BatchKernel:
 
 
 @cache
-def batch_kernel(model: Model, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = LANES,
+def batch_kernel(model: Model, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
-    """The kernel that computes in `real` (double or float), compiled on first use."""
+    """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
+    lanes = lanes or here().lanes(real)
     driven = _places(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {own_inputs} {scheme} {lanes} {driven}",
-                        lambda: _batch_text(model, real, own_inputs, scheme, lanes, driven))
+                        lambda: batch_text(model, real, own_inputs, scheme, lanes, driven))
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,
@@ -357,7 +321,9 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
-def _batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = ()) -> str:
+def batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
+               jumping: bool = True) -> str:
+    """The LLVM module of a batch; for comparison without jumps."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
@@ -369,16 +335,16 @@ def _batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: i
     code = Code(graph, {"p": "ptr", "x0": "ptr", "u": "ptr", "rows": "ptr", "observed": "ptr", "sums": "ptr", "kept": "ptr",
                         "vehicles": "i64", "samples": "i64", "substeps": "i64", "channels": "i64", "first": "i64", "end": "i64",
                         "h": "double", "rise": "double"}, real=real, lanes=lanes)
-    code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
+    if jumping:
+        code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
-    state, sampled = code.variables(code.value, len(xs)), code.variables(code.value, len(xs))
+    carried, sampled = Carried(code, [Slot(code.value, xs[i], following[i]) for i in own]), code.variables(code.value, len(xs))
 
     def same(register: str) -> str:
         return code.repeated(code.cast(register, "double", real), code.value)
 
     code.bind(h, same("%h"))
     rise = same("%rise")
-    share = _share(code) if prescribed else ""
     count = len(us) // len(one_step.times)
     with code.loop("%first", "%end", lanes) as block:
 
@@ -395,10 +361,10 @@ def _batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: i
             rows = [code.integer("add", code.integer("mul", sample, width), i) for i in range(width)]
             return [read("%u", row) if own_inputs else same(code.load("%u", row, "double")) for row in rows]
 
-        def compare(sample: str) -> None:
+        def compare(sample: str, given: Sequence[str]) -> None:
             # The channels are known at run time only, so the state goes through memory of its own.
-            for i in range(len(xs)):
-                code.store(code.load(state, i, code.value), sampled, i, code.value)
+            for i, register in [*((i, carried.get(k)) for k, i in enumerate(own)), *zip(prescribed, given)]:
+                code.store(register, sampled, i, code.value)
             with code.when(code.new("icmp sgt i64 %channels, 0")), code.loop("0", "%channels") as channel:
                 value = code.cast(code.load(sampled, code.load("%rows", channel, "i64"), code.value), code.value, double)
                 entry = code.integer("add", code.integer("mul", sample, "%channels"), channel)
@@ -416,24 +382,7 @@ def _batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: i
         for column, node in enumerate(ps):
             code.bind(node, read("%p", column))
         code.emit(i for i in needed if not of_step[i])
-        for i in own:
-            code.store(read("%x0", i), state, i, code.value)
-        _store_prescribed(code, state, prescribed, inputs("0")[count:] if prescribed else [])
-        compare("0")
-        with code.when(code.new("icmp sgt i64 %samples, 1")), code.loop("1", "%samples") as sample:
-            before = inputs(code.integer("sub", sample, 1))
-            after = inputs(sample)
-            rises = rises_of(code, rise, before[:count], after[:count])
-            prescribed_rises = rises_of(code, share, before[count:], after[count:])
-            with code.loop("0", "%substeps") as number:
-                for i in own:
-                    code.bind(xs[i], code.load(state, i, code.value))
-                bind_inputs(code, one_step, number, before[:count], rises)
-                if prescribed:
-                    bind_linear(code, [xs[i] for i in prescribed], (0.0,), number, before[count:], prescribed_rises, code.value)
-                code.emit(i for i in needed if of_step[i])
-                for i in own:
-                    code.store(code.get(following[i], VALUE), state, i, code.value)
-            _store_prescribed(code, state, prescribed, after[count:])
-            compare(sample)
+        for k, i in enumerate(own):
+            carried.set(k, read("%x0", i))
+        trajectory(code, one_step, carried, [i for i in needed if of_step[i]], prescribed, inputs, rise, compare)
     return code.text("batch", TRIPLE)

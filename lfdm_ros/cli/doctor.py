@@ -22,7 +22,7 @@ EPILOG = "example: lfdm doctor --json"
 def check_kernel_cache() -> Check:
     """The folder that keeps compiled models from one process to the next."""
     try:
-        from lfdm_ros.backends import cache_directory
+        from lfdm_ros.compiler import cache_directory
     except ImportError as error:
         return Check("kernel cache", "fail", str(error), "make clean install")
     folder = cache_directory()

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 import lfdm_ros.simulation
 from lfdm_ros.backends import ARRAYS, casadi_model
-from lfdm_ros.backends.code_cache import fingerprint, store, stored
+from lfdm_ros.compiler.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.models.registry import SLOTS

@@ -13,7 +13,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lfdm_ros.backends import (
+from lfdm_ros.control import problem
+from lfdm_ros.control.first_guess import FirstGuess
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.obstacles import Obstacles
+from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.chassis import GRAVITY, static_loads
+from lfdm_ros.solvers import (
     Hpipm,
     Ipopt,
     Linearised,
@@ -25,15 +34,6 @@ from lfdm_ros.backends import (
     compiled_stage,
     stage_function,
 )
-from lfdm_ros.control import problem
-from lfdm_ros.control.first_guess import FirstGuess
-from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.obstacles import Obstacles
-from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.settings import Settings
-from lfdm_ros.errors import InputError
-from lfdm_ros.models.chassis import GRAVITY, static_loads
 from lfdm_ros.vehicles import Vehicle
 
 # A solution that misses the dynamics or a bound by more than this is none, whatever the solver says.

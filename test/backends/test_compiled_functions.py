@@ -6,10 +6,11 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from lfdm_ros.backends import casadi_model, machine_code
-from lfdm_ros.backends.compiled_functions import compiled, compiled_jacobian
-from lfdm_ros.backends.graph import TANGENT, VALUE, Tangents, graph_of
-from lfdm_ros.backends.llvm_code import Code
+from lfdm_ros.backends import casadi_model, compiled_jacobian
+from lfdm_ros.compiler import compiled, machine_code
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
+from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import initial_state

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import lfdm_ros.control.controller as module
-from lfdm_ros.backends import StageSolution
 from lfdm_ros.control.controller import Controller, Outcome
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
@@ -16,6 +15,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Actuator, Goal, Simulator
+from lfdm_ros.solvers import StageSolution
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -362,7 +362,7 @@ def test_another_task_starts_cold_and_moves_no_faster_than_the_rates(controller)
 
 
 def test_another_vehicle_acts_in_the_next_cycle_and_nothing_is_compiled(controller, monkeypatch):
-    import lfdm_ros.backends.machine_code as machine_code
+    import lfdm_ros.compiler.machine_code as machine_code
     compiled = [name for name in dir(machine_code) if name.startswith("_compile") or name == "machine_code"]
     for name in compiled:
         monkeypatch.setattr(machine_code, name, lambda *a, **k: pytest.fail("compiles"))

@@ -116,18 +116,18 @@ def test_batch_with_inputs_of_each_vehicle(model):
 
 def test_code_cache_is_keyed_on_the_sources(tmp_path):
     """A second process loads the compiled code; the folder's name changes with any source of the equations."""
-    script = ("import lfdm_ros.backends.machine_code as m\n"
+    script = ("import lfdm_ros.compiler.machine_code as m\n"
               "compiled, compile_text = [], m.compile_text\n"
               "m.compile_text = lambda text: (compiled.append(1), compile_text(text))[1]\n"
               "from lfdm_ros.backends import advance_kernel\n"
               "from lfdm_ros.models import get_model\n"
               "advance_kernel(get_model('eight_dof'))\n"
-              "from lfdm_ros.backends.code_cache import fingerprint\n"
+              "from lfdm_ros.compiler.code_cache import fingerprint\n"
               "print(len(compiled), fingerprint())")
     run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
                           capture_output=True, text=True).stdout.split() for _ in range(2)]
     assert run[0][0] == "1" and run[1][0] == "0" and run[0][1] == run[1][1]
-    from lfdm_ros.backends import code_cache
+    from lfdm_ros.compiler import code_cache
 
     before = code_cache.fingerprint.__wrapped__()
     copy = tmp_path / "package"

@@ -4,7 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from lfdm_ros.backends import Hpipm, Piqp, SolverMissing, StageDimensions, StageQp, hpipm
+from lfdm_ros.solvers import Hpipm, Piqp, SolverMissing, StageDimensions, StageQp, hpipm
 
 SOLVERS = {"hpipm": Hpipm, "piqp": Piqp}
 SMALL = StageDimensions(stages=5, states=3, controls=2, bounded=(0, 2), rows=3)

@@ -16,8 +16,8 @@ from pathlib import Path
 import casadi
 import numpy as np
 
-from lfdm_ros.backends.stage_qp import StageQp, StageSolution
 from lfdm_ros.errors import InputError
+from lfdm_ros.solvers.stage_qp import StageQp, StageSolution
 
 _SPEED = 1  # of the library's modes; the slower ones found nothing better
 _STATUS = ("solved", "iteration limit", "step too short", "not a number", "equalities contradict each other")

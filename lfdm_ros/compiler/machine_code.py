@@ -5,23 +5,43 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from lfdm_ros.backends.code_cache import store, stored
+from lfdm_ros.compiler.code_cache import store, stored
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 TRIPLE = llvm.get_process_triple()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor as LLVM names it: triple, name, and features such as "+avx2,-avx512f"."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+
+    def lanes(self, real: str = "double", registers: int = 2) -> int:
+        """Numbers of a type that fit into so many vector registers. Two hide more latency than one."""
+        features = self.features.split(",")
+        size = 64 if "+avx512f" in features else 32 if "+avx2" in features else 16  # [bytes]; SSE2 and NEON
+        return registers * size // {"double": 8, "float": 4}[real]
+
+    def machine(self, **place: Any) -> llvm.TargetMachine:
+        """LLVM's own of it; `place` is where the code is to lie."""
+        return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
 class MachineCode:
     """A loaded object. Its functions keep it alive."""
 
     def __init__(self, data: bytes):
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{TRIPLE}"\n'), _target_machine())
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{TRIPLE}"\n'), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
@@ -37,7 +57,7 @@ def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
 
     The key must name all that the text depends on but the sources of models and back ends, versions and processor.
     """
-    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), *_host()]).encode()).hexdigest()
+    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), here().cpu, here().features]).encode()).hexdigest()
     name = f"{digest[:32]}.o"
     data = stored(name)
     if data is None:
@@ -46,10 +66,14 @@ def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
     return MachineCode(data)
 
 
-def compile_text(text: str, linked: bool = False) -> bytes:
-    """Compiles an LLVM module for this processor; returns the object, for this process or, `linked`, position-independent."""
-    machine = _target_machine(linked)
+def compile_text(text: str, linked: bool = False, target: Target | None = None) -> bytes:
+    """Compiles an LLVM module, for this processor unless another is given.
+
+    Returns the object: for this process or, `linked` or of another processor, position-independent.
+    """
+    machine = _machine() if target is None and not linked else (target or here()).machine(reloc="pic", codemodel="default")
     module = llvm.parse_assembly(text)
+    module.triple = machine.triple
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # The four wheels make like instructions side by side, which become vectors: a third off one vehicle's step. The loops hold
@@ -62,13 +86,12 @@ def compile_text(text: str, linked: bool = False) -> bytes:
 
 
 @cache
-def _host() -> tuple[str, str]:
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+def here() -> Target:
+    """This machine's processor."""
+    return Target(TRIPLE, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
-def _target_machine(linked: bool = False) -> llvm.TargetMachine:
+def _machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = _host()
-    place = {"reloc": "pic", "codemodel": "default"} if linked else {"jit": True}
-    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2, **place)
+    return here().machine(jit=True)

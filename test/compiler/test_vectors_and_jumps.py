@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel, batch_kernel, casadi_model, compiled_jacobian, run_batch, sensitivity_kernel
-from lfdm_ros.backends.graph import PACK, VALUE, graph_of
-from lfdm_ros.backends.jumps import jumps
-from lfdm_ros.backends.packing import packed
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of
+from lfdm_ros.compiler.graph import PACK, VALUE, graph_of
+from lfdm_ros.compiler.jumps import jumps
+from lfdm_ros.compiler.packing import packed
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import load_vehicle

@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.graph import TANGENT, VALUE, Tangents, graph_of
-from lfdm_ros.backends.llvm_code import Code
-from lfdm_ros.backends.machine_code import INTEGER, POINTER, TRIPLE, machine_code
-from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
+from lfdm_ros.compiler.tangents import Tangents
 
-# Columns of a Jacobian that are computed at once: one register of AVX-512, two of AVX2.
-DIRECTIONS = 8
+# Columns of a Jacobian that are computed at once: one register of AVX-512, two of less.
+DIRECTIONS = min(8, here().lanes())
 
 
 @dataclass(frozen=True)
@@ -140,39 +137,6 @@ def compiled(function: ca.Function) -> CompiledFunction:
                             [function.size_out(i) for i in range(function.n_out())], text)
 
 
-@cache
-def compiled_model_function(model: Model, function: str) -> CompiledFunction:
-    """One of a model's functions, step or rhs, in the order of arguments of `CasadiModel`."""
-    return compiled(getattr(casadi_model(model), function))
-
-
-@cache
-def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
-    """Value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
-
-    Args:
-        function: rhs or step.
-        by: arguments (x, u, p), each all of its elements, or names of parameters.
-
-    Raises:
-        InputError: no such parameter.
-    """
-    source: ca.Function = getattr(casadi_model(model), function)
-    arguments = [source.name_in(i) for i in range(source.n_in())]
-    parameters = [field.name for field in model.parameters]
-    places: list[tuple[int, int]] = []  # argument and element of each column
-    for name in by:
-        if name in arguments:
-            i = arguments.index(name)
-            places += [(i, element) for element in range(source.nnz_in(i))]
-        elif name in parameters:
-            places.append((arguments.index("p"), parameters.index(name)))
-        else:
-            raise InputError(f"model '{model.name}' has no parameter '{name}'; `lfdm models` lists them")
-    key = f"jacobian {casadi_model(model).digest} {function} {places}"
-    return _with_tangents(source, places, key, f"{model.name} {function} by {', '.join(by)}")
-
-
 def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:
     """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)).
 
@@ -181,13 +145,13 @@ def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> Compil
     """
     places = [(i, element) for i in by for element in range(function.nnz_in(i))]
     key = hashlib.sha256(function.serialize().encode()).hexdigest()
-    return _with_tangents(function, places, f"with jacobian {key} {by}", function.name())
+    return compiled_with_tangents(function, places, f"with jacobian {key} {by}", function.name())
 
 
-def _with_tangents(source: ca.Function, places: Sequence[tuple[int, int]], key: str, name: str) -> CompiledFunction:
-    """The function's value and its derivatives by `places`, side by side, padded with zeros to a multiple of 8.
+def compiled_with_tangents(source: ca.Function, places: Sequence[tuple[int, int]], key: str, name: str) -> CompiledFunction:
+    """The function's value and its derivatives by `places`, side by side, padded with zeros to a multiple of DIRECTIONS.
 
-    They are computed 8 at a time beside the value, which costs less than CasADi's own Jacobian as code and compiles sooner.
+    They are computed so many at a time beside the value, which costs less than CasADi's own Jacobian as code and compiles sooner.
     """
     arguments = [source.name_in(i) for i in range(source.n_in())]
     blocks = -(-len(places) // DIRECTIONS)

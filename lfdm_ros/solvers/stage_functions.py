@@ -10,7 +10,7 @@ from typing import Any
 import casadi as ca
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS, casadi_model
-from lfdm_ros.backends.compiled_functions import CompiledFunction, compiled_with_jacobian
+from lfdm_ros.compiler import CompiledFunction, compiled_with_jacobian
 from lfdm_ros.models import Model
 
 

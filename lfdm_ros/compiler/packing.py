@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from lfdm_ros.backends.graph import COMMUTE, PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TRUTH, VALUE, Graph
 
 # Operations worth a vector wherever there are as many alike as wheels.
 _EXPENSIVE = ("tanh", "sin", "cos", "sqrt", "div", "inv")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lfdm_ros.backends.graph import Graph
+from lfdm_ros.compiler.graph import Graph
 
 # Rough times of operations in additions; a side is jumped over if it costs as much as a wrong guess of the processor.
 _WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30}

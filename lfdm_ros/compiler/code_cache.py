@@ -73,9 +73,9 @@ def _file(name: str) -> Path:
 
 @cache
 def fingerprint() -> str:
-    """Hash of the sources of models and back ends, of Python and of the kind of machine."""
+    """Hash of the sources of models, back ends and compiler, of Python and of the kind of machine."""
     digest = hashlib.sha256()
-    for folder in ("models", "backends"):
+    for folder in ("models", "backends", "compiler"):
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     digest.update("|".join((sys.version, platform.machine())).encode())

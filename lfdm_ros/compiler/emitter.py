@@ -1,0 +1,231 @@
+"""LLVM code of a graph: each node one instruction, on scalars or on SIMD vectors.
+
+The number type (double, float) and the number of vehicles in a vector are free; tangents are vectors of directions beside scalar
+values. What `elementary` does not write in operations calls libm, lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lfdm_ros.compiler import elementary
+from lfdm_ros.compiler.builder import FLAGS, Builder
+from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TANGENT, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.jumps import CHOICES, Jump, jumps
+
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_LIBRARY = {"asin", "acos", "atan", "sinh", "cosh", "exp", "log", "expm1", "log1p", "pow", "atan2", "hypot"}
+_INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
+
+_TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
+_VALUE_OF = {TRUTH: VALUE, PACK_TRUTH: PACK}
+
+
+class Code(Builder):
+    """A function that computes nodes of a graph.
+
+    value, tangent, pack: LLVM types of the numbers of a vehicle or of many, of tangents, and of the wheels' vectors.
+    """
+
+    def __init__(self, graph: Graph, arguments: Mapping[str, str], real: str = "double", lanes: int = 1, directions: int = 1,
+                 wheels: int = 1):
+        """Args:
+            arguments: LLVM type of each argument of the function by name.
+            real: LLVM type of numbers, double or float.
+            lanes: vehicles in each value.
+            directions: lanes of each tangent; more than one goes with one vehicle only.
+            wheels: lanes of packed values.
+        """
+        if lanes > 1 and directions > 1:
+            raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
+        super().__init__(arguments, real)
+        self._graph = graph
+        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels}
+        self.value, self.tangent, self.pack = (self.vector(real, width) for width in (lanes, directions, wheels))
+        self._names: dict[tuple[int, str], str] = {}
+        self._users: dict[int, set[int]] = {}
+
+    def gathered(self, registers: Sequence[str]) -> str:
+        """The vector of scalar numbers."""
+        return self.vector_of(registers, self.real)
+
+    def lane(self, vector: str, lane: int) -> str:
+        """One number of a vector of the wheels."""
+        return self.new(f"extractelement {self.pack} {vector}, i32 {lane}")
+
+    # -- Nodes ----------------------------------------------------------------------------------------------------
+
+    def bind(self, node: int, register: str) -> None:
+        """Says that a node's value is in a register."""
+        self._names[node, self._graph.nodes[node].kind] = register
+
+    def emit(self, nodes: Iterable[int]) -> None:
+        """Appends the instructions of nodes, which follow their arguments; inputs must be bound before.
+
+        What only one side of a choice needs is jumped over where no lane takes that side, if it is worth a jump.
+        """
+        wanted = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
+        found = jumps(self._graph, wanted, self._users) if self._users else []
+        jump_of = {i: jump for jump in found for i in jump.choices}
+        apart = {i for jump in found for region in jump.regions for i in region}
+        sides: dict[tuple[int, int], str] = {}  # register of a choice's side after the jump
+
+        def place(i: int) -> None:
+            node = self._graph.nodes[i]
+            if i in apart or (i, node.kind) in self._names or node.operation == "constant":
+                return
+            if i in jump_of:
+                jump = jump_of[i]
+                if not any((choice, side) in sides for choice in jump.choices for side in (0, 1)):
+                    for j in jump.needs:
+                        place(j)
+                    self._jump(jump, sides)
+                self._names[i, node.kind] = self._choice(i, [sides.get((i, side)) for side in (0, 1)])
+            else:
+                for a in node.arguments:
+                    place(a)
+                self._names[i, node.kind] = self._instruction(i)
+
+        for i in wanted:
+            place(i)
+
+    def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
+        """Allows jumps over what one side of a choice needs alone.
+
+        Args:
+            needed: all nodes that will be emitted.
+            ends: those that are used otherwise than by other nodes.
+        """
+        users: dict[int, set[int]] = {i: set() for i in needed}
+        for i in users:
+            for a in self._graph.nodes[i].arguments:
+                users[a].add(i)
+        self._users = {i: some for i, some in users.items() if i not in set(ends)}
+
+    def _jump(self, jump: Jump, sides: dict[tuple[int, int], str]) -> None:
+        """The regions of a jump, each computed only where some lane takes its side."""
+        for side, region in enumerate(jump.regions):
+            if not region:
+                continue
+            kinds = {self._graph.nodes[i].kind for i in jump.choices}
+            truth = PACK_TRUTH if PACK in kinds else TRUTH
+            width = self._widths[truth]
+            c = self.vector("i1", width)
+            lanes = self.get(jump.condition, truth)
+            lanes = lanes if side == 0 else self._negated(lanes, width)
+            some = lanes if width == 1 else self.new(f"icmp ne i{width} {self.new(f'bitcast {c} {lanes} to i{width}')}, 0")
+            ends = [(i, self._graph.nodes[i].kind, self._graph.nodes[i].arguments[1 + side]) for i in jump.choices
+                    if 1 + side < len(self._graph.nodes[i].arguments)]
+            before, known = self._block, dict(self._names)
+            with self.when(some):
+                self.emit(region)
+                values = {(i, kind): self.get(end, kind) for i, kind, end in ends if end in region}
+                inside = self._block
+            # Registers of the jumped part do not exist after it.
+            self._names = known
+            for (i, kind), value in values.items():
+                zero = self.number(0.0, self._widths[kind])
+                sides[i, side] = self.new(f"phi {self.vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
+
+    def _choice(self, i: int, sides: Sequence[str | None] = (None, None)) -> str:
+        """A select; `sides` are the registers of what was computed in a jump."""
+        node = self._graph.nodes[i]
+        width, kind = self._widths[node.kind], node.kind
+        condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
+        if kind == TANGENT:
+            condition = self.repeated(condition, self.vector("i1", width))
+        chosen = [side or self.get(a, kind) for a, side in zip(node.arguments[1:], sides)]
+        chosen += [self.number(0.0, width)] * (2 - len(chosen))
+        t, c = self.vector(self.real, width), self.vector("i1", width)
+        return self.new(f"select {FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
+
+    def get(self, node: int, kind: str = "") -> str:
+        """The register of a node that was emitted or bound, converted where another kind is asked for."""
+        own = self._graph.nodes[node].kind
+        kind = kind or own
+        if self._graph.nodes[node].operation == "constant" and kind not in _VALUE_OF:
+            return self.number(self._graph.nodes[node].payload, self._widths[kind])  # type: ignore[arg-type]
+        if (node, kind) not in self._names:
+            self._names[node, kind] = self._converted(node, own, kind)
+        return self._names[node, kind]
+
+    # -- One node -------------------------------------------------------------------------------------------------
+
+    def _instruction(self, i: int) -> str:
+        node = self._graph.nodes[i]
+        operation, kind = node.operation, node.kind
+        if operation == "input":
+            raise ValueError(f"input {node.payload} is not bound")
+        if operation == "gather":
+            return self.vector_of([self.get(a) for a in node.arguments], "i1" if kind == PACK_TRUTH else self.real)
+        if operation == "lane":
+            return self.new(f"extractelement {self._type(node.arguments[0])} {self.get(node.arguments[0])}, i32 {int(node.payload)}")  # type: ignore[arg-type]
+        if operation in CHOICES:
+            return self._choice(i)
+        if kind in _VALUE_OF:
+            return self._truth(operation, node.arguments, kind)
+        width = self._widths[kind]
+        t = self.vector(self.real, width)
+        arguments = [self.get(a, kind) for a in node.arguments]
+        a, b = arguments[0], arguments[-1]
+        if operation in _BINARY:
+            return self.new(f"{_BINARY[operation]} {FLAGS} {t} {a}, {b}")
+        if operation in ("fmin", "fmax"):
+            # The second where they are not ordered; it is one instruction of the processor.
+            smaller = self.new(f"fcmp {'olt' if operation == 'fmin' else 'ogt'} {t} {a}, {b}")
+            return self.new(f"select {self.vector('i1', width)} {smaller}, {t} {a}, {t} {b}")
+        if operation == "neg":
+            return self.new(f"fneg {FLAGS} {t} {a}")
+        if operation == "sq":
+            return self.new(f"fmul {FLAGS} {t} {a}, {a}")
+        if operation == "twice":
+            return self.new(f"fadd {FLAGS} {t} {a}, {a}")
+        if operation == "inv":
+            return self.new(f"fdiv {FLAGS} {t} {self.number(1.0, width)}, {a}")
+        if operation in _INTRINSIC:
+            return self.call(_INTRINSIC[operation], [a], width)
+        if operation == "copysign":
+            return self.call("copysign", [a, b], width)
+        if operation == "sign":
+            c = self.vector("i1", width)
+            zero, one, minus = (self.number(v, width) for v in (0.0, 1.0, -1.0))
+            below = self.new(f"fcmp olt {t} {a}, {zero}")
+            above = self.new(f"fcmp ogt {t} {a}, {zero}")
+            rest = self.new(f"select {c} {below}, {t} {minus}, {t} {a}")  # 0 and NaN as they are
+            return self.new(f"select {c} {above}, {t} {one}, {t} {rest}")
+        if operation in ("sin", "cos", "tan"):
+            return elementary.angle_function(self, operation, a, width)
+        if operation == "tanh":
+            return elementary.tanh(self, a, width)
+        if operation in _LIBRARY or operation == "constpow":
+            return self.library_call("pow" if operation == "constpow" else operation, arguments, width)
+        raise NotImplementedError(operation)
+
+    def _truth(self, operation: str, arguments: tuple[int, ...], kind: str) -> str:
+        width = self._widths[kind]
+        c = self.vector("i1", width)
+        if operation in _COMPARE:
+            a, b = (self.get(i, _VALUE_OF[kind]) for i in arguments)
+            return self.new(f"fcmp {_COMPARE[operation]} {self.vector(self.real, width)} {a}, {b}")
+        a, *rest = (self.get(i, kind) for i in arguments)
+        return self._negated(a, width) if operation == "not" else self.new(f"{operation} {c} {a}, {rest[0]}")
+
+    def _negated(self, truth: str, width: int) -> str:
+        ones = "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
+        return self.new(f"xor {self.vector('i1', width)} {truth}, {ones}")
+
+    def _converted(self, node: int, own: str, kind: str) -> str:
+        if kind == TANGENT:
+            return self.repeated(self.get(node, VALUE), self.tangent)
+        width = self._widths[own]
+        t = self.vector(self.real, width)
+        if _VALUE_OF.get(own) == kind:
+            return self.new(f"uitofp {self.vector('i1', width)} {self.get(node)} to {t}")
+        if _TRUTH_OF.get(own) == kind:
+            return self.new(f"fcmp une {t} {self.get(node)}, {self.number(0.0, width)}")
+        raise ValueError(f"node {node} of kind {own} is not emitted, or cannot be a {kind}")
+
+    def _type(self, node: int) -> str:
+        kind = self._graph.nodes[node].kind
+        return self.vector("i1" if kind in _VALUE_OF else self.real, self._widths[kind])
