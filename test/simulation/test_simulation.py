@@ -131,7 +131,7 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
 
     before = code_cache.fingerprint.__wrapped__()
     copy = tmp_path / "package"
-    for folder in ("models", "backends"):
+    for folder in ("models", "backends", "compiler"):
         (copy / folder).mkdir(parents=True)
         for path in (code_cache._PACKAGE / folder).glob("*.*"):
             (copy / folder / path.name).write_bytes(path.read_bytes())
