@@ -11,7 +11,7 @@ from random import Random
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.bags.typestore import typestore
 from lfdm_ros.errors import InputError
-from lfdm_ros.fuzzing.corruption import corrupt
+from lfdm_ros.fuzzing.corruption import MOST, corrupt
 from lfdm_ros.fuzzing.messages import hostile_cdr
 from lfdm_ros.fuzzing.trees import damaged_yaml
 
@@ -44,8 +44,8 @@ class _Message:
 
 
 def good_bag(path: Path, storage: str = "mcap", seconds: float = 4.0) -> int:
-    """Writes a short drive with states, commands and an IMU, in many chunks; returns the number of its messages."""
-    count = round(seconds * _RATE)
+    """Writes a short drive with states, commands and an IMU that begins later, in many chunks; returns the number of its messages."""
+    count, written = round(seconds * _RATE), 0
     with BagWriter(path, storage, recording="good", origin_ns=0) as writer:
         for i in range(count):
             t = i * (10**9 // _RATE)
@@ -54,10 +54,12 @@ def good_bag(path: Path, storage: str = "mcap", seconds: float = 4.0) -> int:
             writer.write("/vehicle/state", _STATE, t, {
                 "header": header, "x": speed * i / _RATE, "vx": speed, "wheel_speeds": [speed / 0.47] * 4, "gear": 1})
             writer.write("/control/command", _COMMAND, t, {"header": header, "throttle": 0.4, "steering": 0.01 * (i % 7)})
-            writer.write("/imu", _IMU, t, {"header": header, "linear_acceleration": {"x": 1.0}})
+            if i >= count // 4:
+                writer.write("/imu", _IMU, t, {"header": header, "linear_acceleration": {"x": 1.0}})
+            written += 2 + (i >= count // 4)
             if i % 10 == 9:
                 writer.checkpoint()
-    return 3 * count
+    return written
 
 
 def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
@@ -98,9 +100,12 @@ def _damaged_file(good: Path, bad: Path, count: int, rng: Random) -> Damage:
         what += ", no metadata.yaml"
     # A small wound must not cost more than what is around it; of a file that is cut, what stands before the cut counts.
     before, after = _kept(whole, damaged)
-    if file.suffix == ".db3" and len(damaged) != len(whole):
-        after = 0.0  # its pages are no longer where they were
-    return Damage(f"{file.name}: {what}", count // 2 if before + after > 0.9 else 1 if before + after > 0.5 else 0)
+    if file.suffix == ".db3":
+        # With its pages the topics may be lost; and what is moved is no longer where a page begins.
+        after, small = after if len(damaged) == len(whole) else 0.0, count // 2
+    else:
+        small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MOST else count // 2
+    return Damage(f"{file.name}: {what}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
 def _kept(whole: bytes, damaged: bytes) -> tuple[float, float]:

@@ -294,3 +294,10 @@ def test_a_negative_seed_is_refused() -> None:
     arguments: dict[str, Any] = {"seed": -1}
     with pytest.raises(InputError, match="seed is -1"):
         load_scenario("obstacle_field_20", **arguments)
+
+
+def test_a_file_may_be_as_long_as_its_longest_path(tmp_path: Path) -> None:
+    file = tmp_path / "long.yaml"
+    file.write_text("path:\n- [0, 0]\n- [9, 0]\nspeed: 3\nduration: 4\n#" + "x" * 1_000_000)
+    path = load_scenario(file).path
+    assert path is not None and len(path) == 2
