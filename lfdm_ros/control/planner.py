@@ -99,6 +99,7 @@ class Planner:
         """
         self.settings, self.limits = settings, limits
         self.model = vehicle.model(settings.model)
+        settings.require_steps(self.model)
         names = tuple(f.name for f in self.model.states)
         self.layout = layout = Layout(names, settings.steering_lag > 0.0, settings.obstacles)
         self.names = layout.states

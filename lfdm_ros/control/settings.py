@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.models import get_model
+from lfdm_ros.models import Model, get_model
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
@@ -112,10 +112,14 @@ class Settings:
                 raise InputError(f"setting {f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
         if self.obstacles % 2:
             raise InputError(f"setting obstacles is {self.obstacles}; give an even number, half for each side")
+        self.require_steps(get_model(self.model))
+
+    def require_steps(self, model: Model) -> None:
+        """Raises InputError if the steps of a stage are longer than a model stands: with a vehicle's parts it may stand less."""
         longest = max(self.near_step, self.far_step if self.far_stages else 0.0) / self.substeps
-        largest = get_model(self.model).largest_step
-        if longest > largest + 1e-9:
-            raise InputError(f"setting substeps is {self.substeps}, {longest:.3g} s each; {self.model} takes at most {largest:g} s a step")
+        if longest > model.largest_step + 1e-9:
+            raise InputError(f"setting substeps is {self.substeps}, {longest:.3g} s each; {model.name} takes at "
+                             f"most {model.largest_step:g} s a step: choose driven_bicycle, eight_dof with fiala, or shorter steps")
 
     @property
     def stages(self) -> int:

@@ -73,6 +73,7 @@ class Chassis:
     tyres: tuple[str, ...] = WHEELS
     usual: str = ""  # the parts it is known with
     lfdm_states: tuple[Field, ...] = ()
+    largest_step: float = 0.1  # as `Part.largest_step` [s]
 
 
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
@@ -86,7 +87,7 @@ CHASSIS: _Open[Chassis] = _Open(
             "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.build, usual="tmeasy/automatic"),
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
-            usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES),
+            usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES, largest_step=0.01),  # its unsprung masses are explicit
 )
 _WHOLE: _Open[Model] = _Open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
 
@@ -235,4 +236,4 @@ def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, co
         name="/".join([chassis.name, *named]), description=f"{chassis.description}; {tyre.description}; {powertrain.description}",
         source=chassis.source, states=(*chassis.states, *(chassis.lfdm_states if lfdm else ()), *tyre_states, *powertrain.states),
         inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build,
-        largest_step=tyre.largest_step)
+        largest_step=min(chassis.largest_step, tyre.largest_step))

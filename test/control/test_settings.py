@@ -5,9 +5,11 @@ import math
 
 import pytest
 
+from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.settings import SOLVERS, Settings, describe
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
+from lfdm_ros.vehicles import load_vehicle
 
 DESCRIBED = {name: (default, about) for name, default, about in describe()}
 NUMBERS = [name for name, (default, _) in DESCRIBED.items() if isinstance(default, (int, float)) and not isinstance(default, bool)]
@@ -55,6 +57,14 @@ def test_steps_of_the_model_are_within_what_it_allows():
         Settings(far_step=3 * largest + 0.01, substeps=3)
     # A far phase that is not there has no step.
     assert Settings(far_stages=0, far_step=1.0).stages == 20
+
+
+def test_a_model_that_cannot_stand_the_planners_step_is_refused_by_name():
+    with pytest.raises(InputError, match=r"twenty_four_dof takes at most 0\.01 s a step: choose driven_bicycle"):
+        Settings(model="twenty_four_dof")
+    # The vehicle's own tyre may stand less than the model's usual one.
+    with pytest.raises(InputError, match=r"eight_dof/tmeasy.* takes at most 0\.002 s"):
+        Planner(load_vehicle("hmmwv_shafts"), Settings(model="eight_dof"))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
