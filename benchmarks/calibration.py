@@ -32,9 +32,9 @@ import yaml
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.model import BatchedDensity, build_model
-from lfdm_ros.calibration.plan import SAMPLERS, Recipe
+from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.samplers import Problem, SampleRun, get_sampler
+from lfdm_ros.calibration.samplers import SAMPLERS, Problem, SampleRun, get_sampler
 from lfdm_ros.calibration.stage import load_stage, stage_model
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.errors import InputError

@@ -15,15 +15,52 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lfdm_ros.errors import InputError
 
 VARIABLE = "LFDM_PLUGINS"
+T = TypeVar("T")
+
 _begun: set[str] = set()  # groups, and the variable: what a plug-in looks up while it is loaded does not load it again
+
+
+_makers: list[Callable[..., Any]] = []
+
+
+def makers() -> tuple[Callable[..., Any], ...]:
+    """The functions behind all that was registered from outside so far."""
+    return tuple(_makers)
+
+
+class Registry(Mapping[str, T]):
+    """Entries by name in the order in which they were registered; plug-ins are loaded before the first look."""
+
+    def __init__(self, load_plugins: Callable[[], None], *entries: Any):
+        """`entries`, which have a name, ship with the package."""
+        self._load = load_plugins
+        self.registered: dict[str, T] = {entry.name: entry for entry in entries}
+        self.shipped = len(entries)
+
+    def add(self, entry: Any, maker: Callable[..., Any]) -> None:
+        """Takes an entry from outside; `maker`: the function in it that does the work, whose source results depend on."""
+        self.registered[entry.name] = entry
+        _makers.append(maker)
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        return self.registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(tuple(self.registered))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self.registered)
 
 
 def load(groups: Mapping[str, Callable[[Any], None]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,18 +14,24 @@ import numpy as np
 
 from lfdm_ros.calibration.samplers import SampleRun
 from lfdm_ros.files import replacing
+from lfdm_ros.sources import SIMULATING, key_of
 
 FOLDER = ".stages"
 _ARRAYS = ("draws", "stored")
 
 
+def result_key(identity: Mapping[str, Any]) -> str:
+    """Hash of what a posterior depends on: `identity` (JSON), and the sources from the bag to the draws."""
+    return key_of(identity, (*SIMULATING, "bags", "calibration"), ("plots", "report", "store"))
+
+
 class Checkpoints:
-    """Runs of stages in a folder below the results. Those of another recipe, recording, seed or version are not taken."""
+    """Runs of stages in a folder below the results. Those of another recipe, recording or seed, or of other sources, are not taken."""
 
     def __init__(self, directory: Path, identity: Mapping[str, Any]):
-        """`identity`: all that the draws depend on; JSON."""
+        """`identity`: all that the draws depend on besides the sources; JSON."""
         self._folder = directory / FOLDER
-        self._key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        self._key = result_key(identity)
 
     def load(self, stage: str) -> SampleRun | None:
         """The run of a stage, or None if there is none for this calibration."""

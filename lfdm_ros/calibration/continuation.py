@@ -13,12 +13,10 @@ import numpy as np
 from lfdm_ros.calibration.dataset import Recording, find_recordings
 from lfdm_ros.calibration.plan import INITIAL, Recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
+from lfdm_ros.calibration.samplers import able, known_sampler
 from lfdm_ros.calibration.stage import Earlier, StageData
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import Vehicle
-
-# Samplers whose draws are draws of the posterior itself.
-EXACT = ("smc", "nuts", "nutpie", "metropolis")
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,9 @@ def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: S
     if summary.get("interrupted"):
         raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
     for stage in summary["stages"]:
-        if stage["sampler"] not in EXACT:
+        if not known_sampler(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
             raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
-                             "exactly; calibrate it with --sampler smc")
+                             f"exactly; calibrate it with --sampler {able('exact')}")
     given = {recording.sha256: recording for recording in find_recordings(bags)}
     recordings = []
     for entry in summary["recordings"]:

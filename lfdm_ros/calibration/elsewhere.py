@@ -21,7 +21,7 @@ def calibrate_elsewhere(scheduler: Scheduler, recipe: Recipe, bags: Sequence[str
     """As `calibrate`, on a worker of `scheduler`, which must see the bags at the same paths; files and summary are the same.
 
     Args:
-        settings: draws, chains, seed, sampler, continued.
+        settings: draws, chains, seed, sampler, options, continued.
 
     Raises:
         InputError: as `calibrate`; no files are written then.

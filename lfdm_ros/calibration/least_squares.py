@@ -55,7 +55,7 @@ class _Optimum:
 
 
 def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Finds the optimum of the stage's objective and draws from the Gaussian there; see `lfdm_ros.calibration.samplers.Sampler`."""
+    """Finds the optimum of the stage's objective and draws from the Gaussian there; see `lfdm_ros.calibration.samplers.Sample`."""
     began, rng = time.perf_counter(), np.random.default_rng(seed)
     fit = _Fit(problem, report)
     start = fit.first_guess()

@@ -16,40 +16,40 @@ from lfdm_ros.calibration.chains import Collector
 from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
 from lfdm_ros.calibration.starts import find_starts
 
-TUNE = 2000  # steps that adapt, not kept
 ADAPT = 250  # steps between two estimates of the covariance
-THIN = 20  # steps from one draw to the next
 ACCEPTANCE = 0.234
 LONG, SHARE = 3.0, 0.1  # so many proposals are so much longer: a way out of a corner
 BLOCK = 10  # draws between two reports
 
 
-def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int,
+        thin: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sample`."""
     began = time.perf_counter()
     start_seed, walk_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
     walk = _Walk(problem, starts.points, starts.covariance, np.random.default_rng(walk_seed))
-    collector = Collector(problem, tune=TUNE, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report,
-                          thin=THIN)
+    collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report,
+                          thin=thin)
     try:
-        for _ in range(TUNE // ADAPT):
-            seen = walk.steps(ADAPT, adapt=True)
+        for first in range(0, tune, ADAPT):
+            count = min(ADAPT, tune - first)
+            seen = walk.steps(count, adapt=True)
             walk.learn(seen)
             for chain in range(chains):
-                collector.add(chain, seen[chain], tuning=True, evaluations=ADAPT)
+                collector.add(chain, seen[chain], tuning=True, evaluations=count)
         walk.accepted = walk.taken = 0
         for first in range(0, draws, BLOCK):
             count = min(BLOCK, draws - first)
-            seen = walk.steps(count * THIN, adapt=False)[:, THIN - 1::THIN]
+            seen = walk.steps(count * thin, adapt=False)[:, thin - 1::thin]
             for chain in range(chains):
-                collector.add(chain, seen[chain], tuning=False, evaluations=count * THIN)
+                collector.add(chain, seen[chain], tuning=False, evaluations=count * thin)
     except KeyboardInterrupt:
         if not collector.useful:
             raise
     acceptance = walk.accepted / max(walk.taken, 1)
-    return collector.finish(collector.particles(), statistics={"tuning": TUNE, "thinning": THIN, "acceptance": acceptance}, stored={},
-                            account=f"random-walk Metropolis, {TUNE} steps of tuning and {THIN} for each draw, "
+    return collector.finish(collector.particles(), statistics={"tuning": tune, "thinning": thin, "acceptance": acceptance}, stored={},
+                            account=f"random-walk Metropolis, {tune} steps of tuning and {thin} for each draw, "
                                     f"{100 * acceptance:.0f} % accepted")
 
 

@@ -14,42 +14,36 @@ from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
+import nutpie
+from nutpie.compiled_pyfunc import from_pyfunc
 from scipy.special import expit, log_expit, logit
 
 from lfdm_ros.calibration.chains import HAMILTONIAN, Collector
 from lfdm_ros.calibration.nuts import TARGET_ACCEPTANCE, LogDensity
 from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
 from lfdm_ros.calibration.starts import Starts, bounds, find_starts
-from lfdm_ros.errors import InputError
 
-try:
-    import nutpie
-    from nutpie.compiled_pyfunc import from_pyfunc
-except ImportError:
-    raise InputError("sampler nutpie: the package is not installed; with Python 3.11 or later: pip install nutpie") from None
-
-TUNE = 400  # draws that adapt step and metric, not kept
 POLL = 0.05  # [s] between two looks at the chains
 INSIDE = 1e-3  # how far from a bound chains begin, in standard deviations or widths
 NAMES = {"tree_size": "n_steps", "reached_max_treedepth": "maxdepth_reached"}  # of statistics, where nutpie has another
 
 
-def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sample`."""
     began = time.perf_counter()
     start_seed, chain_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
-    collector = Collector(problem, tune=TUNE, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
+    collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
     news: SimpleQueue[_News] = SimpleQueue()
-    samplers = _start(problem, starts, draws, chain_seed, news)
-    wanted = chains * (TUNE + draws)
+    samplers = _start(problem, starts, tune, draws, chain_seed, news)
+    wanted = chains * (tune + draws)
     seen = [0] * chains
     try:
         while sum(seen) < wanted:
             time.sleep(POLL)
-            if news.empty() and any(count < TUNE + draws and _over(sampler) for count, sampler in zip(seen, samplers)):
+            if news.empty() and any(count < tune + draws and _over(sampler) for count, sampler in zip(seen, samplers)):
                 break  # failed, which `wait` tells
-            _take(news, seen, collector)
+            _take(news, seen, tune, collector)
         traces = [sampler.wait() for sampler in samplers]
     except BaseException as error:
         if not (isinstance(error, KeyboardInterrupt) and collector.useful):
@@ -132,19 +126,19 @@ class _Chain:
                            make_initial_point_fn=lambda _: self._start)
 
 
-def _start(problem: Problem, starts: Starts, draws: int, seed: np.random.SeedSequence, news: SimpleQueue[_News]) -> list[Any]:
+def _start(problem: Problem, starts: Starts, tune: int, draws: int, seed: np.random.SeedSequence, news: SimpleQueue[_News]) -> list[Any]:
     lower, upper = bounds(problem)
     function, line = LogDensity(problem), Line(lower, upper)
     inside = INSIDE * np.minimum(np.sqrt(np.diag(starts.covariance)), upper - lower)
     out = []
     for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
         chain = _Chain(number, function, line, line.coordinates(np.clip(start, lower + inside, upper - inside)), news)
-        out.append(nutpie.sample(chain.model(), draws=draws, tune=TUNE, chains=1, cores=1, seed=int(own.generate_state(1)[0]),
+        out.append(nutpie.sample(chain.model(), draws=draws, tune=tune, chains=1, cores=1, seed=int(own.generate_state(1)[0]),
                                  target_accept=TARGET_ACCEPTANCE, low_rank_modified_mass_matrix=True, progress_bar=False, blocking=False))
     return out
 
 
-def _take(news: SimpleQueue[_News], seen: list[int], collector: Collector) -> None:
+def _take(news: SimpleQueue[_News], seen: list[int], tune: int, collector: Collector) -> None:
     """Hands over what has come, chain by chain."""
     came: list[list[tuple[np.ndarray, int]]] = [[] for _ in seen]
     while not news.empty():
@@ -153,7 +147,7 @@ def _take(news: SimpleQueue[_News], seen: list[int], collector: Collector) -> No
             raise item
         came[item[0]].append(item[1:])
     for chain, items in enumerate(came):
-        split = max(0, TUNE - seen[chain])
+        split = max(0, tune - seen[chain])
         for part, tuning in ((items[:split], True), (items[split:], False)):
             if part:
                 seen[chain] += len(part)

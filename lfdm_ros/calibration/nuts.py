@@ -34,21 +34,20 @@ from lfdm_ros.calibration.plan import RHO, SIGMA
 from lfdm_ros.calibration.samplers import Problem, Report, SampleRun
 from lfdm_ros.calibration.starts import Starts, bounds, find_starts
 
-TUNE = 400  # draws that adapt step and metric, not kept
 TARGET_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 30.0  # draws that Laplace's covariance counts for
 BLOCK = 20  # draws between two looks at a chain
 REFLECTIONS = 100  # in one step
 
 
-def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sample`."""
     began = time.perf_counter()
     start_seed, chain_seed = seed.spawn(2)
     starts = find_starts(problem, chains, start_seed, report)
     walkers = _chains(problem, starts, chain_seed)
-    collector = Collector(problem, tune=TUNE, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
-    blocks = _blocks(walkers, TUNE, draws) if _workers(chains) == 1 else _parallel(walkers, TUNE, draws, _workers(chains))
+    collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
+    blocks = _blocks(walkers, tune, draws) if _workers(chains) == 1 else _parallel(walkers, tune, draws, _workers(chains))
     statistics: list[list[dict[str, np.ndarray]]] = [[] for _ in range(chains)]
     try:
         for block in blocks:

@@ -18,7 +18,6 @@ NO_TOPIC = "none"
 # Names of unknowns that are no vehicle parameters: sigma.vx is the noise of channel vx, rho.vx the correlation of neighbouring errors,
 # initial.vx an estimated initial state.
 SIGMA, RHO, INITIAL = "sigma.", "rho.", "initial."
-SAMPLERS = ("smc", "nuts", "nutpie", "metropolis", "least_squares")
 SCALES = ("noise", "measured_sd", "error_range")
 MINIMISERS = ("trust_region", "powell")
 WHITE, AR1, INFLATED = "white", "ar1", "inflated"
@@ -169,7 +168,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole calibration. `fixed` overrides the vehicle's parameters; a stage may infer them later."""
+    """A whole calibration. `fixed` overrides the vehicle's parameters, a stage may infer them later; `options` are those of `sampler` that
+    are not as they are by default."""
 
     path: Path
     text: str
@@ -182,7 +182,8 @@ class Recipe:
     note: str
     fixed: Mapping[str, float]
     stages: tuple[Stage, ...]
-    sampler: str = SAMPLERS[0]
+    sampler: str
+    options: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def start_vehicle(self) -> Vehicle:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
@@ -18,7 +19,6 @@ from lfdm_ros.calibration.plan import (
     MINIMISERS,
     MISALIGNMENT,
     NO_TOPIC,
-    SAMPLERS,
     SCALES,
     TAKES,
     WHEEL_FIELDS,
@@ -35,6 +35,7 @@ from lfdm_ros.calibration.plan import (
     SteeringSource,
 )
 from lfdm_ros.calibration.priors import Prior, parse_prior
+from lfdm_ros.calibration.samplers import DEFAULT, known_sampler
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Field, get_model
@@ -72,12 +73,27 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
     stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
                           f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
     _check_stages(stages, where)
+    sampler, options = _sampler(top.get("sampler", DEFAULT), f"{where}: sampler")
     return Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
         fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
         chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
-        sampler=_choice(top.get("sampler", SAMPLERS[0]), SAMPLERS, f"{where}: sampler"), note=" ".join(str(top.get("note", "")).split()))
+        sampler=sampler, options=options, note=" ".join(str(top.get("note", "")).split()))
+
+
+def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | None) -> Recipe:
+    """The recipe with a sampler and options of its choice or, where none is given, its own."""
+    own = recipe.options if name in (None, recipe.sampler) else {}
+    return replace(recipe, sampler=name or recipe.sampler, options={**own, **(options or {})})
+
+
+def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
+    """A name, or {name: NAME, OPTION: VALUE ...}."""
+    named = dict(node) if isinstance(node, Mapping) else {"name": node}
+    sampler = known_sampler(text(named.pop("name", None), f"{where}.name"), where)
+    settings = sampler.having(named, where).settings
+    return sampler.name, {name: settings[name] for name in named}
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> Stage:

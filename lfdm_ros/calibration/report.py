@@ -16,6 +16,7 @@ from lfdm_ros.calibration.discrepancy import apart
 from lfdm_ros.calibration.identifiability import in_words
 from lfdm_ros.calibration.plan import SIGMA, Recipe
 from lfdm_ros.calibration.predictive import Predictive
+from lfdm_ros.calibration.samplers import known_sampler
 from lfdm_ros.calibration.summary import summary_name
 from lfdm_ros.models import Field, get_model
 
@@ -44,17 +45,6 @@ FIGURES = 4  # data sets that are shown
 MOST = 24  # unknowns whose traces are shown
 GOOD, FAIR, BAD = "good", "fair", "bad"
 KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # posterior over prior standard deviation, below which
-
-# How to read what is said of the draws.
-_READING = {
-    "smc": "Particles of one chain share ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the "
-           "independent chains.",
-    "nuts": "Divergences, if there are any, mark places of the posterior that the sampler could not enter.",
-    "nutpie": "Divergences, if there are any, mark places of the posterior that the sampler could not enter.",
-    "metropolis": "A random walk: R-hat and ESS say whether it was long enough.",
-    "least_squares": "The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether "
-                     "that Gaussian is the posterior is what Pareto k says: below 0.7 it is close.",
-}
 
 
 def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
@@ -93,7 +83,7 @@ def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
             share = row["sd_over_prior_sd"]
             known = next((word for limit, word in KNOWLEDGE if share < limit), "not learned")
             rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
-                         f"{1.0 / share:.0f} times narrower" if share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
+                         f"{1.0 / share:.0f} times narrower" if 0.0 < share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
     return _table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
 
 
@@ -111,9 +101,10 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
         yield light(BAD, f"stopped when the data counted {stage['temperature']:.2g} of what they say: intervals are too wide, values not "
                     "final")
     rows = stage["parameters"].values()
-    if stage["sampler"] == "least_squares":
+    sampler = known_sampler(stage["sampler"])
+    if not sampler.exact:
         pareto = stage.get("pareto_k", math.nan)
-        yield light(GOOD if pareto < 0.7 else FAIR, f"the optimum was found; that a bell curve around it describes the uncertainty is "
+        yield light(GOOD if pareto < 0.7 else FAIR, f"that {sampler.approximation} describes the uncertainty is "
                     f"{'right' if pareto < 0.7 else 'doubtful'} (Pareto k {_number(pareto, 2)}, right below 0.7)")
     else:
         worst = max((row["r_hat"] for row in rows if math.isfinite(row["r_hat"])), default=math.nan)
@@ -248,7 +239,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     pieces = [f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"]]
     where = "; ".join(pieces[:6]) + (f" and {len(pieces) - 6} more pieces" if len(pieces) > 6 else "")
     yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
-           f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_READING.get(stage['sampler'], '')}</p>")
+           f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(known_sampler(stage['sampler']).reading)}</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lfdm_ros import __version__
 from lfdm_ros.calibration import report, results, scoring, store, summary
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.continuation import load_continuation
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.predictive import kept_draws
-from lfdm_ros.calibration.samplers import Report, SamplerProgress, SampleRun, get_sampler
+from lfdm_ros.calibration.recipe import sampled_by
+from lfdm_ros.calibration.samplers import Report, SamplerProgress, SampleRun, check_continues, get_sampler
 from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
@@ -41,7 +41,7 @@ class Progress:
 
 
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
-              chains: int | None = None, seed: int | None = None, sampler: str | None = None,
+              chains: int | None = None, seed: int | None = None, sampler: str | None = None, options: Mapping[str, Any] | None = None,
               continued: str | os.PathLike[str] | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Calibrates and writes posterior.nc, vehicle.yaml, summary.json and report.html to `out`.
 
@@ -50,6 +50,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     Args:
         bags: recordings that the stages name.
         draws, chains, seed, sampler: instead of the recipe's.
+        options: of the sampler; where it is the recipe's, the recipe's options that are not given stay.
         continued: directory of an earlier calibration with the same recipe: its posterior is updated with those of the `bags` that it
             has not seen, exactly, since its recordings stay in the likelihood.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
@@ -58,12 +59,12 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         What summary.json says.
 
     Raises:
-        InputError: recordings do not fit the recipe, no such sampler, or `out` cannot be written.
+        InputError: recordings do not fit the recipe, no such sampler or option, or `out` cannot be written.
         KeyboardInterrupt: stopped; what was finished is written, with the stage that was stopped as far as it got, and the summary says so.
     """
     draws, chains, seed = draws or recipe.draws, chains or recipe.chains, recipe.seed if seed is None else seed
-    recipe = replace(recipe, sampler=sampler or recipe.sampler)
-    method = get_sampler(recipe.sampler)
+    recipe = sampled_by(recipe, sampler, options)
+    method = get_sampler(recipe.sampler, recipe.options)
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -73,16 +74,16 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     recordings = find_recordings(bags)
     before = None
     if continued is not None:
-        if recipe.sampler != "smc":
-            raise InputError(f"sampler {recipe.sampler} cannot continue a posterior; use smc")
+        check_continues(recipe.sampler)
         before = load_continuation(continued, recipe, bags)
         known = {recording.sha256 for recording in before.recordings}
         recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in known)]
     # All stages are read before the first is run: a mistake in the last one should not cost minutes.
     datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
     kept = Checkpoints(directory, {
-        "version": __version__, "recipe": recipe.text, "vehicle": [vehicle.name, dict(vehicle.parameters)], "sampler": recipe.sampler,
-        "draws": draws, "chains": chains, "seed": seed, "recordings": [recording.sha256 for recording in recordings],
+        "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": [vehicle.name, dict(vehicle.parameters)],
+        "sampler": recipe.sampler, "options": method.settings, "draws": draws, "chains": chains, "seed": seed,
+        "recordings": [recording.sha256 for recording in recordings],
         "continues": [r.sha256 for r in before.recordings] if before else None,
         "from": [stage["parameters"] for stage in before.summary["stages"]] if before else None})
     room = kept_draws(data for stage in datasets for _, data in (*stage.fitted, *stage.held_out))

@@ -11,7 +11,6 @@ simulated. For V unknowns each is tested at LEVEL / V, so that a right stage fai
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -25,12 +24,12 @@ import numpy as np
 from scipy import stats
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import smc
+from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.likelihood import Group, Likelihood, RolloutLikelihood
 from lfdm_ros.calibration.model import BatchedDensity, build_model, correlated_noise
 from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem, get_sampler
+from lfdm_ros.calibration.samplers import DEFAULT, Evaluation, Problem, Sampler, able, get_sampler
 from lfdm_ros.calibration.stage import StageData, StageModel, stage_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
@@ -50,32 +49,41 @@ SIMULATED = 20_000  # samples behind a band
 class Design:
     """What is repeated: a stage with its data sets, and how it is inferred. Plain data, so it can go to another process.
 
-    likelihood: `published` puts in that of the code published with paper 000, which must fail.
+    options: of the sampler, that are not as they are by default. likelihood: `published` puts in that of the code published with paper
+    000, which must fail.
     """
 
     recipe: Recipe
     stage: Stage
     data: StageData
-    sampler: str = "smc"
+    sampler: str = DEFAULT
     draws: int = 200
     seed: int = 1
     likelihood: str = GAUSSIAN
-    steps: int = smc.STEPS
-    final_steps: int = smc.FINAL_STEPS
+    options: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def method(self) -> Sampler:
+        """The sampler with its options. Raises InputError as `get_sampler`."""
+        return get_sampler(self.sampler, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A sampler is looked up anew where the design goes: its functions may not be importable by name.
+        return {name: value for name, value in self.__dict__.items() if name != "method"}
 
     @property
     def size(self) -> int:
         """Replications of a block."""
-        return TOGETHER if self.sampler == "smc" else ALONE
+        return TOGETHER if self.method.together else ALONE
 
     @cached_property
     def key(self) -> str:
         """Of all that a replication depends on."""
-        return hashlib.sha256(json.dumps({
-            "version": __version__, "recipe": self.recipe.text, "vehicle": dict(self.recipe.start_vehicle.parameters),
-            "stage": self.stage.name, "sampler": self.sampler, "draws": self.draws, "seed": self.seed, "likelihood": self.likelihood,
-            "steps": [self.steps, self.final_steps] if self.sampler == "smc" else [],
-            "recordings": sorted(self.data.recordings)}, sort_keys=True).encode()).hexdigest()
+        vehicle = self.recipe.start_vehicle
+        return result_key({
+            "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
+            "stage": self.stage.name, "sampler": self.sampler, "options": self.method.settings, "draws": self.draws, "seed": self.seed,
+            "likelihood": self.likelihood, "recordings": sorted(self.data.recordings)})
 
     def seeds(self, replication: int) -> np.random.SeedSequence:
         """Those of a replication, whatever block it is in."""
@@ -184,7 +192,7 @@ def run_block(design: Design, replications: range) -> Replications:
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
               for data in _simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
-    if design.sampler == "smc":
+    if design.method.together:
         draws, evaluations = _infer_together(design, bench, models, replications, [own[2] for own in seeds])
     else:
         draws, evaluations = _infer_alone(design, bench, models, [own[2] for own in seeds])
@@ -233,19 +241,17 @@ def _simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarra
 
 def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel], replications: range,
                     seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
-    density = bench.density
-    kernel = smc.LockstepKernel(draws=design.draws, model=density.model, density=density, steps=design.steps,
-                                final_steps=design.final_steps)
+    density, together = bench.density, design.method.together
+    assert together is not None
     # Particles of the prior for a whole block at once, since PyMC compiles at each draw; a replication has the same ones in any part of it.
     block = replications.start // design.size
     rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
     populations = density.draw_prior(design.size * design.draws, rng).reshape(design.size, design.draws, -1)
-    kernels = [kernel.fresh(np.random.default_rng(own), populations[number - block * design.size])
-               for own, number in zip(seeds, replications)]
+    populations = populations[[number - block * design.size for number in replications]]
     likelihoods = [model.likelihood for model in models]
     published = [PublishedLikelihood(likelihood) for likelihood in likelihoods] if design.likelihood == PUBLISHED else []
 
-    def evaluate(particles: np.ndarray, chains: Sequence[int]) -> smc.Evaluation:
+    def evaluate(particles: np.ndarray, chains: Sequence[int]) -> Evaluation:
         # Beyond the priors the density asks no likelihood.
         inside = density.log_prior(particles) > -np.inf
         bench.likelihood.present = [likelihoods[chain] for chain in chains]
@@ -260,32 +266,29 @@ def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel],
         return prior, likelihood
 
     try:
-        smc.lockstep(kernels, evaluate)
+        draws = together(density, evaluate, populations, seeds, **design.method.settings)
     finally:
         bench.likelihood.shares = None
-    return [density.constrain(own.tempered_posterior) for own in kernels], 0
+    return [density.constrain(own) for own in draws], 0
 
 
 def _infer_alone(design: Design, bench: _Bench, models: Sequence[StageModel],
                  seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
-    sampler = get_sampler(design.sampler)
     draws, evaluations = [], 0
     for model, seed in zip(models, seeds):
         bench.likelihood.present = [model.likelihood]
         before = bench.density.evaluations
-        run = sampler(replace(bench.problem, start=model.start), draws=design.draws, chains=1, seed=seed, report=None)
+        run = design.method(replace(bench.problem, start=model.start), draws=design.draws, chains=1, seed=seed, report=None)
         evaluations += run.evaluations - (bench.density.evaluations - before)  # those of the density are counted by the caller
-        draws.append({name: _thinned(values, design.sampler) for name, values in run.draws.items()})
+        draws.append({name: values.ravel() if design.method.independent else _thinned(values) for name, values in run.draws.items()})
     return draws, evaluations
 
 
-def _thinned(values: np.ndarray, sampler: str) -> np.ndarray:
+def _thinned(values: np.ndarray) -> np.ndarray:
     # Draws of a Markov chain remember each other, and ranks among them pile up at the ends; every k-th is as good as independent.
-    flat = values.ravel()
-    if sampler == "least_squares":
-        return flat
     import arviz as az
 
+    flat = values.ravel()
     return flat[:: max(1, round(len(flat) / max(1.0, float(az.ess(values)))))]
 
 
@@ -437,7 +440,7 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
         "study": "sbc", "version": __version__, "recipe": first.recipe.path.name, "model": first.recipe.model, "sampler": first.sampler,
         "likelihood": first.likelihood, "seed": first.seed, "draws": first.draws, "asked": replications, "interrupted": False,
         "level": LEVEL,
-        "settings": {"steps": first.steps, "final_steps": first.final_steps} if first.sampler == "smc" else {}, "stages": {}}
+        "settings": first.method.settings, "stages": {}}
 
     def write() -> None:
         write_text(directory / "results.json", json.dumps(outcome, indent=1) + "\n")
@@ -465,8 +468,8 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
 
 def _check(design: Design) -> None:
     where = f"{design.recipe.path}: stages ({design.stage.name})"
-    if design.likelihood == PUBLISHED and design.sampler != "smc":
-        raise InputError(f"likelihood {PUBLISHED} runs with sampler smc only, not {design.sampler}")
+    if design.likelihood == PUBLISHED and not design.method.together:
+        raise InputError(f"likelihood {PUBLISHED} runs with sampler {able('together')} only, not {design.sampler}")
     if design.likelihood == PUBLISHED and any(channel.correlation for channel in design.stage.channels.values()):
         raise InputError(f"{where}: likelihood {PUBLISHED} has no correlated errors; take a stage with errors: white")
 

@@ -21,14 +21,12 @@ import pymc as pm
 from pymc.smc.kernels import SMC_KERNEL
 
 from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, Density, without_compiler
-from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress, SampleRun
+from lfdm_ros.calibration.samplers import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
-STEPS = 10  # moves at each temperature
-FINAL_STEPS = 40  # moves at the posterior itself
+STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
 TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
 TARGET_ACCEPTANCE = 0.234  # of the random walk
 
-Evaluation = tuple[np.ndarray, np.ndarray]  # log prior, log likelihood
 Chain = Generator[np.ndarray, Evaluation, None]
 
 
@@ -164,10 +162,12 @@ class SmcResult:
         return min(betas[-1] for betas in self.betas)
 
 
-def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
-    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sampler`."""
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, steps: int,
+        final_steps: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.calibration.samplers.Sample`."""
     population = None if problem.population is None else _population(problem, draws, chains, np.random.default_rng(seed.spawn(1)[0]))
-    result = sample(problem.density, draws=draws, chains=chains, seed=seed, report=report, population=population)
+    result = sample(problem.density, draws=draws, chains=chains, seed=seed, steps=steps, final_steps=final_steps, report=report,
+                    population=population)
     temperatures = max(len(betas) for betas in result.betas)
     evidence = float(result.log_evidence.mean())
     spread = float(result.log_evidence.std(ddof=1)) if chains > 1 else None
@@ -244,6 +244,15 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
                 del pending[i]
         if step is not None:
             step(pending)
+
+
+def together(density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
+             seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
+    """One chain for each data set; see `lfdm_ros.calibration.samplers.Together`."""
+    kernel = LockstepKernel(draws=populations.shape[1], model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernels = [kernel.fresh(np.random.default_rng(own), population) for own, population in zip(seeds, populations)]
+    lockstep(kernels, evaluate)
+    return np.array([own.tempered_posterior for own in kernels])
 
 
 def sample(density: Density, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,

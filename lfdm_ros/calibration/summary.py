@@ -16,6 +16,7 @@ from lfdm_ros.calibration import discrepancy
 from lfdm_ros.calibration.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
 from lfdm_ros.calibration.predictive import compare
+from lfdm_ros.calibration.samplers import known_sampler
 from lfdm_ros.files import write_text
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         tell: called with what is being done.
     """
     tell("comparing with what was measured")
-    stages = [_stage(result, recipe.sampler, (scores or {}).get(result.stage.name, {})) for result in results]
+    settings = known_sampler(recipe.sampler).having(recipe.options).settings
+    stages = [_stage(result, recipe.sampler, settings, (scores or {}).get(result.stage.name, {})) for result in results]
     tell("comparing stages and recordings with each other")
     consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, tell))
     rmse: dict[str, Any] = {}
@@ -90,13 +92,14 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
-def _stage(result: StageResult, sampler: str, score: Mapping[str, Any]) -> dict[str, Any]:
+def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run = result.stage, result.run
     fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
     prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
     held_out = compare(list(zip(held, result.held_out_predictive)))
     return {
-        "name": stage.name, "sampler": sampler, "seconds": run.seconds, "evaluations": run.evaluations, "temperature": run.temperature,
+        "name": stage.name, "sampler": sampler, "options": settings, "seconds": run.seconds, "evaluations": run.evaluations,
+        "temperature": run.temperature,
         "segments": [{"name": s.name, "recordings": list(s.recordings), "window": [s.start, s.end], "state_topic": s.state_topic,
                       "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs),
                       "prescribed": [list(p) for p in s.prescribed],

@@ -6,7 +6,6 @@ bags: each bag is calibrated alone. Posteriors of one vehicle agree within their
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from scipy import stats
 
 from lfdm_ros import __version__
 from lfdm_ros.calibration import summary
+from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.dataset import Recording, find_recordings
 from lfdm_ros.calibration.plan import Nuisance, Parameter, Recipe
 from lfdm_ros.calibration.priors import Prior
@@ -56,11 +56,13 @@ class Variant:
     def key(self) -> str:
         """Of all that its result depends on."""
         recipe = self.recipe
-        return hashlib.sha256(json.dumps({
-            "version": __version__, "recipe": recipe.text, "vehicle": dict(recipe.start_vehicle.parameters), "sampler": recipe.sampler,
-            "draws": recipe.draws, "chains": recipe.chains, "seed": recipe.seed, "stages": [stage.name for stage in recipe.stages],
+        vehicle = recipe.start_vehicle
+        return result_key({
+            "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": dict(vehicle.parameters), "sampler": recipe.sampler,
+            "options": get_sampler(recipe.sampler, recipe.options).settings, "draws": recipe.draws, "chains": recipe.chains,
+            "seed": recipe.seed, "stages": [stage.name for stage in recipe.stages],
             "priors": [[name, str(unknown.prior)] for name, unknown in unknowns_of(recipe).items()],
-            "recordings": [recording.sha256 for recording in self.recordings]}, sort_keys=True).encode()).hexdigest()
+            "recordings": [recording.sha256 for recording in self.recordings]})
 
 
 def unknowns_of(recipe: Recipe) -> dict[str, Parameter | Nuisance]:
@@ -85,8 +87,8 @@ def fit(variant: Variant) -> dict[str, Any]:
     try:
         for stage, seed in zip(recipe.stages, np.random.SeedSequence(recipe.seed).spawn(len(recipe.stages))):
             data = load_stage(stage, variant.recordings, recipe, vehicle)
-            finished.append(run_stage(stage, data, recipe, vehicle, get_sampler(recipe.sampler), draws=recipe.draws, chains=recipe.chains,
-                                      seed=seed))
+            finished.append(run_stage(stage, data, recipe, vehicle, get_sampler(recipe.sampler, recipe.options),
+                                      draws=recipe.draws, chains=recipe.chains, seed=seed))
             if finished[-1].run.stopped:
                 raise KeyboardInterrupt
             vehicle = finished[-1].after
@@ -354,11 +356,12 @@ def _absolute(recordings: Sequence[Recording]) -> list[Recording]:
 def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants: Sequence[Variant], directory: Path,
            assess: Callable[[Mapping[str, dict[str, Any]]], dict[str, Any]], plot: Callable[[Mapping[str, Any]], Any], scheduler: Scheduler,
            progress: Tell | None) -> dict[str, Any]:
-    get_sampler(recipe.sampler)
+    sampler = get_sampler(recipe.sampler, recipe.options)
     kept = directory / "calibrations"
     outcome: dict[str, Any] = {
         "study": study, "version": __version__, "recipe": recipe.path.name, "model": recipe.model, "vehicle": recipe.vehicle.name,
-        "sampler": recipe.sampler, "seed": recipe.seed, "draws": recipe.draws, "chains": recipe.chains,
+        "sampler": recipe.sampler, "options": sampler.settings, "independent": sampler.independent,
+        "seed": recipe.seed, "draws": recipe.draws, "chains": recipe.chains,
         "stages": [stage.name for stage in recipe.stages], "calibrations": len(variants), "interrupted": False,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings]}
     found: dict[str, dict[str, Any]] = {}

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
+from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc: sequential Monte Carlo; nuts: Hamiltonian, exact gradients; nutpie: the "
-                        "same by the package nutpie; metropolis: random walk; least_squares: optimum and Gaussian intervals, in seconds "
-                        "(default: the recipe's)")
+    from lfdm_ros.calibration.samplers import SAMPLERS
+
+    parser.add_argument("--sampler", metavar="NAME", help="; ".join(f"{name}: {own.description}" for name, own in SAMPLERS.items())
+                        + " (default: the recipe's)")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat. " + "; ".join(
+        f"{name}: " + ", ".join(f"{option.name} ({option.value:g}: {option.description})" for option in own.options)
+        for name, own in SAMPLERS.items() if own.options))
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
@@ -78,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if not (args.progress_json or args.scheduler):  # who reads the reports, or another machine, looks at the bags itself
         tell_notes(args.bag)
     show = ProgressJson() if args.progress_json else HumanLine()
-    settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler, "continued": args.continued}
+    settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler,
+                "options": read_options(args.option), "continued": args.continued}
     try:
         if args.scheduler is not None:
             from lfdm_ros.calibration.elsewhere import calibrate_elsewhere
@@ -103,6 +109,21 @@ def tell_notes(bags: Sequence[str]) -> None:
         with open_bag(path) as bag:
             if bag.note:
                 print(f"warning: {path}: {bag.note}", file=sys.stderr)
+
+
+def read_options(given: Sequence[str]) -> dict[str, Any]:
+    """Options of a sampler, NAME=VALUE each.
+
+    Raises:
+        InputError: one is written otherwise.
+    """
+    options = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InputError(f"--option {quote(text)}: expected NAME=VALUE, for example steps=20")
+        options[name] = parse_yaml(value, f"--option {quote(text)}")
+    return options
 
 
 class ProgressJson:

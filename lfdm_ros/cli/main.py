@@ -69,22 +69,23 @@ def _is_read() -> bool:
 
 def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        if argv[:1] == [name]:
-            module = importlib.import_module(f"lfdm_ros.cli.{name}")
-            sub = subparsers.add_parser(name, help=summary, description=f"{module.__doc__}", epilog=module.EPILOG,
-                                        formatter_class=argparse.RawDescriptionHelpFormatter)
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
-        else:
-            subparsers.add_parser(name, help=summary, add_help=False)
+    command = argv[0] if argv else ""
     try:
+        for name, summary in COMMANDS.items():
+            if command == name:
+                module = importlib.import_module(f"lfdm_ros.cli.{name}")
+                sub = subparsers.add_parser(name, help=summary, description=f"{module.__doc__}", epilog=module.EPILOG,
+                                            formatter_class=argparse.RawDescriptionHelpFormatter)
+                module.add_arguments(sub)
+                sub.set_defaults(run=module.run)
+            else:
+                subparsers.add_parser(name, help=summary, add_help=False)
         args = parser.parse_args(argv)
         return int(args.run(args) or 0)
     except InputError as error:
-        print(f"lfdm {args.command}: {error}", file=sys.stderr)
+        print(f"lfdm {command}: {error}", file=sys.stderr)
         return 2
     except RunError as error:
         for failure in error.failures:
-            print(f"lfdm {args.command}: {failure}", file=sys.stderr)
+            print(f"lfdm {command}: {failure}", file=sys.stderr)
         return 1

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import study_control
+from lfdm_ros.cli.calibrate import read_options
 from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be mis
 CALIBRATIONS = ("sbc", "priors", "bags")
 STUDIES = (*CALIBRATIONS, *study_control.NAMES)
 SBC_DEFAULTS: dict[str, Any] = {"seeds": 500, "seed": 1, "draws": 200, "likelihood": "gaussian", "steps": None, "final_steps": None}
-_COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors")
+_COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors", "option")
 _DRIVEN = ("seeds", "vehicle", "set", "json")
 # Options of each study besides --scheduler and --out.
 OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
@@ -70,13 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")
-    parser.add_argument("--sampler", metavar="NAME", help="smc, nuts, nutpie, metropolis or least_squares (default: sbc the recipe's, else "
+    parser.add_argument("--sampler", metavar="NAME", help="as lfdm calibrate --help lists them (default: sbc the recipe's, else "
                         "least_squares)")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--likelihood", choices=("gaussian", "published"), help="sbc: gaussian (default), or published: that of the code "
                         "published with paper 000, to see that the check catches it")
-    parser.add_argument("--steps", type=int, metavar="N", help="sbc with smc: moves at each temperature (default: as a calibration)")
-    parser.add_argument("--final-steps", type=int, metavar="N", help="sbc with smc: moves at the posterior (default: as a calibration)")
+    parser.add_argument("--steps", type=int, metavar="N", help="sbc: the same as --option steps=N")
+    parser.add_argument("--final-steps", type=int, metavar="N", help="sbc: the same as --option final_steps=N")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
     study_control.add_arguments(parser)
@@ -108,11 +110,14 @@ def _run_variants(args: argparse.Namespace) -> int:
     if not args.bag:
         raise InputError(f"study {args.study} needs recordings; add --bag BAG")
     from lfdm_ros.calibration import load_recipe, variants
+    from lfdm_ros.calibration.recipe import sampled_by
+    from lfdm_ros.calibration.samplers import QUICK
     from lfdm_ros.scheduling import get_scheduler
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
-    recipe = replace(recipe, stages=tuple(_chosen(recipe, args.stage)), sampler=args.sampler or "least_squares", **given)
+    recipe = sampled_by(recipe, args.sampler or QUICK, read_options(args.option))
+    recipe = replace(recipe, stages=tuple(_chosen(recipe, args.stage)), **given)
     study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
     with get_scheduler(args.scheduler) as scheduler:
         _tell_workers(scheduler)
@@ -130,21 +135,22 @@ def _run_sbc(args: argparse.Namespace) -> int:
             setattr(args, name, value)
     from lfdm_ros.calibration import load_recipe, sbc
     from lfdm_ros.calibration.dataset import find_recordings
+    from lfdm_ros.calibration.recipe import sampled_by
     from lfdm_ros.calibration.samplers import get_sampler
     from lfdm_ros.calibration.stage import load_stage
     from lfdm_ros.scheduling import get_scheduler
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     stages = _chosen(recipe, args.stage)
-    sampler = args.sampler or recipe.sampler
-    get_sampler(sampler)
+    given = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
+    recipe = sampled_by(recipe, args.sampler, read_options(args.option) | given)
+    get_sampler(recipe.sampler, recipe.options)
     recordings = find_recordings(args.bag)
     if not recordings:
         wanted = dict.fromkeys(name for stage in stages for name in stage.recordings)
         recordings = find_recordings([_driven(recipe, name, args.out / "recordings" / name) for name in wanted])
-    settings = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
-    designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=sampler,
-                          draws=args.draws, seed=args.seed, likelihood=args.likelihood, **settings) for stage in stages]
+    designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=recipe.sampler,
+                          options=recipe.options, draws=args.draws, seed=args.seed, likelihood=args.likelihood) for stage in stages]
     with get_scheduler(args.scheduler) as scheduler:
         _tell_workers(scheduler)
         outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=_tell)
@@ -249,7 +255,7 @@ def _print_priors(outcome: dict[str, Any]) -> None:
     for name, row in outcome["unknowns"].items():
         print(f"{name}: {row['text']}")
     chance = max((tried["chance"] for row in outcome["unknowns"].values() for tried in row["tried"] if "chance" in tried), default=0.0)
-    if chance > 0.2 and outcome["sampler"] != "least_squares":
+    if chance > 0.2 and not outcome["independent"]:
         print(f"chance alone can move a mean by {chance:.2f} sd, which is taken off; for smaller shifts take more draws")
 
 

@@ -15,8 +15,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from lfdm_ros.sources import package_digest
+
 _CHECK = hashlib.sha256().digest_size
-_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def cache_directory() -> Path:
@@ -73,10 +74,5 @@ def _file(name: str) -> Path:
 
 @cache
 def fingerprint() -> str:
-    """Hash of the sources of models, back ends and compiler, of Python and of the kind of machine."""
-    digest = hashlib.sha256()
-    for folder in ("models", "backends", "compiler"):
-        for path in sorted((_PACKAGE / folder).glob("*.py")):
-            digest.update(path.name.encode() + path.read_bytes())
-    digest.update("|".join((sys.version, platform.machine())).encode())
-    return digest.hexdigest()[:20]
+    """Hash of the sources of models, back ends and compiler, of Python and the kind of machine. Equations from outside have their own."""
+    return hashlib.sha256((package_digest(("models", "backends", "compiler")) + platform.machine()).encode()).hexdigest()[:20]

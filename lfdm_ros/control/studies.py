@@ -8,7 +8,6 @@ other ways to drive through them. The plant is always larger than the controller
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import math
@@ -18,13 +17,11 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 
-from lfdm_ros import __version__
 from lfdm_ros.control.closed_loop import Driver, Plant, Run, drive
 from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.mppi import Mppi
@@ -40,6 +37,7 @@ from lfdm_ros.scheduling import Scheduler
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
+from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 MPH = 0.44704  # [m/s]
@@ -400,18 +398,8 @@ def _key(item: Item) -> str:
     """Hash of all that a result depends on."""
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
-    return hashlib.sha256(json.dumps([
-        type(item).__name__, asdict(item), scenario, dict(load_vehicle(trial.vehicle).parameters), _sources()]).encode()).hexdigest()
-
-
-@cache
-def _sources() -> str:
-    digest = hashlib.sha256(__version__.encode())
-    package = File(__file__).resolve().parent.parent
-    for room in ("models", "backends", "vehicles", "simulation", "sensors", "control"):
-        for path in sorted((package / room).glob("*.py")):
-            if path.stem not in ("study_tables", "pictures"):
-                digest.update(path.name.encode() + path.read_bytes())
-    for path in (share_directory() / "benchmarks").glob(f"{DO_MPC}.py"):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    vehicle = load_vehicle(trial.vehicle)
+    rivals = [path.read_text(encoding="utf-8") for path in (share_directory() / "benchmarks").glob(f"{DO_MPC}.py")]
+    return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "rivals": rivals,
+                   "vehicle": dict(vehicle.parameters), "tyre": vehicle.default_tyre},
+                  (*SIMULATING, "solvers", "sensors", "control"), ("study_tables", "pictures"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
@@ -26,35 +26,18 @@ from lfdm_ros.models import (
     twenty_four_dof,
 )
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, WHEELS, Field, Model, Part
-
-T = TypeVar("T")
-
-
-class _Open(Mapping[str, T]):
-    """Entries by name in the order in which they were registered; plug-ins are loaded before the first look."""
-
-    def __init__(self, *entries: Any):
-        self.registered: dict[str, T] = {entry.name: entry for entry in entries}
-        self.shipped = len(entries)
-
-    def __getitem__(self, name: str) -> T:
-        load_plugins()
-        return self.registered[name]
-
-    def __iter__(self) -> Iterator[str]:
-        load_plugins()
-        return iter(tuple(self.registered))
-
-    def __len__(self) -> int:
-        load_plugins()
-        return len(self.registered)
+from lfdm_ros.plugins import Registry
 
 
-_SLOTS: dict[str, _Open[Part]] = {
-    "tyre": _Open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
-    "powertrain": _Open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
-    "steering": _Open(steering.LINEAR, steering.MAP),
-    "conventions": _Open(conventions.PHYSICS, conventions.LFDM),
+def _open(*entries: Any) -> Registry[Any]:
+    return Registry(lambda: load_plugins(), *entries)  # which stands below
+
+
+_SLOTS: dict[str, Registry[Part]] = {
+    "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
+    "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
+    "steering": _open(steering.LINEAR, steering.MAP),
+    "conventions": _open(conventions.PHYSICS, conventions.LFDM),
 }
 # What can stand in a slot; the first is the default.
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
@@ -77,7 +60,7 @@ class Chassis:
 
 
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
-CHASSIS: _Open[Chassis] = _Open(
+CHASSIS: Registry[Chassis] = _open(
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
             roll_chassis.PARAMETERS, roll_chassis.build),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
@@ -89,7 +72,7 @@ CHASSIS: _Open[Chassis] = _Open(
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
             usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES, largest_step=0.01),  # its unsprung masses are explicit
 )
-_WHOLE: _Open[Model] = _Open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
+_WHOLE: Registry[Model] = _open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
 
 
 # -- From outside -------------------------------------------------------------------------------------------------------------
@@ -126,7 +109,7 @@ def register_model(model: Model) -> None:
     _register(_WHOLE, model, (*model.parameters, *model.states, *model.inputs), model.parameters)
 
 
-def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[Field, ...], parameters: tuple[Field, ...]) -> None:
+def _register(entries: Registry[Any], entry: Part | Chassis | Model, fields: tuple[Field, ...], parameters: tuple[Field, ...]) -> None:
     global _count
     names = [entry.name, *(field.name for field in fields)]
     for name in names:
@@ -142,7 +125,7 @@ def _register(entries: _Open[Any], entry: Part | Chassis | Model, fields: tuple[
         if field.name in declared and (declared[field.name].unit, declared[field.name].description) != (field.unit, field.description):
             raise InputError(f"parameter '{field.name}' of '{entry.name}' is declared already, as {declared[field.name].description} "
                              f"[{declared[field.name].unit}]; use that declaration, or choose another name")
-    entries.registered[entry.name] = entry
+    entries.add(entry, entry.build)
     _count += 1
 
 
@@ -199,7 +182,7 @@ def registered() -> int:
     return _count
 
 
-def _registries() -> tuple[_Open[Any], ...]:
+def _registries() -> tuple[Registry[Any], ...]:
     return (*_SLOTS.values(), CHASSIS, _WHOLE)
 
 
@@ -209,7 +192,7 @@ _count = sum(len(there.registered) for there in _registries())
 def outside() -> Iterator[tuple[str, Part | Chassis | Model]]:
     """What was registered from outside: its slot, or "chassis" of a chassis and a whole model, and itself."""
     load_plugins()
-    homes: list[tuple[str, _Open[Any]]] = [*_SLOTS.items(), ("chassis", CHASSIS), ("chassis", _WHOLE)]
+    homes: list[tuple[str, Registry[Any]]] = [*_SLOTS.items(), ("chassis", CHASSIS), ("chassis", _WHOLE)]
     for slot, there in homes:
         yield from ((slot, entry) for entry in tuple(there.registered.values())[there.shipped:])
 

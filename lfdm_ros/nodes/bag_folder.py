@@ -31,10 +31,11 @@ def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ..
         InputError: no such recipe, or one that cannot continue a posterior where it should.
     """
     from lfdm_ros.calibration.recipe import load_recipe
+    from lfdm_ros.calibration.samplers import check_continues
 
     loaded = load_recipe(recipe)
-    if continuing and loaded.sampler != "smc":
-        raise InputError(f"{loaded.path}: sampler {loaded.sampler} cannot continue a posterior; use smc, or leave continue_posterior out")
+    if continuing:
+        check_continues(loaded.sampler, f"{loaded.path}: continue_posterior")
     return tuple(dict.fromkeys(name for stage in loaded.stages for name in stage.recordings))
 
 

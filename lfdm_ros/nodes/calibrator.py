@@ -60,7 +60,7 @@ class Calibrator(Component):
         Parameter("chains", 0, "chains for the watched folder; 0: as the recipe says", *BOUNDS["chains"].range),
         Parameter("seed", 0, "seed for the watched folder; 0: as the recipe says", *BOUNDS["seed"].range),
         Parameter("continue_posterior", False, "a new bag in the watched folder continues from the newest posterior of the recipe, instead "
-                                               "of calibrating with all bags anew; the recipe's sampler must be smc"),
+                                               "of calibrating with all bags anew; the recipe's sampler must be one that can (smc)"),
         Parameter("abandoned_after", 60.0, "seconds without a change after which a bag that was never closed counts as finished [s]",
                   1.0, 86_400.0),
         Parameter("max_cores", 0, "processor cores that a calibration may use; 0: all but one", 0, 1024, live=True),

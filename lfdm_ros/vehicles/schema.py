@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import count
 from typing import TypeVar
 
 from lfdm_ros.models import Field
@@ -50,34 +52,31 @@ class Table:
     """A table of a file. Each column stands for the parameters STEM_0, STEM_1, ...; what is left of them repeats the last row."""
 
     columns: Mapping[str, str]  # column -> stem; the first is what the table is looked up by
-    points: int
     least: int = 2
     rising: bool = True  # the first column must not fall
     count: str = ""  # the parameter that holds the number of rows
+
+    @cached_property
+    def points(self) -> int:
+        """Rows that the models have room for. Not before it is asked, since models from outside may import this module."""
+        stem = next(iter(self.columns.values()))
+        return next(i for i in count(0) if f"{stem}_{i}" not in DECLARED)
 
     def parameters(self, column: str) -> list[str]:
         """The parameters of one column, in order."""
         return [f"{self.columns[column]}_{i}" for i in range(self.points)]
 
 
-def _table(columns: Mapping[str, str], least: int = 2, rising: bool = True, count: str = "") -> Table:
-    stem = next(iter(columns.values()))
-    points = 0
-    while f"{stem}_{points}" in DECLARED:
-        points += 1
-    return Table(columns, points, least, rising, count)
-
-
 # Section and key of the tables.
 TABLES: dict[tuple[str, str], Table] = {
-    ("powertrain", "motor_map"): _table({"speed": "motor_speed", "torque": "motor_torque"}),
-    ("powertrain", "gears"): _table({"ratio": "gear_ratio", "upshift_speed": "upshift_speed", "downshift_speed": "downshift_speed"},
-                                    least=1, rising=False, count="gear_count"),
-    ("powertrain", "engine_map"): _table({"speed": "engine_speed", "torque": "engine_torque"}),
-    ("powertrain", "losses"): _table({"speed": "loss_speed", "torque": "loss_torque"}),
-    ("powertrain", "converter_capacity"): _table({"speed_ratio": "converter_speed_ratio", "capacity": "converter_capacity"}),
-    ("powertrain", "converter_torque"): _table({"speed_ratio": "converter_torque_speed_ratio", "torque_ratio": "converter_torque_ratio"}),
-    ("steering", "steering_map"): _table({"input": "steering_input", "angle": "steering_angle"}),
+    ("powertrain", "motor_map"): Table({"speed": "motor_speed", "torque": "motor_torque"}),
+    ("powertrain", "gears"): Table({"ratio": "gear_ratio", "upshift_speed": "upshift_speed", "downshift_speed": "downshift_speed"},
+                                   least=1, rising=False, count="gear_count"),
+    ("powertrain", "engine_map"): Table({"speed": "engine_speed", "torque": "engine_torque"}),
+    ("powertrain", "losses"): Table({"speed": "loss_speed", "torque": "loss_torque"}),
+    ("powertrain", "converter_capacity"): Table({"speed_ratio": "converter_speed_ratio", "capacity": "converter_capacity"}),
+    ("powertrain", "converter_torque"): Table({"speed_ratio": "converter_torque_speed_ratio", "torque_ratio": "converter_torque_ratio"}),
+    ("steering", "steering_map"): Table({"input": "steering_input", "angle": "steering_angle"}),
 }
 
 
@@ -143,16 +142,20 @@ _GROUPS: dict[str, Group] = {
 }
 
 REQUIRED_SECTIONS = tuple({section: None for group in _GROUPS.values() if group.required for section in group.keys})
-# The keys that hold the parameters of tables.
-_TABLE_KEYS = {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
-_TABLE_KEYS |= {table.count: key for (_, key), table in TABLES.items() if table.count}
+
+
+@cache
+def _table_keys() -> dict[str, str]:
+    """The keys that hold the parameters of tables."""
+    keys = {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
+    return keys | {table.count: key for (_, key), table in TABLES.items() if table.count}
 
 
 def _groups() -> dict[str, Group]:
     groups = dict(_GROUPS)
     home = {key: name for name, group in _GROUPS.items() for keys in group.keys.values() for key in keys}
     for section, entry in outside():
-        keys = list(dict.fromkeys(_TABLE_KEYS.get(f.name, f.name) for f in entry.parameters))
+        keys = list(dict.fromkeys(_table_keys().get(f.name, f.name) for f in entry.parameters))
         needs = tuple(dict.fromkeys(home[key] for key in keys if key in home))
         new = tuple(key for key in keys if key not in home)
         title = f"the {section} {entry.name}"
@@ -173,4 +176,4 @@ SECTIONS: Mapping[str, tuple[str, ...]] = _Live(_sections)
 
 def keys_of(parameters: Iterable[str]) -> list[str]:
     """The keys of a vehicle file that hold these parameters: a table once, whatever the number of its points."""
-    return list(dict.fromkeys(_TABLE_KEYS.get(name, name) for name in parameters))
+    return list(dict.fromkeys(_table_keys().get(name, name) for name in parameters))

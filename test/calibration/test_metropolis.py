@@ -5,6 +5,7 @@ import pytest
 from problems import Walled, stop_at
 
 from lfdm_ros.calibration import metropolis
+from lfdm_ros.calibration.samplers import get_sampler
 
 
 @pytest.fixture(scope="module")
@@ -12,36 +13,32 @@ def walled():
     return Walled()
 
 
-def sample(asked, draws, chains, seed=1, report=None):
-    return metropolis.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
+def sample(asked, draws, chains, seed=1, report=None, **options):
+    return get_sampler("metropolis", options)(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
 
 
-def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
-    monkeypatch.setattr(metropolis, "TUNE", 500)
-    monkeypatch.setattr(metropolis, "THIN", 5)
-    run = sample(walled.problem, 250, 16)
+def test_a_posterior_cut_off_by_bounds(walled):
+    run = sample(walled.problem, 250, 16, tune=500, thin=5)
     walled.check(run.draws)
     assert run.statistics["acceptance"] == pytest.approx(metropolis.ACCEPTANCE, abs=0.08)
     assert "5 for each draw" in run.account
     assert not run.stopped
 
 
-def test_same_seed_same_draws(walled, monkeypatch):
-    monkeypatch.setattr(metropolis, "TUNE", 250)
-    monkeypatch.setattr(metropolis, "THIN", 2)
-    one, again, other = sample(walled.problem, 20, 3), sample(walled.problem, 20, 3), sample(walled.problem, 20, 3, seed=2)
+def test_same_seed_same_draws(walled):
+    quick = {"tune": 250, "thin": 2}
+    one, again, other = (sample(walled.problem, 20, 3, seed=seed, **quick) for seed in (1, 1, 2))
     for name, values in one.draws.items():
         assert np.array_equal(values, again.draws[name])
         assert not np.array_equal(values, other.draws[name])
 
 
-def test_a_run_that_is_stopped(walled, monkeypatch):
-    monkeypatch.setattr(metropolis, "TUNE", 250)
-    monkeypatch.setattr(metropolis, "THIN", 2)
+def test_a_run_that_is_stopped(walled):
+    quick = {"tune": 250, "thin": 2}
 
     with pytest.raises(KeyboardInterrupt):  # still tuning
-        sample(walled.problem, 100, 2, report=stop_at(0.1))
-    stopped = sample(walled.problem, 100, 2, report=stop_at(0.8))
+        sample(walled.problem, 100, 2, report=stop_at(0.1), **quick)
+    stopped = sample(walled.problem, 100, 2, report=stop_at(0.8), **quick)
     assert 10 <= stopped.draws["a"].shape[1] < 100
     assert "of 100 draws" in stopped.warnings[-1]
     assert stopped.stopped

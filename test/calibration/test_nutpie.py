@@ -1,14 +1,8 @@
 """nutpie's NUTS against posteriors that are known, also where bounds cut them off."""
 
-import builtins
-import sys
-
 import numpy as np
 import pytest
 from problems import Walled, stop_at
-
-from lfdm_ros.calibration.samplers import get_sampler
-from lfdm_ros.errors import InputError
 
 pytest.importorskip("nutpie", reason="the package nutpie is not installed")
 
@@ -20,8 +14,8 @@ def walled():
     return Walled()
 
 
-def sample(asked, draws, chains, seed=1, report=None):
-    return nutpie.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
+def sample(asked, draws, chains, seed=1, report=None, tune=400):
+    return nutpie.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report, tune=tune)
 
 
 def test_a_posterior_cut_off_by_bounds(walled):
@@ -52,9 +46,8 @@ def test_coordinates_without_bounds():
     np.testing.assert_array_equal(far, [3.0, 2.0, 5.0, 0.0])
 
 
-def test_same_seed_same_draws_from_starts_apart(walled, monkeypatch):
-    monkeypatch.setattr(nutpie, "TUNE", 60)
-    one, again, other = sample(walled.problem, 20, 3), sample(walled.problem, 20, 3), sample(walled.problem, 20, 3, seed=2)
+def test_same_seed_same_draws_from_starts_apart(walled):
+    one, again, other = (sample(walled.problem, 20, 3, seed=seed, tune=60) for seed in (1, 1, 2))
     for name, values in one.draws.items():
         assert np.array_equal(values, again.draws[name])
         assert not np.array_equal(values, other.draws[name])
@@ -62,12 +55,11 @@ def test_same_seed_same_draws_from_starts_apart(walled, monkeypatch):
 
 
 def test_a_run_that_is_stopped(walled, monkeypatch):
-    monkeypatch.setattr(nutpie, "TUNE", 40)
     monkeypatch.setattr(nutpie, "POLL", 0.005)
 
     with pytest.raises(KeyboardInterrupt):  # still tuning
-        sample(walled.problem, 20000, 2, report=stop_at(0.0))
-    stopped = sample(walled.problem, 20000, 2, report=stop_at(0.01))
+        sample(walled.problem, 20000, 2, report=stop_at(0.0), tune=40)
+    stopped = sample(walled.problem, 20000, 2, report=stop_at(0.01), tune=40)
     chains, count = stopped.draws["a"].shape
     assert chains == 2
     assert 10 <= count < 20000
@@ -89,17 +81,3 @@ def test_a_chain_that_cannot_begin_ends_the_run(walled, monkeypatch):
     monkeypatch.setattr(nutpie.LogDensity, "__call__", lambda self, x: (np.nan, np.full(len(x), np.nan)))
     with pytest.raises(RuntimeError):
         sample(walled.problem, 20, 2)
-
-
-def test_without_the_package(monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **options):
-        if name.split(".")[0] == "nutpie":
-            raise ImportError(name)
-        return original(name, *arguments, **options)
-
-    monkeypatch.delitem(sys.modules, "lfdm_ros.calibration.nutpie")
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match="pip install nutpie"):
-        get_sampler("nutpie")

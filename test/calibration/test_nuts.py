@@ -53,13 +53,12 @@ def walled():
     return Walled()
 
 
-def few(monkeypatch, workers=1):
-    monkeypatch.setattr(nuts, "TUNE", 200)
+def on_cores(monkeypatch, workers=1):
     monkeypatch.setattr(nuts, "_workers", lambda chains: workers)
 
 
-def sample(asked, draws, chains, seed=1, report=None):
-    return nuts.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report)
+def sample(asked, draws, chains, seed=1, report=None, tune=200):
+    return nuts.run(asked, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report, tune=tune)
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ def test_pymc_has_the_same_density_and_gradient_by_itself(everything):
 
 
 def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
-    few(monkeypatch)
+    on_cores(monkeypatch)
     run = sample(walled.problem, 500, 3)
     walled.check(run.draws)
     assert run.statistics["divergences"] == 0
@@ -118,7 +117,7 @@ def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
 
 
 def test_a_sum_that_is_known_and_two_parts_that_are_not(monkeypatch):
-    few(monkeypatch)
+    on_cores(monkeypatch)
     likelihood = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
     asked = problem(likelihood, {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)},
                     prior("half_normal", sigma=1.0))
@@ -149,11 +148,10 @@ def test_walls_reflect_without_loss_and_the_way_back_is_the_same():
 
 
 def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(walled, monkeypatch):
-    few(monkeypatch, workers=1)
-    monkeypatch.setattr(nuts, "TUNE", 60)
-    alone = sample(walled.problem, 30, 3)
-    monkeypatch.setattr(nuts, "_workers", lambda chains: 2)
-    together, other = sample(walled.problem, 30, 3), sample(walled.problem, 30, 3, seed=2)
+    on_cores(monkeypatch, workers=1)
+    alone = sample(walled.problem, 30, 3, tune=60)
+    on_cores(monkeypatch, workers=2)
+    together, other = (sample(walled.problem, 30, 3, seed=seed, tune=60) for seed in (1, 2))
     for name, values in alone.draws.items():
         assert np.array_equal(values, together.draws[name])
         assert not np.array_equal(values, other.draws[name])
@@ -162,13 +160,12 @@ def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(walled, monke
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_that_is_stopped(walled, monkeypatch, workers):
-    few(monkeypatch, workers)
-    monkeypatch.setattr(nuts, "TUNE", 40)
+    on_cores(monkeypatch, workers)
     seen = []
     with pytest.raises(KeyboardInterrupt):  # still tuning
-        sample(walled.problem, 200, 2, report=stop_at(0.1, seen=seen))
+        sample(walled.problem, 200, 2, report=stop_at(0.1, seen=seen), tune=40)
     seen.clear()
-    stopped = sample(walled.problem, 200, 2, report=stop_at(0.5, seen=seen))
+    stopped = sample(walled.problem, 200, 2, report=stop_at(0.5, seen=seen), tune=40)
     chains, count = stopped.draws["a"].shape
     assert chains == 2
     assert 10 <= count < 200
@@ -181,8 +178,7 @@ def test_a_run_that_is_stopped(walled, monkeypatch, workers):
 
 
 def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, recipe_file, tmp_path, monkeypatch):
-    few(monkeypatch)
-    monkeypatch.setattr(nuts, "TUNE", 20)
+    on_cores(monkeypatch)
     stages = []
 
     def stop(state):
@@ -192,7 +188,7 @@ def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, 
 
     with pytest.raises(KeyboardInterrupt):
         calibrate(load_recipe(recipe_file), [str(bag) for bag in bags.values()], tmp_path / "out", draws=100, chains=2, sampler="nuts",
-                  progress=stop)
+                  options={"tune": 20}, progress=stop)
     assert set(stages) == {"longitudinal"}
     summary = load_summary(tmp_path / "out")
     assert summary["interrupted"]
@@ -205,7 +201,7 @@ def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, 
 
 
 def test_a_failure_in_another_process_is_told(walled, monkeypatch):
-    few(monkeypatch, workers=2)
+    on_cores(monkeypatch, workers=2)
 
     def broken(self, count, tuning):
         raise OSError("no space")

@@ -48,7 +48,7 @@ def test_says_in_words_what_was_learned_and_what_not(small):
     assert re.search(r"longitudinal stiffness \(longitudinal_stiffness\)</td><td>\d+ ± \d+</td><td>N</td><td>\d+ times narrower</td>", page)
     assert row["sd_over_prior_sd"] < 0.1
     assert "well known" in page
-    assert "the optimum was found" in page
+    assert "that a bell curve around the optimum describes the uncertainty" in page
     told = [group for group in summary["stages"][1]["identifiability"]["untold"] if "roll_damping_front" in group["members"]]
     assert told
     assert told[0]["text"] in page.replace("&#x27;", "'")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lfdm_ros import sources
 from lfdm_ros.calibration import sbc
 from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.recipe import load_recipe
@@ -36,7 +38,7 @@ stages:
     parameters: {cornering_stiffness_rear: {prior: log_normal, median: 11, log_sd: 0.2, unit: kN/rad}}
     channels: *channels
 """
-HASTY = {"draws": 20, "steps": 2, "final_steps": 4}  # where only equality matters
+HASTY = {"draws": 20, "options": {"steps": 2, "final_steps": 4}}  # where only equality matters
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def test_the_likelihood_of_the_published_code_fails(designs) -> None:
 
 
 def test_too_few_moves_of_the_particles_fail(designs) -> None:
-    verdict = sbc.assess(run(replace(designs["white"], steps=1, final_steps=1), 100))
+    verdict = sbc.assess(run(replace(designs["white"], options={"steps": 1, "final_steps": 1}), 100))
     assert not verdict["passes"]
     assert max(row["variance"] for row in verdict["unknowns"].values()) > 1.2
 
@@ -182,6 +184,26 @@ def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -
     assert resumed["stages"]["white"]["unknowns"] == whole["stages"]["white"]["unknowns"]
     assert not json.loads((tmp_path / "stopped" / "results.json").read_text())["interrupted"]
     assert (tmp_path / "whole" / "sbc_white.png").stat().st_size > 10_000
+
+
+def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) -> None:
+    """Edit a tyre, repeat the study, and it runs anew."""
+    package = shutil.copytree(sources.PACKAGE, tmp_path / "lfdm_ros", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(sources, "PACKAGE", package)
+
+    def study() -> int:
+        """Replications that were there."""
+        told = []
+        with get_scheduler() as scheduler:
+            sbc.study([replace(designs["white"], **HASTY)], tmp_path / "out", replications=25, scheduler=scheduler,
+                      progress=lambda state: told.append(state.done))
+        return told[0]
+
+    assert [study(), study()] == [0, 25]
+    with (package / "models" / "fiala.py").open("a") as file:
+        file.write("# a remark\n")
+    sources._package_digest.cache_clear()
+    assert study() == 0
 
 
 def test_two_workers_one_of_them_killed_give_the_same_study(designs, tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,17 @@ import yaml
 from lfdm_ros.vehicles import load_vehicle
 
 ROOT = Path(__file__).resolve().parents[2]
+ROLLING = """
+model: eight_dof
+vehicle: hmmwv
+step: {value: 5, unit: ms}
+stages:
+  - name: rolling
+    recording: coast_down
+    window: [0.5, 1.0]
+    parameters: {rolling_resistance: {prior: uniform, lower: 0.005, upper: 0.03, unit: m}}
+    channels: {vx: {topic: vehicle/state, noise: {prior: log_normal, median: 0.02, log_sd: 0.5, unit: m/s}}}
+"""
 
 
 @pytest.fixture
@@ -101,6 +113,43 @@ def test_a_powertrain_in_one_file(outside, tmp_path):
     spent = 120e3 * (front / rear).mean() - mass * 9.81 * p["rolling_resistance"] * front.mean()
     energy = 0.5 * mass * part["vx"] ** 2 + p["wheel_inertia"] * (front ** 2 + rear ** 2)
     assert (energy[-1] - energy[0]) / (part["time"][-1] - part["time"][0]) == pytest.approx(spent, rel=0.05)  # the radii differ under load
+
+
+SAMPLED = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from problems import Linear, prior, problem
+from lfdm_ros.calibration.samplers import get_sampler
+from lfdm_ros.cli.main import main
+t, noise = np.linspace(0.0, 1.0, 40), 0.2
+linear = Linear(np.column_stack([np.ones(40), t]), np.array([0.3, 0.7]), noise)
+asked = problem(linear, {"a": prior("normal", mean=0.0, sd=1.0), "b": prior("normal", mean=0.0, sd=1.0)},
+                prior("log_normal", median=noise, log_sd=1e-4))
+run = get_sampler("ensemble", {"tune": 100, "thin": 10})(asked, draws=1600, chains=2, seed=np.random.SeedSequence(4), report=None)
+covariance = np.linalg.inv(linear.gain.T @ linear.gain / noise**2 + np.eye(2))
+mean = covariance @ linear.gain.T @ linear.observed / noise**2
+draws = np.stack([run.draws["a"].ravel(), run.draws["b"].ravel()])
+print("off", np.abs((draws.mean(axis=1) - mean) / np.sqrt(np.diag(covariance))).max(), np.abs(np.cov(draws) / covariance - 1.0).max())
+common = ["--sampler", "ensemble", "--option", "walkers=8", "--option", "tune=20", "--option", "thin=2"]
+assert main(["study", "sbc", "rolling.yaml", *common, "--seeds", "20", "--draws", "40", "--out", "checked"]) in (0, 1)
+assert main(["calibrate", "rolling.yaml", "--bag", "checked/recordings/coast_down", *common, "--draws", "60", "--chains", "2", "--out",
+             "mine"]) == 0
+"""
+
+
+def test_a_sampler_in_one_file(outside, tmp_path):
+    """It reproduces a Gaussian, calibrates by name with its options, and is judged as the others are."""
+    (tmp_path / "rolling.yaml").write_text(ROLLING)
+    done = outside("ensemble_sampler.py", ROOT / "test" / "calibration", code=SAMPLED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    off, spread = map(float, re.search(r"^off (\S+) (\S+)$", done.stdout, re.MULTILINE).groups())
+    assert off < 0.15 and spread < 0.25  # of some hundred independent draws
+    settings = {"walkers": 8, "tune": 20, "thin": 2}
+    assert json.loads((tmp_path / "checked" / "results.json").read_text())["settings"] == settings
+    stage = json.loads((tmp_path / "mine" / "summary.json").read_text())["stages"][0]
+    assert (stage["sampler"], stage["options"]) == ("ensemble", settings)
+    assert "Walkers of one chain learn from each other" in (tmp_path / "mine" / "report.html").read_text()
 
 
 def test_a_whole_model_in_one_file(outside, tmp_path):

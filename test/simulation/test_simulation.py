@@ -127,16 +127,18 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
     run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
                           capture_output=True, text=True).stdout.split() for _ in range(2)]
     assert run[0][0] == "1" and run[1][0] == "0" and run[0][1] == run[1][1]
+    from lfdm_ros import sources
     from lfdm_ros.compiler import code_cache
 
     before = code_cache.fingerprint.__wrapped__()
     copy = tmp_path / "package"
     for folder in ("models", "backends", "compiler"):
         (copy / folder).mkdir(parents=True)
-        for path in (code_cache._PACKAGE / folder).glob("*.*"):
+        for path in (sources.PACKAGE / folder).glob("*.*"):
             (copy / folder / path.name).write_bytes(path.read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code_cache, "_PACKAGE", copy)
+        patch.setattr(sources, "PACKAGE", copy)
         assert code_cache.fingerprint.__wrapped__() == before
+        sources._package_digest.cache_clear()
         (copy / "models" / "fiala.py").write_text((copy / "models" / "fiala.py").read_text().replace("3.0", "3.1"))
         assert code_cache.fingerprint.__wrapped__() != before

@@ -1,0 +1,85 @@
+"""What is kept is keyed by the sources that made it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lfdm_ros import plugins, sources
+
+ROOT = Path(__file__).resolve().parents[1]
+KEY = """
+from lfdm_ros.models import get_model
+from lfdm_ros.sources import SIMULATING, key_of
+get_model("eight_dof/dugoff")
+print(key_of({"seed": 1}, SIMULATING))
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch) -> Path:
+    """A copy of the package, whose sources are the ones that count."""
+    copy = shutil.copytree(ROOT / "lfdm_ros", tmp_path / "lfdm_ros", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(sources, "PACKAGE", copy)
+    return copy
+
+
+def edited(path: Path) -> None:
+    path.write_text(path.read_text() + "# a remark\n")
+    sources._package_digest.cache_clear()
+
+
+def test_an_edited_source_changes_the_key_of_what_depends_on_it(package) -> None:
+    def keys(seed: int = 1) -> list[str]:
+        return [sources.key_of({"seed": seed}, rooms, ("plots",)) for rooms in (sources.SIMULATING, ("calibration",), ("units",))]
+
+    first = keys()
+    assert keys() == first and not set(keys(seed=2)) & set(first)
+    edited(package / "calibration" / "plots.py")
+    assert keys() == first
+    for number, (path, changes) in enumerate({"models/fiala.py": [True, False, False], "calibration/smc.py": [False, True, False],
+                                              "units.py": [True, False, True]}.items()):
+        before = keys()
+        edited(package / path)
+        assert [old != new for old, new in zip(before, keys())] == changes, (number, path)
+
+
+def test_an_edited_tyre_from_outside_changes_the_key(tmp_path) -> None:
+    shutil.copy(ROOT / "examples" / "dugoff_tyre.py", tmp_path)
+    tyre = tmp_path / "dugoff_tyre.py"
+
+    def key() -> str:
+        environment = {**os.environ, "LFDM_PLUGINS": str(tyre), "PYTHONPATH": str(ROOT)}
+        return subprocess.run([sys.executable, "-c", KEY], env=environment, capture_output=True, text=True, check=True).stdout
+
+    first = key()
+    assert key() == first
+    tyre.write_text(tyre.read_text().replace("0.1 * q.friction", "0.2 * q.friction"))
+    assert key() != first
+
+
+def test_a_package_from_outside_counts_whole_and_what_is_typed_in_by_its_code(tmp_path, monkeypatch) -> None:
+    inner = tmp_path / "mine" / "inner"
+    inner.mkdir(parents=True)
+    for folder in (inner.parent, inner):
+        (folder / "__init__.py").write_text("")
+    (inner / "tyre.py").write_text("def build(m): pass\n")
+    (inner.parent / "helper.py").write_text("A = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from mine.inner.tyre import build
+
+    def digest(maker) -> str:
+        monkeypatch.setattr(plugins, "_makers", [maker])
+        sources._outside.cache_clear()
+        return sources._outside(1)
+
+    first = digest(build)
+    (inner.parent / "helper.py").write_text("A = 2\n")
+    assert digest(build) != first
+    typed = {}
+    exec("def one(m): return 1\ndef two(m): return 2", typed)
+    assert digest(typed["one"]) != digest(typed["two"])
+    sources._outside.cache_clear()
