@@ -36,10 +36,11 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
                                for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
-    def __init__(self, text: str, largest: int) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = self._size = 0
-        self._largest = largest
+        # A long text is one thing, aliases that make it longer another. Of nodes one may be empty for each that is not.
+        self._largest = LARGEST if len(text) <= LARGEST else 2 * len(text)
         self._sizes: dict[str, int] = {}  # of anchors, aliases written out
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -83,7 +84,7 @@ def parse_yaml(text: str, where: str, largest: int = LARGEST) -> Any:
     if len(text) > largest:
         raise InputError(f"{where}: longer than {largest} characters")
     try:
-        loader = _Loader(text, largest)
+        loader = _Loader(text)
         try:
             return loader.get_single_data()
         finally:

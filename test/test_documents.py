@@ -48,6 +48,8 @@ NASTY = {
     "lines": ('"a\\nb\\u2028c": "d\\ne"', False), "tab": ("a:\n\t- b", True), "colon": ("a: b: c", True), "words": ("just words", False),
     "deep_key": ("{" * 45 + "a" + "}" * 45, True),
 }
+# What reads long files too: a path of many points, what a program wrote.
+LONG = ("scenario", "bag")
 READERS: dict[str, Callable[[Path], Any]] = {
     "vehicle": load_vehicle, "stack": load_stack, "recipe": load_recipe, "scenario": load_scenario, "mapping": load_mapping,
     "bag": lambda path: is_closed(path), "--set": lambda path: parse_override(f"x.y={path.read_text()}"),
@@ -69,6 +71,8 @@ def test_every_reader_answers_nasty_yaml(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)  # short names: the messages are what is measured
     path = Path("file.yaml")
     for name, (text, malformed) in NASTY.items():
+        if name == "large" and kind in LONG:
+            continue
         path.write_text(text)
         said = one_line(lambda: READERS[kind](path))
         # What asks whether a bag is closed has no message.
