@@ -1,0 +1,75 @@
+"""Who may put code into the folder that it is executed from, and how long code of other sources stays."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from lfdm_ros.compiler import code_cache
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("LFDM_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    for cached in (code_cache._usable, code_cache._temporary, code_cache._folder):
+        cached.cache_clear()
+    yield tmp_path / "cache" / "lfdm_ros"
+    for cached in (code_cache._usable, code_cache._temporary, code_cache._folder):
+        cached.cache_clear()
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_the_folder_is_private(home, capsys) -> None:
+    home.mkdir(parents=True, mode=0o755)
+    code_cache.store("a.o", b"code")
+    assert code_cache.cache_directory() == home and code_cache.stored("a.o") == b"code"
+    assert mode(home) == mode(home / code_cache.fingerprint()) == 0o700
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_code_that_others_could_have_put_there_is_not_read(home, capsys, below) -> None:
+    code_cache.store("a.o", b"code")
+    open_to_all = home / code_cache.fingerprint() if below else home
+    open_to_all.chmod(0o777)
+    code_cache._usable.cache_clear()
+    code_cache._folder.cache_clear()
+    assert code_cache.stored("a.o") is None
+    code_cache.store("a.o", b"other")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(home) in said and "others can write to it" in said
+    if not below:
+        assert code_cache.stored("a.o") == b"other"
+        assert mode(code_cache.cache_directory()) == 0o700 and code_cache.cache_directory().parent == home.parents[1]
+
+
+def test_a_folder_of_another_user_is_not_used(home, monkeypatch, capsys, tmp_path) -> None:
+    (tmp_path / f"lfdm_ros_{os.geteuid() + 1}").mkdir()  # its name is taken by somebody else, too
+    home.mkdir(parents=True)
+    own = os.geteuid()
+    monkeypatch.setattr(code_cache.os, "geteuid", lambda: own + 1)
+    folder = code_cache.cache_directory()
+    assert folder.name.startswith("lfdm_ros_") and folder.parent == tmp_path and mode(folder) == 0o700
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "it belongs to another user" in said
+    assert code_cache.cache_directory() == folder and not capsys.readouterr().err
+
+
+def test_code_of_other_sources_goes_when_it_is_old_or_much(home, monkeypatch) -> None:
+    monkeypatch.setattr(code_cache, "SIZE", 250)
+    names = {"old": "0" * 20, "first": "1" * 20, "second": "2" * 20, "third": "3" * 20, "other": "notes"}
+    for age, name in enumerate(("third", "second", "first", "old", "other")):
+        folder = home / names[name]
+        folder.mkdir(parents=True)
+        (folder / "a.o").write_bytes(bytes(100))
+        used = code_cache.time.time() - (code_cache.AGE + 1.0 if name in ("old", "other") else 60.0 * age)
+        os.utime(folder, (used, used))
+    home.chmod(0o700)
+    code_cache.store("a.o", b"code")
+    assert {path.name for path in home.iterdir()} == {names["third"], names["second"], names["other"], code_cache.fingerprint()}
