@@ -13,7 +13,6 @@ import math
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Curve, Stops, curve_of, first_hidden
+from lfdm_ros.control.stops import SENSOR, SLOW, Curve, Stops, curve_of, hidden
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
@@ -41,7 +40,6 @@ SOLVING = 0.6  # share of the time budget after which the solver ends: the rest 
 ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
 MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
 JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
-SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
 CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 ARRIVED = "the task is done, the brake holds the vehicle"
@@ -140,7 +138,7 @@ class Controller:
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
         self._guide = Guide(self._guide_settings())
-        self._vehicle, self._stops = vehicle, self._stops_of(vehicle)
+        self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
@@ -237,11 +235,7 @@ class Controller:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
-        self._vehicle, self._stops = vehicle, self._stops_of(vehicle)
-
-    def _stops_of(self, vehicle: Vehicle) -> Stops:
-        planner = self._planner
-        return Stops(self.settings, SimpleNamespace(**vehicle.parameters), planner.friction, planner.wheelbase, planner.full_lock)
+        self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -251,7 +245,7 @@ class Controller:
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
-        self._stops = self._stops_of(self._vehicle)
+        self._stops = Stops(self.settings, self._vehicle)
         if self._guide.settings != self._guide_settings():  # its tables take as long as some cycles
             self._guide = Guide(self._guide_settings())
         if self._task is not None and self._task.path is not None:
@@ -345,7 +339,7 @@ class Controller:
         if halt is not None:
             return Outcome.BRAKING, "; ".join(filter(None, (reason, halt[0]))), halt[1]
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
-        command = self._planned(plan, ahead + s.period)
+        command = self._held(self._planned(plan, ahead + s.period), x)
         if new is not None:
             self._good, self._good_time = new, ahead
         return rung, reason, command
@@ -356,47 +350,53 @@ class Controller:
         if not len(obstacles.radii):
             self._stop = None
             return None
-        s, place = self.settings, self._planner.place
-        at = [place[name] for name in ("x", "y", "yaw")]
-        px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
-        left = plan.states[plan.times > ahead + 1e-9][:, at]
-        curve = curve_of(*np.vstack([plan.states[0, at] if plan.times[0] >= ahead - 1e-9 else [px, py, left[0, 2]], left]).T)
-        reference = self._task.reference if self._task is not None else None
+        s, place, task, stops = self.settings, self._planner.place, self._task, self._stops
+        at, curve = [place[name] for name in ("x", "y", "yaw")], self._curve(plan)
+        reference = task.reference if task is not None else None
         margin = s.stop_margin if reference is None or reference.margin is None else min(s.stop_margin, 0.5 * reference.margin)
-        stop = self._stops.look(curve, vx, self._command[1], ahead, obstacles, margin, s.sight_braking)
-        if stop.free:
-            self._stop = curve
-            return None
-        moving = (obstacles.velocities != 0.0).any(axis=1)
-        if moving.any() and self._stops.clearance(plan, at, ahead, obstacles) > margin:
-            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
-            still = Obstacles(obstacles.centres[~moving], obstacles.radii[~moving], obstacles.velocities[~moving], obstacles.time)
-            if self._stops.look(curve, vx, self._command[1], ahead, still, margin, s.sight_braking).free:
+        # On a path the way is given; what lies hidden behind a cone beside it is no concern.
+        sight = task is not None and task.goal is not None
+        first = self._held(self._planned(plan, ahead + s.period), x)
+        # Who is about to move off looks where to.
+        if float(x[place["vx"]]) >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
+            if stops.look(curve, x, self._command, first, ahead, obstacles, margin, s.sight_braking, sight).free:
                 self._stop = curve
                 return None
-        hard = self._stops.hardest
-        curves = [curve] if self._stop is None else [self._stop.rest(px, py), curve]
-        last = self._stops.look(curves[0], vx, self._command[1], ahead, obstacles, 0.5 * margin, hard)
+            moving = (obstacles.velocities != 0.0).any(axis=1)
+            if moving.any() and stops.clearance(plan, at, ahead, obstacles) > margin:
+                # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+                still = Obstacles(obstacles.centres[~moving], obstacles.radii[~moving], obstacles.velocities[~moving], obstacles.time)
+                if stops.look(curve, x, self._command, first, ahead, still, margin, s.sight_braking, sight).free:
+                    self._stop = curve
+                    return None
+        kept = curve if self._stop is None else self._stop
+        last = stops.look(kept, x, self._command, None, ahead, obstacles, 0.5 * margin, sight=False)
         if not last.free:
-            last = self._stops.best(curves, vx, self._command[1], ahead, obstacles, margin)
-            if last.speed > 0.0 and self._stops.clearance(plan, at, ahead, obstacles) > 0.0:
+            last = stops.best([kept, curve], x, self._command, ahead, obstacles, 0.5 * margin)
+            if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
                 return None
         self._stop = last.curve
-        return NO_STOP, self._stops.command(last.curve, px, py, yaw, vx)
+        return NO_STOP, stops.command(last.curve, x)
+
+    def _curve(self, plan: Plan) -> Curve:
+        """Where a plan leads."""
+        x, y, yaw, vx, vy = (plan.states[:, self._planner.place[name]] for name in ("x", "y", "yaw", "vx", "vy"))
+        return curve_of(x, y, yaw + np.arctan2(vy, np.maximum(vx, STANDING)))
 
     def _planned(self, plan: Plan | None, at: float) -> tuple[float, float]:
         assert plan is not None
         return (float(np.interp(at, plan.times, plan.inputs[:, 0])),
                 float(np.interp(at, plan.times, plan.inputs[:, 1] - plan.inputs[:, 2])))
 
+    def _held(self, command: tuple[float, float], x: np.ndarray) -> tuple[float, float]:
+        """A plan's steering and pedal, but no harder on the brakes than the rear axle holds: in the model wheels do not lock."""
+        return command[0], max(command[1], -self._stops.hardest_pedal(abs(float(x[self._planner.place["ay"]]))))
+
     def _braking(self, x: np.ndarray | None) -> tuple[float, float]:
         """A stop along the curve of the last good plan."""
         if self._good is None or x is None or not np.isfinite(x).all():
             return 0.0, -self.settings.stop_brake
-        place = self._planner.place
-        at = [place[name] for name in ("x", "y", "yaw")]
-        curve = self._stop or curve_of(*self._good.states[:, at].T)
-        return self._stops.command(curve, *(float(x[place[name]]) for name in ("x", "y", "yaw", "vx")))
+        return self._stops.command(self._stop or self._curve(self._good), x)
 
     def stop(self, now: float, reason: str) -> Cycle:
         """A cycle that stops the vehicle whatever is known: for who cannot ask for a better one."""
@@ -524,10 +524,14 @@ class Controller:
         s, plan, place, obstacles = self.settings, self._good, self._planner.place, self._obstacles
         if plan is None or not len(obstacles.radii) or now > plan.times[-2]:
             return s.sight
-        places = plan.states[plan.times > now][:, [place["x"], place["y"]]]
-        along = np.cumsum(np.hypot(*np.diff(np.vstack([[x, y], places]), axis=0).T))
-        return min(s.sight, first_hidden(places - [x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], along, obstacles.centres - [
-            x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)], obstacles.radii))
+        px, py, heading = plan.states[plan.times > now][:, [place[name] for name in ("x", "y", "yaw")]].T
+        along = np.cumsum(np.hypot(np.diff(px, prepend=x), np.diff(py, prepend=y)))
+        sensor = np.array([x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)])
+        centres, out_of_sight = obstacles.centres - sensor, np.zeros(len(px), bool)
+        for side in (-0.5 * s.vehicle_width, 0.5 * s.vehicle_width):  # both sides of the vehicle have to be in sight, not only its middle
+            out_of_sight |= hidden(np.column_stack([px - side * np.sin(heading), py + side * np.cos(heading)]) - sensor, centres,
+                                   obstacles.radii)
+        return min(s.sight, float(along[int(out_of_sight.argmax())]) if out_of_sight.any() else math.inf)
 
     def _remaining(self, task: _Task, x: np.ndarray) -> float:
         if task.goal is None:

@@ -54,7 +54,7 @@ class TrackerSettings(GroupingSettings):
     mount_x: float = 1.0
     mount_y: float = 0.0
     mount_yaw: float = 0.0
-    max_obstacles: int = 64
+    max_obstacles: int = 256
     max_tracks: int = 256
     speed_sd: float = 10.0
     acceleration_sd: float = 1.0

@@ -60,7 +60,8 @@ class Settings:
     throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released", 0.01, 100.0)
     brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed", 0.01, 100.0)
     largest_throttle: float = setting(1.0, "1", "largest throttle", 0.0, 1.0, live=True)
-    largest_brake: float = setting(1.0, "1", "largest brake", 0.01, 1.0, live=True)
+    largest_brake: float = setting(0.5, "1", "largest brake; with more the rear wheels lock, and what is locked does not steer", 0.01, 1.0,
+                                   live=True)
     load_margin: float = setting(0.15, "1", "least load of each wheel, share of its static load", 0.0, 0.9, live=True)
     use_limit_table: bool = setting(True, "", "limit the steering by the table of the largest model's wheel lift")
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
@@ -96,7 +97,8 @@ class Settings:
                                              "limit, for simulation that must repeat to the bit", 0.0, 10.0, live=True)
     state_timeout: float = setting(0.6, "s", "age of the state from which on it is stale", 0.01, 10.0, live=True)
     plan_timeout: float = setting(0.5, "s", "age of the last good plan from which on the vehicle brakes along it", 0.01, 4.0, live=True)
-    stop_brake: float = setting(0.5, "1", "brake when the plan is too old or the state is stale", 0.01, 1.0, live=True)
+    stop_brake: float = setting(0.5, "1", "most brake of a stop; less is used where the rear axle would not hold the vehicle", 0.01, 1.0,
+                                live=True)
     route_period: float = setting(0.1, "s", "time between two looks for a way round the obstacles", 0.01, 5.0, live=True)
 
     def __post_init__(self) -> None:

@@ -1,9 +1,12 @@
-"""Stops: whether the vehicle comes to a stand along a curve before all that is seen, and how it is driven there.
+"""Stops: whether the vehicle comes to a stand before all that is seen, and how it is driven there.
 
-A plan is only as good as the way out of it. With each plan that is driven goes a stop that was looked at: braking along the plan's curve,
-with what the friction circle leaves beside the curve, is free of all obstacles, those that move where they will be then. As long as a new
-plan begins with a period after which there is such a stop again, there always is one (a recursively feasible safety filter: Wabersich &
-Zeilinger 2021, "A predictive safety filter for learning-based control of constrained nonlinear dynamical systems").
+A plan is only as good as the way out of it. With each plan that is driven goes a stop that was looked at: a period of the plan, then
+braking along its curve, is free of all obstacles, those that move where they will be then, and ends in sight. As long as a new plan begins
+with a period after which there is such a stop again, there always is one (a recursively feasible safety filter: Wabersich & Zeilinger
+2021, "A predictive safety filter for learning-based control of constrained nonlinear dynamical systems").
+
+A stop is looked at by driving it: the model that predicts, on tyres that hold less than they are said to, from the state that was measured
+and under the law that brakes and steers in earnest. What it slides, and how far it is from the curve, is in it.
 """
 
 from __future__ import annotations
@@ -14,146 +17,256 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.vehicles import Vehicle
 
-CIRCLE = 0.65  # share of the tyres' peak that a stop uses, along and across together: what is certain without knowing the tyres
+GRIP = 0.75  # share of the tyres' peak on which a stop is looked at: what is certain without knowing the tyres
+CIRCLE = 0.65  # share that the law uses, along and across together
 EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend
-SPACING = 1.0  # [m] between the places of a stop that are looked at
+SPACING = 1.0  # [m] between the places of a curve
 BEYOND = 60.0  # [m] straight on after the curve's end
 LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
+EVERY, LONGEST_TICK, TICKS = 2.0, 0.2, 200  # way [m] and time [s] after which the law looks again at most, and how often
+STEP = 0.07  # [s] longest step of the model, or what it takes at most
+FASTEST = 1e3  # [m/s] what is faster is no vehicle
 AHEAD = 0.15  # [s] the steering looks ahead by so much
-ACROSS, LEAST_PACE = 2.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
+ACROSS, LEAST_PACE = 3.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
 SLOW = 0.5  # [m/s] the vehicle stands when it is slower
+UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
+SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
 SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
 SHIFTING = 1.6, 6.0  # time [s] and least distance [m] in which it is
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Places at even distances s (n,) [m]: x, y [m], yaw [rad], curvature [1/m], each (n,). planned: what a plan has of it [m]."""
+    """Places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,)."""
 
     s: np.ndarray
     x: np.ndarray
     y: np.ndarray
-    yaw: np.ndarray
+    course: np.ndarray
     curvature: np.ndarray
-    planned: float
 
-    def shifted(self, side: float, length: float) -> Curve:
-        """This curve, moved to the left by `side` [m] within `length` [m] from its start."""
-        u = np.minimum(self.s / length, 1.0)
-        e = side * u * u * (3.0 - 2.0 * u)
-        slope, bend = side * 6.0 * u * (1.0 - u) / length, side * (6.0 - 12.0 * u) / length**2 * (u < 1.0)
-        return Curve(self.s, self.x - e * np.sin(self.yaw), self.y + e * np.cos(self.yaw), self.yaw + np.arctan(slope),
-                     self.curvature + bend, self.planned)
+    def shifted(self, side: float, begin: float, length: float) -> Curve:
+        """This curve, moved to the left by `side` [m] from `begin` on within `length` [m], as a driver can: its bend begins at 0."""
+        u = np.clip((self.s - begin) / length, 0.0, 1.0)
+        e, slope = side * u**3 * (10.0 + u * (6.0 * u - 15.0)), side * 30.0 * (u * (1.0 - u)) ** 2 / length
+        bend = side * 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / length**2
+        return Curve(self.s, self.x - e * np.sin(self.course), self.y + e * np.cos(self.course), self.course + np.arctan(slope),
+                     self.curvature + bend)
 
-    def rest(self, x: float, y: float) -> Curve:
-        """What is left of it from the place nearest to (x, y) on."""
-        i = min(int(np.argmin((self.x - x) ** 2 + (self.y - y) ** 2)), len(self.s) - 2)
-        return Curve(self.s[i:] - self.s[i], self.x[i:], self.y[i:], self.yaw[i:], self.curvature[i:],
-                     self.planned - float(self.s[i]))
+    def nearest(self, x: float, y: float) -> int:
+        """Number of the place nearest to (x, y) [m]."""
+        return int(np.argmin((self.x - x) ** 2 + (self.y - y) ** 2))
 
 
-def curve_of(x: np.ndarray, y: np.ndarray, yaw: np.ndarray) -> Curve:
+def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
     """The curve through the places of a plan (m,), and straight on; 500 m of it at most."""
     s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
     moves = np.concatenate([[True], np.diff(s) > 1e-3])
-    s, x, y, yaw = s[moves], x[moves], y[moves], yaw[moves]
+    s, x, y, course = s[moves], x[moves], y[moves], course[moves]
     even = np.arange(0.0, min(float(s[-1]) + BEYOND, LONGEST), SPACING)
     beyond = np.maximum(even - s[-1], 0.0)
-    heading = np.interp(even, s, yaw)
-    return Curve(even, np.interp(even, s, x) + beyond * math.cos(yaw[-1]), np.interp(even, s, y) + beyond * math.sin(yaw[-1]), heading,
-                 np.gradient(heading, SPACING), float(s[-1]))
+    heading = np.interp(even, s, course)
+    return Curve(even, np.interp(even, s, x) + beyond * math.cos(course[-1]), np.interp(even, s, y) + beyond * math.sin(course[-1]),
+                 heading, np.gradient(heading, SPACING))
 
 
-def first_hidden(places: np.ndarray, along: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> float:
-    """Distance `along` (n,) [m] of the first of the places (n, 2) that lies behind a circle, seen from the origin; inf if none does."""
+def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """Which of the places (n, 2) lie behind a circle, seen from the origin (n,). A circle about the origin hides nothing."""
     away = np.hypot(*places.T)
     ux, uy = (places / np.maximum(away, 1e-6)[:, None]).T
     ahead = np.outer(ux, centres[:, 0]) + np.outer(uy, centres[:, 1])
     aside = np.abs(np.outer(ux, centres[:, 1]) - np.outer(uy, centres[:, 0]))
-    hidden = ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None])).any(axis=1)
-    return float(along[int(hidden.argmax())]) if hidden.any() else math.inf
+    outside = np.hypot(*centres.T) > radii
+    return ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None]) & outside).any(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Stop:
     """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is
-    asked for, or as much as there is already; speed: at which what is hit is reached [m/s], 0 where nothing is."""
+    asked for, or as much as there is already, and the way lies in sight; speed: at which what is hit is reached [m/s], 0 where nothing is;
+    blind: at which the vehicle comes to where it has not seen [m/s]."""
 
     curve: Curve
     clearance: float
     free: bool
     speed: float
+    blind: float = 0.0
 
 
 class Stops:
     """Looks at stops and drives them. Keeps no state but the vehicle's numbers."""
 
-    def __init__(self, settings: Settings, values: SimpleNamespace, friction: float, wheelbase: float, full_lock: float):
-        """values: the vehicle's parameters; friction: acceleration at the tyres' peak [m/s^2]; full_lock [rad]."""
-        self._settings, self._wheelbase, self._full_lock = settings, wheelbase, full_lock
-        self._circle = CIRCLE * friction
-        self._front_axle = values.cg_to_front_axle
+    def __init__(self, settings: Settings, vehicle: Vehicle):
+        """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
+        self._settings = settings
+        model, values = vehicle.model(settings.model), SimpleNamespace(**vehicle.parameters)
+        friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)  # acceleration at the tyres' peak
+        names = [f.name for f in model.states]
+        self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
+        self._step = min(STEP, model.largest_step)
+        self._grip, self._circle = GRIP * friction, CIRCLE * friction
+        self._state, self._before, self._after = np.zeros(len(names)), np.zeros(3), np.zeros(3)
+        less = {"friction_scale" if "friction_scale" in vehicle.parameters else "friction_max": GRIP * getattr(
+            values, "friction_scale", values.friction_max)}
+        self._advance = advance_kernel(model)(self._state, vehicle.replace(**less).vector(model), self._before, self._after)
+
+        a, b = values.cg_to_front_axle, values.cg_to_rear_axle
+        self._wheelbase, self._front_axle, self._full_lock = a + b, a, values.max_road_wheel_angle
         mass = sum(getattr(values, name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
-        torque = getattr(values, "brake_torque_front", 0.0) + getattr(values, "brake_torque_rear", 0.0)
+        torques = [getattr(values, f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
         radius = getattr(values, "wheel_radius", 0.0)
         # Deceleration at full brake; who does not know it takes the peak.
-        self._brake = 2.0 * torque / (radius * mass) if min(torque, radius, mass) > 0.0 else friction
+        known = min(sum(torques), radius, mass) > 0.0
+        self._brake = 2.0 * sum(torques) / (radius * mass) if known else friction
+        # The rear axle's shares: of the brakes, of the load at rest, and of it the loss for each m/s^2 of braking.
+        self._rear = (torques[1] / sum(torques) if known else 0.5, a / self._wheelbase,
+                      getattr(values, "cg_height", 0.0) / (self._wheelbase * GRAVITY))
         soft_f, soft_r = (1.0 / max(2.0 * getattr(values, f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
-        b = wheelbase - self._front_axle
-        self._understeer = mass / wheelbase * (b * soft_f - self._front_axle * soft_r)  # [rad s^2/m]
+        self._understeer = mass / self._wheelbase * (b * soft_f - a * soft_r)  # [rad s^2/m]
+        self._rear_axle, self._rear_slip = b, mass * a / self._wheelbase * soft_r  # [m], [rad s^2/m]
 
     @property
     def hardest(self) -> float:
         """Deceleration of a stop on a straight [m/s^2]."""
-        return min(self._circle, self._settings.stop_brake * self._brake)
+        return min(self._braking(0.0, self._circle), self._settings.stop_brake * self._brake)
+
+    def _braking(self, across: float, circle: float) -> float:
+        """The deceleration at which the wheels still roll and the rear axle still holds the vehicle, at so much across, on tyres that hold
+        `circle` [m/s^2]."""
+        share, rear, lift = self._rear
+        # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
+        square = circle * circle
+        p, q, r = share * share - square * lift * lift, square * rear * lift, rear * rear * (across * across - square)
+        held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
+        return max(min(held, circle), EASIEST)
+
+    def hardest_pedal(self, across: float) -> float:
+        """The brake [0, 1] at which the rear axle still holds the vehicle, at so much across [m/s^2]; a plan may use all the grip that is
+        certain."""
+        return min(self._braking(across, self._grip) / self._brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
         """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
         left = plan.times >= time - 1e-9
-        x, y, yaw = plan.states[left][:, at].T
-        places = Curve(SPACING * np.arange(len(x)), x, y, yaw, np.zeros(len(x)), 0.0)
-        return float(self._distances(places, plan.times[left] - time, time, obstacles).min())
+        return float(self._distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles).min())
 
-    def look(self, curve: Curve, speed: float, pedal: float, time: float, obstacles: Obstacles, margin: float, braking: float) -> Stop:
-        """The stop from the curve's start.
+    def passes(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles, margin: float) -> bool:
+        """Whether a plan keeps a margin [m] all the way from a time [s] on, or as much as there is already."""
+        left = plan.times >= time - 1e-9
+        distance = self._distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
+        return bool((distance >= _needed(distance[0], margin)).all())
+
+    def look(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
+             obstacles: Obstacles, margin: float, braking: float = math.inf, sight: bool = True) -> Stop:
+        """The stop along a curve.
 
         Args:
-            speed: there [m/s]; pedal: in force, -1 to 1; time: when [s], in the time of the obstacles.
-            margin: to keep [m]; braking: deceleration to rely on [m/s^2].
+            x: the predicting model's state (nx,); command: steering and pedal in force; time: when [s], in the time of the obstacles.
+            first: steering and pedal of a period before it begins; None: it begins now.
+            margin: to keep [m]; braking: most deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
         """
-        s = self._settings
-        v, at, square = max(speed, 0.0), 0.0, max(speed, 0.0) ** 2
-        held = s.period + 0.5 * max(pedal + braking / self._brake, 0.0) / s.brake_rate  # until the brake has built up
-        free_run = held * v
-        times, speeds = [0.0], [v]
-        for bend in np.abs(curve.curvature).tolist():
-            if v < SLOW and at >= min(curve.planned, SPACING):  # who is about to move off looks where to
-                break
-            limit = max(self._circle**2 - (square * bend) ** 2, EASIEST**2)
-            share = min(max((at + SPACING - free_run) / SPACING, 0.0), 1.0)
-            square = max(square - 2.0 * share * SPACING * min(braking, math.sqrt(limit)), 0.0)
-            after = math.sqrt(square)
-            times.append(times[-1] + 2.0 * SPACING / max(v + after, SLOW))
-            v, at = after, at + SPACING
-            speeds.append(v)
-        n = min(len(times), len(curve.s))
+        times, poses, speeds = self._driven(curve, x, command, first, braking)
+        if not (np.isfinite(poses).all() and speeds[-1] < FASTEST):
+            return Stop(curve, -math.inf, False, math.inf)
         if not len(obstacles.radii):
             return Stop(curve, math.inf, True, 0.0)
-        distance = self._distances(curve, np.array(times[:n]), time, obstacles)
-        here, nearest = distance[0], distance.min(axis=0)
-        # What stands nearer already may come as near as that; who is in an obstacle may leave it, but not drive further into it.
-        need = np.minimum(margin, np.where(here > 0.0, np.maximum(here - 0.02, 0.0), here - 0.02))
+        distance = self._distances(poses, times, time, obstacles)
+        nearest, need = distance.min(axis=0), _needed(distance[0], margin)
         hit = np.flatnonzero((distance <= np.minimum(need, 0.02)).any(axis=1))
-        return Stop(curve, float(nearest.min()), bool((nearest >= need).all()), speeds[int(hit[0])] if len(hit) else 0.0)
+        blind = self._blind(poses, speeds, obstacles) if sight else 0.0
+        return Stop(curve, float(nearest.min()), bool((nearest >= need).all()) and blind <= UNSEEN_PACE,
+                    float(speeds[hit[0]]) if len(hit) else 0.0, blind)
 
-    def _distances(self, curve: Curve, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
-        """From the vehicle's outline at the first places (n,) of the curve, at `times` from `time` on, to each obstacle near: (n, m)."""
+    def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
+                braking: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands."""
+        s, state, before, after, advance = self._settings, self._state, self._before, self._after, self._advance
+        (x_at, y_at, yaw_at), vx_at, ay_at, full = self._pose, self._vx, self._ay, self._brake
+        courses, bends, xs, ys = curve.course.tolist(), curve.curvature.tolist(), curve.x.tolist(), curve.y.tolist()
+        last, weakest = len(xs) - 1, -braking / full
+        state[:] = x
+        steering, pedal = command
+        before[:] = steering, max(pedal, 0.0), max(-pedal, 0.0)
+        row = state.tolist()
+        i = curve.nearest(row[x_at], row[y_at])
+        now, times, rows = 0.0, [0.0], [row]
+        while len(rows) < TICKS:
+            if first is not None:
+                step, (aim, press), first = s.period, first, None
+            else:
+                px, py, vx = row[x_at], row[y_at], row[vx_at]
+                if not SLOW <= vx < FASTEST:
+                    break
+                step = min(EVERY / vx, LONGEST_TICK)
+                best = (xs[i] - px) ** 2 + (ys[i] - py) ** 2
+                while i < last and (further := (xs[i + 1] - px) ** 2 + (ys[i + 1] - py) ** 2) <= best:
+                    i, best = i + 1, further
+                aim, press = self._law(courses[i], bends[i], xs[i], ys[i], bends[min(i + round(AHEAD * vx / SPACING), last)], px, py,
+                                       row[yaw_at], vx, row[ay_at])
+                press = max(press, weakest)
+            turn = s.steering_rate * step
+            steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
+            pedal = min(max(press, -s.largest_brake, pedal - s.brake_rate * step), s.largest_throttle, pedal + s.throttle_rate * step)
+            after[:] = steering, max(pedal, 0.0), max(-pedal, 0.0)
+            pieces = math.ceil(step / self._step)
+            sound = advance(pieces, step / pieces)
+            before[:] = after
+            now += step
+            row = state.tolist()
+            times.append(now)
+            rows.append(row)
+            if not sound:
+                break
+        table = np.array(rows)
+        return np.array(times), table[:, self._pose], table[:, vx_at]
+
+    def _law(self, course: float, curvature: float, x0: float, y0: float, bend: float, x: float, y: float, yaw: float, vx: float,
+             ay: float) -> tuple[float, float]:
+        """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0)."""
+        v = max(vx, 0.0)
+        # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
+        slip = (self._rear_axle - self._rear_slip * v * v) * curvature
+        turned = math.remainder(yaw + slip - course, 2.0 * math.pi)
+        aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
+        road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
+            ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
+        braking = self._braking(max(v * v * max(abs(bend), abs(curvature)), abs(ay)), self._circle)
+        return min(max(road / self._full_lock, -1.0), 1.0), -min(braking / self._brake, self._settings.stop_brake)
+
+    def command(self, curve: Curve, x: np.ndarray) -> tuple[float, float]:
+        """Steering and pedal that stop the vehicle in a state (nx,) along a curve."""
+        px, py, yaw, vx = (float(x[k]) for k in (*self._pose, self._vx))
+        i = curve.nearest(px, py)
+        bend = curve.curvature[min(i + round(AHEAD * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
+        return self._law(float(curve.course[i]), float(curve.curvature[i]), float(curve.x[i]), float(curve.y[i]), float(bend), px, py, yaw,
+                         vx, float(x[self._ay]))
+
+    def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
+        """The speed at which a front corner comes to where nothing was seen [m/s]."""
+        s = self._settings
+        x, y, yaw = poses[::2].T
+        c, t = np.cos(yaw), np.sin(yaw)
+        sensor = np.array([x[0] + SENSOR * c[0], y[0] + SENSOR * t[0]])
+        centres = obstacles.centres - sensor
+        first = 0.0
+        for side in (-0.5 * s.vehicle_width, 0.5 * s.vehicle_width):
+            corners = np.column_stack([x + s.vehicle_front * c - side * t, y + s.vehicle_front * t + side * c]) - sensor
+            behind = hidden(corners, centres, obstacles.radii)
+            if behind.any():
+                first = max(first, float(speeds[::2][int(behind.argmax())]))
+        return first
+
+    def _distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
+        """From the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
         s, n = self._settings, len(times)
-        x, y, yaw = curve.x[:n], curve.y[:n], curve.yaw[:n]
+        x, y, yaw = poses.T
         away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
         moving = (obstacles.velocities != 0.0).any(axis=1)
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
@@ -170,30 +283,24 @@ class Stops:
         outside = np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
         return outside - radii - s.obstacle_growth * moving[near] * times[:, None]
 
-    def best(self, curves: list[Curve], speed: float, pedal: float, time: float, obstacles: Obstacles, margin: float) -> Stop:
+    def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
+             margin: float) -> Stop:
         """Where no stop is free as it is: the one along a curve, or beside it, that is, or that hits the least."""
         found: Stop | None = None
-        length = max(SHIFTING[0] * speed, SHIFTING[1])
+        length = max(SHIFTING[0] * float(x[self._vx]), SHIFTING[1])
+        begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
         for side in SHIFTS:
-            for curve in curves:
-                stop = self.look(curve.shifted(side, length) if side else curve, speed, pedal, time, obstacles, margin, self.hardest)
+            for curve, begin in zip(curves, begins):
+                stop = self.look(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin)
                 if stop.free:
                     return stop
-                if found is None or (stop.speed, -stop.clearance) < (found.speed, -found.clearance):
+                if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):
                     found = stop
         assert found is not None
         return found
 
-    def command(self, curve: Curve, x: float, y: float, yaw: float, vx: float) -> tuple[float, float]:
-        """Steering and pedal that stop the vehicle along a curve."""
-        v = max(vx, 0.0)
-        nearest = int(np.argmin((curve.x - x) ** 2 + (curve.y - y) ** 2))
-        heading = float(curve.yaw[nearest])
-        turned = math.remainder(yaw - heading, 2.0 * math.pi)
-        aside = math.cos(heading) * (y - float(curve.y[nearest])) - math.sin(heading) * (x - float(curve.x[nearest]))
-        bend = float(np.interp(curve.s[nearest] + AHEAD * v, curve.s, curve.curvature))
-        road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
-            ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
-        across = v * v * max(abs(bend), abs(float(curve.curvature[nearest])))
-        along = math.sqrt(max(self._circle**2 - across * across, EASIEST**2))
-        return min(max(road / self._full_lock, -1.0), 1.0), -min(along / self._brake, self._settings.stop_brake)
+
+def _needed(here: np.ndarray, margin: float) -> np.ndarray:
+    """What is to be kept from obstacles that are so far away now (m,) [m]: what stands nearer already may come as near as that; who is in
+    an obstacle may leave it, but not drive further into it."""
+    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - 0.02, 0.0), here - 0.02))

@@ -47,8 +47,9 @@ FIELD = "obstacle_field_"
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
 DO_MPC = "_do_mpc"  # module in benchmarks/
-# Those of the study of density: none is told more than the others.
-RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {}, "mppi": {"period": 0.05}}
+# Those of the study of density: none is told more than the others. What samples may brake as hard as it accelerates: its mean would shift.
+RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {},
+                                     "mppi": {"period": 0.05, "largest_brake": 1.0}}
 SLOW = ("ipopt", "do_mpc")
 # Of how many seeds each drives one, so that the study takes two cores half an hour, most of it for the controller proper.
 EVERY = {"mpc": 1, "kinematic": 3, "lattice": 3, "mppi": 10}

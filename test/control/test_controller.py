@@ -166,7 +166,7 @@ def test_a_stale_state_stops_and_a_new_one_starts_cold(controller):
         elif age > timeout + 1e-9:
             assert cycle.outcome is Outcome.STOPPED and "stale" in cycle.reason and f"{age:.2f} s" in cycle.reason
     # It brakes along the curve of the last plan, not straight on.
-    assert silent[-1].command[2] == controller.settings.stop_brake and silent[-1].command[0] > 0.05
+    assert 0.3 < silent[-1].command[2] <= controller.settings.stop_brake and silent[-1].command[0] > 0.05
     assert abs(math.hypot(drive.values["x"], drive.values["y"] - 30.0) - 30.0) < 1.5
     again = drive.cycle()
     assert again.outcome is Outcome.SOLVED and again.cold_start and not drive.cycle().cold_start
@@ -197,7 +197,7 @@ def test_a_failing_solver_leads_down_the_ladder_and_up_again(controller, monkeyp
                 assert "tired" in cycle.reason
             if isinstance(how, Exception):
                 assert str(how) in cycle.reason
-        assert cycle.command[2] == controller.settings.stop_brake and not np.array_equal(drive.command, last)
+        assert 0.3 < cycle.command[2] <= controller.settings.stop_brake and not np.array_equal(drive.command, last)
         assert abs(math.hypot(drive.values["x"], drive.values["y"] - 30.0) - 30.0) < 2.5
     cycle = drive.cycle()
     assert cycle.outcome is Outcome.SOLVED and cycle.cold_start and cycle.reason == ""

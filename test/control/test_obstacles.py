@@ -175,6 +175,16 @@ def test_number_is_limited_to_the_nearest():
     assert np.all(np.diff(distance) >= 0.0)
 
 
+def test_what_stands_within_sight_is_given_out_however_much_it_is():
+    """A vehicle that knows only the nearest of many drives faster than it can stop before the others."""
+    random = np.random.default_rng(3)
+    angle = np.linspace(-2.0, 2.0, 100)
+    posts = np.column_stack([random.uniform(20.0, 80.0, 100) * f(angle) for f in (np.cos, np.sin)])
+    seen = drive([Circle(x, y, 0.4) for x, y in posts], forward(0.0), 2)[-1]
+    far = np.hypot(*posts.T) > 40.0
+    assert (outside(posts, seen) < 0.5).mean() > 0.9 and (outside(posts[far], seen) < 0.5).mean() > 0.85
+
+
 def test_lone_return_needs_two_sightings():
     post = drive([Circle(40.0, 0.0, 0.15)], forward(0.0), 2)
     assert [len(o.radii) for o in post] == [0, 1]
@@ -444,7 +454,7 @@ def test_random_ranges_give_finite_circles_that_hold_every_return():
         tracker.update(scan, *pose)
         seen = tracker.obstacles()
         assert np.isfinite(seen.centres).all() and np.isfinite(seen.velocities).all() and (seen.radii > 0.0).all()
-        assert len(seen.radii) <= 64 and seen.radii.max(initial=0.0) < 10.0
+        assert len(seen.radii) <= 256 and seen.radii.max(initial=0.0) < 10.0
         circles = circles_of(scan, *pose, tracker.settings)
         good = (ranges >= 0.5) & (ranges <= 100.0)
         angle = (pose[2] + scan.angle_min + scan.angle_increment * np.arange(len(ranges)))[good]

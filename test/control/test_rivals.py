@@ -11,6 +11,7 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.pure_pursuit import PurePursuit
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.studies import RIVALS
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Pose, Scenario, World
@@ -24,7 +25,7 @@ FAST = Sampling(samples=256)
 def driver(name):
     if name == "lattice":
         return PurePursuit(HMMWV, Settings(time_budget=0.0))
-    return Mppi(HMMWV, Settings(time_budget=0.0, period=0.05), FAST)
+    return Mppi(HMMWV, Settings(time_budget=0.0, **RIVALS[name]), FAST)
 
 
 def towards(*obstacles, speed=10.0, duration=12.0, goal=70.0, y=0.0):

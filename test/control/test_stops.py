@@ -1,7 +1,6 @@
 """Stops that go with plans: how far they reach, how they are driven, and that no plan is driven without one."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,20 +10,31 @@ from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, curve_of, first_hidden
-from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.simulation import Simulator
+from lfdm_ros.control.stops import Curve, Stops, curve_of, hidden
+from lfdm_ros.simulation import Goal, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 SETTINGS = Settings(time_budget=0.0)
-VALUES = SimpleNamespace(**HMMWV.parameters)
-STOPS = Stops(SETTINGS, VALUES, GRAVITY * VALUES.friction_max * VALUES.friction_scale, VALUES.cg_to_front_axle + VALUES.cg_to_rear_axle,
-              VALUES.max_road_wheel_angle)
+STOPS = Stops(SETTINGS, HMMWV)
+NAMES = [f.name for f in HMMWV.model(SETTINGS.model).states]
 AHEAD = np.linspace(0.0, 100.0, 41)
 STRAIGHT = curve_of(AHEAD, np.zeros(41), np.zeros(41))
-_YAW = np.cumsum(np.minimum(AHEAD / 20.0, 1.0) / 60.0) * 2.5  # enters as a driver can
-BEND = curve_of(np.cumsum(np.cos(_YAW)) * 2.5 - 2.5, np.cumsum(np.sin(_YAW)) * 2.5, _YAW)
+
+
+def bend(across, speed):
+    """A curve that becomes as tight as `across` [m/s^2] at a speed [m/s], as a driver can."""
+    yaw = np.cumsum(np.minimum(AHEAD / (2.0 * speed), 1.0) * across / speed**2) * 2.5
+    return curve_of(np.cumsum(np.cos(yaw)) * 2.5 - 2.5, np.cumsum(np.sin(yaw)) * 2.5, yaw)
+
+
+def moving(speed, **others):
+    """A state of the predicting model."""
+    return initial_state(SETTINGS.model, HMMWV, vx=speed, **others)
+
+
+def look(curve, state, obstacles, margin=SETTINGS.stop_margin, time=0.0, **others):
+    return STOPS.look(curve, state, (0.0, 0.0), (0.0, 0.0), time, obstacles, margin, SETTINGS.sight_braking, **others)
 
 
 def circles(*rows, time=0.0):
@@ -33,74 +43,133 @@ def circles(*rows, time=0.0):
     return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time)
 
 
+def drive(curve: Curve, speed: float, aside: float = 0.0) -> tuple[float, float, float]:
+    """The largest vehicle with other tyres, from the curve's start: furthest from the curve [m], way [m], largest slip angle [rad]."""
+    simulator = Simulator(HMMWV, "twenty_four_dof", 1e-3, "tmeasy")
+    simulator.reset(y=aside, vx=speed)
+    at = [simulator.output_index[name] for name in NAMES]
+    before, worst, way, slip = np.zeros(3), 0.0, 0.0, 0.0
+    for _ in range(600):
+        x = simulator.outputs[at]
+        px, py, _, vx, vy, *_ = x.tolist()
+        if vx < 0.1:
+            return worst, way, slip
+        steering, pedal = STOPS.command(curve, x)
+        after = np.array([np.clip(steering, before[0] - 0.016, before[0] + 0.016), 0.0, min(max(-pedal, 0.0), before[2] + 0.08)])
+        simulator.advance(before, after, 20)
+        before, way = after, way + 0.02 * vx
+        i = curve.nearest(px, py)
+        worst = max(worst, abs(math.cos(curve.course[i]) * (py - curve.y[i]) - math.sin(curve.course[i]) * (px - curve.x[i])))
+        slip = max(slip, abs(math.atan2(vy, max(vx, 3.0))))
+    raise AssertionError("does not stand")
+
+
 def test_a_curve_is_bounded_where_the_state_jumps_away_from_its_plan():
     far = curve_of(np.array([-9e6, 0.0, 1.0]), np.zeros(3), np.zeros(3))
     assert far.x[0] == -9e6 and len(far.s) == 500
 
 
 @pytest.mark.parametrize("speed", [3.0, 12.0, 25.0])
-def test_a_stop_is_free_up_to_its_length(speed):
-    braking = 5.0
-    # The brake builds up, then slows the vehicle down; places are a metre apart.
-    reach = speed * speed / (2.0 * braking) + 0.07 * speed + SETTINGS.vehicle_front + SETTINGS.stop_margin
-    for beyond, free in ((-0.7, False), (1.5, True)):
-        stop = STOPS.look(STRAIGHT, speed, 0.0, 0.0, circles((reach + beyond + 1.0, 0.0, 1.0)), SETTINGS.stop_margin, braking)
-        assert stop.free == free
-    assert STOPS.look(STRAIGHT, speed, 0.0, 0.0, circles((reach + 2.5, 0.0, 1.0)), 0.15, braking).speed == 0.0
-    assert STOPS.look(STRAIGHT, speed, 0.0, 0.0, circles((3.9, 0.0, 1.0)), 0.15, braking).speed > 0.2 * speed
+def test_a_stop_is_free_from_a_little_more_than_its_length(speed):
+    _, way, _ = drive(STRAIGHT, speed)
+    reach = way + SETTINGS.vehicle_front + 1.0
+    assert not look(STRAIGHT, moving(speed), circles((reach - 0.3, 0.0, 1.0))).free
+    beyond = circles((1.2 * way + 0.15 * speed + SETTINGS.vehicle_front + SETTINGS.stop_margin + 1.5, 0.0, 1.0))
+    assert look(STRAIGHT, moving(speed), beyond).free and look(STRAIGHT, moving(speed), beyond).speed == 0.0
+    assert look(STRAIGHT, moving(speed), circles((3.9, 0.0, 1.0))).speed > 0.2 * speed
 
 
 def test_what_moves_is_where_it_will_be():
     crossing = circles((30.0, -20.0, 1.0, 0.0, 10.0))  # on the line in 2 s, when the vehicle is there
-    assert not STOPS.look(STRAIGHT, 18.0, 0.0, 0.0, crossing, 0.15, 5.0).free
-    assert STOPS.look(STRAIGHT, 18.0, 0.0, 2.5, crossing, 0.15, 5.0).free  # seen 2.5 s ago: it has passed
+    assert not look(STRAIGHT, moving(18.0), crossing).free
+    assert look(STRAIGHT, moving(18.0), crossing, time=2.5).free  # seen 2.5 s ago: it has passed
+
+
+@pytest.mark.parametrize("state", [dict(y=1.4), dict(yaw=0.12), dict(vy=2.5)], ids=["beside", "askew", "sliding"])
+def test_a_stop_begins_where_the_vehicle_is_and_not_on_its_curve(state):
+    """What the curve passes by half a metre, a vehicle hits that is not on it."""
+    beside = circles((14.0, 1.1 + 0.5 + 1.0, 1.0))
+    assert look(STRAIGHT, moving(18.0), beside).free
+    assert not look(STRAIGHT, moving(18.0, **state), beside).free
+
+
+def test_a_bend_that_the_tyres_do_not_hold_is_no_way_to_stop():
+    """What stands beside the curve, on the side to which the vehicle slides."""
+    for across, free in ((5.0, True), (14.0, False)):
+        curve = bend(across, 20.0)
+        i = int(np.searchsorted(curve.s, 40.0))
+        outside = circles((curve.x[i] + 2.1 * math.sin(curve.course[i]), curve.y[i] - 2.1 * math.cos(curve.course[i]), 0.5))
+        assert look(curve, moving(20.0), outside, sight=False).free == free
 
 
 def test_what_lies_behind_a_circle_is_hidden():
-    places, along = np.column_stack([AHEAD, np.zeros(41)]), AHEAD
-    assert first_hidden(places, along, np.array([[30.0, 0.5]]), np.array([1.0])) == 32.5
-    assert first_hidden(places, along, np.array([[30.0, 1.5], [-5.0, 0.0]]), np.array([1.0, 1.0])) == math.inf
+    places = np.column_stack([AHEAD, np.zeros(41)])
+    assert AHEAD[hidden(places, np.array([[30.0, 0.5]]), np.array([1.0])).argmax()] == 32.5
+    assert not hidden(places, np.array([[30.0, 1.5], [-5.0, 0.0]]), np.array([1.0, 1.0])).any()
+    assert not hidden(places, np.array([[0.3, 0.0]]), np.array([1.0])).any()  # one cannot be in an obstacle and see it
+
+
+def test_a_stop_ends_in_sight():
+    """Round an obstacle, to where it hides what there may be; the middle of the way is in sight, its left side is not."""
+    left = bend(5.0, 18.0)
+    i = int(np.searchsorted(left.s, 22.0))
+    corner = circles((left.x[i] - 3.0 * math.sin(left.course[i]), left.y[i] + 3.0 * math.cos(left.course[i]), 1.5))
+    seen = look(left, moving(18.0), corner)
+    assert seen.clearance > SETTINGS.stop_margin and seen.blind > 5.0 and not seen.free
+    assert look(left, moving(18.0), corner, sight=False).free
+    assert look(left, moving(3.0), corner).free  # who is slow stands before
 
 
 def test_who_stands_near_may_go_on_as_near_but_not_nearer():
     beside = circles((0.0, 1.1 + 1.0 + 0.05, 1.0))
-    assert STOPS.look(STRAIGHT, 2.0, 0.0, 0.0, beside, 0.15, 5.0).free
-    left = curve_of(AHEAD, 0.02 * AHEAD**2 / 10.0, 0.004 * AHEAD)
-    assert not STOPS.look(left.shifted(0.3, 3.0), 2.0, 0.0, 0.0, circles((3.0, 2.15, 1.0)), 0.15, 5.0).free
+    assert look(STRAIGHT, moving(2.0), beside).free
+    assert not look(STRAIGHT, moving(4.0, yaw=0.1), circles((3.0, 2.2, 1.0))).free
 
 
 def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
-    assert STOPS.look(STRAIGHT, 1.0, 0.0, 0.0, circles((-SETTINGS.vehicle_rear, 0.0, 0.5)), 0.15, 5.0).free
-    assert not STOPS.look(STRAIGHT, 1.0, 0.0, 0.0, circles((SETTINGS.vehicle_front, 0.0, 0.5)), 0.15, 5.0).free
+    assert look(STRAIGHT, moving(1.0), circles((-SETTINGS.vehicle_rear, 0.0, 0.5))).free
+    assert not look(STRAIGHT, moving(1.0), circles((SETTINGS.vehicle_front, 0.0, 0.5))).free
 
 
 def test_where_braking_hits_it_steers_round_as_well():
-    stop = STOPS.best([STRAIGHT], 20.0, 0.0, 0.0, circles((24.0, 0.8, 1.0)), 0.15)
-    assert stop.free and stop.curve.y[30] < -0.5
-    wall = STOPS.best([STRAIGHT], 20.0, 0.0, 0.0, circles(*((15.0, y, 1.5) for y in range(-20, 21, 2))), 0.15)
+    state = moving(20.0)
+    stop = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles((28.0, 0.8, 1.0)), 0.15)
+    assert stop.free and abs(stop.curve.y[35]) > 0.5
+    wall = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles(*((15.0, y, 1.5) for y in range(-20, 21, 2))), 0.15)
     assert not wall.free and wall.speed > 5.0
 
 
-@pytest.mark.parametrize(("curve", "speed"), [(STRAIGHT, 25.0), (BEND, 15.0)], ids=["straight", "bend"])
+@pytest.mark.parametrize(("across", "speed"), [(0.0, 25.0), (4.0, 15.0), (5.0, 20.0), (4.0, 26.0)])
 @pytest.mark.parametrize("aside", [0.0, 0.4])
-def test_a_stop_is_driven_along_its_curve_within_its_length(curve, speed, aside):
-    """The largest vehicle with other tyres: on the curve, and not longer than what was looked at."""
-    simulator = Simulator(HMMWV, "twenty_four_dof", 1e-3, "tmeasy")
-    simulator.reset(y=aside, vx=speed)
-    at = [simulator.output_index[name] for name in ("x", "y", "yaw", "vx")]
-    before, worst, way = np.zeros(3), 0.0, 0.0
-    for _ in range(400):
-        x, y, yaw, vx = simulator.outputs[at].tolist()
-        if vx < 0.1:
-            break
-        steering, pedal = STOPS.command(curve, x, y, yaw, vx)
-        after = np.array([np.clip(steering, before[0] - 0.016, before[0] + 0.016), 0.0, min(max(-pedal, 0.0), before[2] + 0.08)])
-        simulator.advance(before, after, 20)
-        before, way = after, way + 0.02 * vx
-        i = int(np.hypot(curve.x - x, curve.y - y).argmin())
-        worst = max(worst, abs(math.cos(curve.yaw[i]) * (y - curve.y[i]) - math.sin(curve.yaw[i]) * (x - curve.x[i])))
-    assert vx < 0.1 and worst < 0.25 + aside, worst
-    assert way < speed * speed / (2.0 * SETTINGS.sight_braking) + 0.15 * speed + 1.0
+def test_a_stop_is_driven_along_its_curve_within_its_length(across, speed, aside):
+    """Also where brakes that lock the rear wheels would turn the vehicle round."""
+    curve = bend(across, speed) if across else STRAIGHT
+    _, poses, _ = STOPS._driven(curve, moving(speed, y=aside), (0.0, 0.0), None, math.inf)
+    worst, way, slip = drive(curve, speed, aside)
+    assert worst < 0.6 + aside and slip < 0.2, (worst, slip)
+    assert way < np.hypot(*np.diff(poses[:, :2], axis=0).T).sum() + 0.5 < 1.12 * way + 2.0
+
+
+def test_a_plan_does_not_brake_harder_in_a_bend_than_the_rear_axle_holds(monkeypatch):
+    controller = Controller(HMMWV, SETTINGS)
+    controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)
+    monkeypatch.setattr(controller, "_planned", lambda plan, at: (0.0, -1.0))
+    braked = {across: controller.cycle(0.0, Measured(0.0, dict(x=0.0, y=0.0, yaw=0.0, vx=20.0, vy=0.0, yaw_rate=across / 20.0, ay=across)))
+              for across in (0.0, 6.0)}
+    assert braked[0.0].command[2] == pytest.approx(SETTINGS.brake_rate * SETTINGS.period)
+    assert {across: controller._held((0.0, -1.0), moving(20.0, ay=across))[1] for across in (0.0, 6.0)} == {
+        0.0: pytest.approx(-0.47, abs=0.02), 6.0: pytest.approx(-0.26, abs=0.02)}
+
+
+def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():
+    controller = Controller(HMMWV, SETTINGS)
+    controller.go_to(Goal(300.0, 0.0), 20.0)
+    at_rest = dict(x=0.0, y=0.0, yaw=0.0, vx=20.0, vy=0.0, yaw_rate=0.0)
+    controller.cycle(0.0, Measured(0.0, at_rest))
+    nothing = controller._seen_along(0.02, 0.0, 0.0, 0.0)
+    # Beside the way; on the middle line it hides nothing, of the left side's way what lies beyond.
+    controller.see(circles((30.0, 1.9, 1.0)))
+    assert nothing == SETTINGS.sight and 28.0 < controller._seen_along(0.02, 0.0, 0.0, 0.0) < 40.0
 
 
 def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
