@@ -82,7 +82,7 @@ def load(groups: Mapping[str, Callable[[Any], None]]) -> None:
         for entry in entry_points(group=group):
             try:
                 found = entry.load()
-                if hasattr(found, "name"):
+                if hasattr(found, "name") or isinstance(found, type):
                     register(found)
                 else:
                     found()

@@ -57,8 +57,9 @@ def _node(entry: NodeEntry) -> LifecycleNode:
         # A node that ends the run (the player's on_finish) ends the others too. A second shutdown would be an error in launch_ros.
         return [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]
 
+    executable, *arguments = entry.program
     return LifecycleNode(
-        package="lfdm_ros", executable=entry.executable, name=entry.name, namespace=entry.namespace, output="screen",
+        package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
         parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
         sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
         sigkill_timeout=LaunchConfiguration("sigkill_timeout", default=_PATIENCE))

@@ -90,7 +90,8 @@ class _Child:
 
     def __init__(self, entry: NodeEntry, parameters_file: Path) -> None:
         self._name = entry.name
-        command = [sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{entry.executable}", PARENT, str(os.getpid()),
+        module, *arguments = entry.program
+        command = [sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{module}", *arguments, PARENT, str(os.getpid()),
                    *node_arguments(entry, parameters_file)]
         # A session of its own: Ctrl-C in the terminal reaches us alone, and we end the nodes in order.
         self._process = subprocess.Popen(command, start_new_session=True)

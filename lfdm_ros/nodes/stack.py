@@ -2,7 +2,7 @@
 
     parameters: {scenario: ramp_steer}      # given to every node that declares them
     nodes:
-      - executable: vehicle_simulator       # a module of lfdm_ros.nodes
+      - executable: vehicle_simulator       # a module of lfdm_ros.nodes, or the NAME of a node from outside
         name: vehicle_simulator             # optional: the executable's name
         namespace: ""                       # optional
         parameters: {stepping: lockstep}    # optional; checked against the node's own table
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lfdm_ros import documents
+from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
@@ -31,8 +31,36 @@ _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")
 
 
+_outside: dict[str, type[Component]] = {}
+
+
+def register_node(node: type[Component]) -> None:
+    """Makes a node known by its NAME: to stack files, `lfdm up` and launch files.
+
+    Raises:
+        InputError: no `Component`, a NAME that is taken or is no name, or a parameter whose default it would refuse itself.
+    """
+    if not (isinstance(node, type) and issubclass(node, Component) and isinstance(getattr(node, "NAME", None), str)):
+        raise InputError(f"{node!r} is no node; derive it from lfdm_ros.nodes.component.Component, with NAME and PARAMETERS")
+    if not node.NAME.isidentifier():
+        raise InputError(f"'{node.NAME}' of {node.__name__} is no name; use letters, digits and _, beginning with a letter")
+    if node.NAME in EXECUTABLES or _outside.get(node.NAME, node) is not node:
+        raise InputError(f"node '{node.NAME}' is registered already; choose another NAME")
+    for parameter in node.PARAMETERS:
+        parameter.convert(parameter.default, f"node {node.NAME}: default of {parameter.name}")
+    _outside[node.NAME] = node
+
+
+def executables() -> tuple[str, ...]:
+    """What a stack may name: the nodes that ship with the package, and those that other packages name in their entry points."""
+    plugins.load({"lfdm_ros.nodes": register_node})
+    return (*EXECUTABLES, *_outside)
+
+
 def node_class(executable: str) -> type[Component]:
-    """The node that a module of lfdm_ros.nodes defines."""
+    """The node of a name: from outside, or that which a module of lfdm_ros.nodes defines."""
+    if executable not in EXECUTABLES and executable in executables():
+        return _outside[executable]
     module = importlib.import_module(f"lfdm_ros.nodes.{executable}")
     return next(c for _, c in inspect.getmembers(module, inspect.isclass)
                 if issubclass(c, Component) and c.__module__ == module.__name__)
@@ -48,6 +76,11 @@ class NodeEntry:
     parameters: Mapping[str, Value] = field(default_factory=dict)
     remappings: Mapping[str, str] = field(default_factory=dict)
     autostart: bool = True
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The module of lfdm_ros.nodes that runs it in a process of its own, and the arguments of that."""
+        return (self.executable,) if self.executable in EXECUTABLES else ("any_node", self.executable)
 
     @property
     def full_name(self) -> str:
@@ -226,8 +259,8 @@ def _absolute(name: str, namespace: str) -> str:
 def _entry(data: Any, where: str) -> NodeEntry:
     data = documents.mapping(data, where, optional=_NODE_KEYS)
     executable = data.get("executable")
-    if executable not in EXECUTABLES:
-        raise InputError(f"{where}: executable {quote(executable)} is unknown; known are {', '.join(EXECUTABLES)}")
+    if executable not in executables():
+        raise InputError(f"{where}: executable {quote(executable)} is unknown; known are {', '.join(executables())}")
     name, namespace = data.get("name") or executable, data.get("namespace") or ""
     for key, value in (("name", name), ("namespace", namespace)):
         if not isinstance(value, str):

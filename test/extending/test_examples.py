@@ -30,12 +30,16 @@ stages:
 """
 
 
+STARTING = "import sys; from lfdm_ros.starting import start; del sys.argv[0]; sys.exit(start(sys.argv[0]))"
+
+
 @pytest.fixture
 def outside(tmp_path):
     """A folder with a copy of an example and nothing else; returns run(example, *arguments of lfdm)."""
     def run(example: str, *arguments: object, code: str = "from lfdm_ros.cli.main import main; raise SystemExit(main())"):
         shutil.copy(ROOT / "examples" / example, tmp_path)
-        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT),
+                       "ROS_DOMAIN_ID": str(1 + os.getpid() % 100), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
         return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment, capture_output=True,
                               text=True, check=False)
     return run
@@ -152,6 +156,36 @@ def test_a_sampler_in_one_file(outside, tmp_path):
     assert "Walkers of one chain learn from each other" in (tmp_path / "mine" / "report.html").read_text()
 
 
+STACK = """
+parameters: {scenario: ramp_steer}
+nodes:
+  - {executable: vehicle_simulator, parameters: {stepping: lockstep, speed_factor: 0.0, stop_time: 1.0}}
+  - {executable: input_player}
+  - {executable: sideslip_monitor, parameters: {limit: 0.2}}
+"""
+
+
+def test_a_node_in_one_file(outside, tmp_path):
+    """In a stack by its name and with its parameters: in one process, and with a process of its own."""
+    (tmp_path / "mine.yaml").write_text(STACK)
+    done = outside("sideslip_monitor.py", code="""
+import json, os
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.stack import load_stack
+print(json.dumps({key: value for key, value in run_stack("mine.yaml", timeout=120.0, quiet=True).items() if key.startswith("sideslip")}))
+print(load_stack("mine.yaml").nodes[2].program)
+""")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["sideslip_states"] >= 90 and 0.0 <= found["sideslip_largest"] < 0.1
+    assert done.stdout.splitlines()[1] == "('any_node', 'sideslip_monitor')"
+    # What runs a node of its own process takes the name, refuses another, and gives the node's own parameters to it.
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.nodes.any_node", "sideslip", code=STARTING)
+    assert wrong.returncode == 2 and "choose one of: vehicle_simulator" in wrong.stderr and "sideslip_monitor" in wrong.stderr
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.nodes.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
+    assert wrong.returncode == 2 and "limit" in wrong.stderr
+
+
 def test_a_whole_model_in_one_file(outside, tmp_path):
     """Its yaw rate comes later than without a relaxation length, and to the same value."""
     vehicle = vehicle_with(tmp_path / "mine.yaml", "chassis", relaxation_length=(1.0, "m"))
@@ -177,6 +211,7 @@ for name in ("relaxed_single_track", "linear_single_track"):
 
 @pytest.mark.parametrize("text, words", [
     ("raise ValueError('no')", "LFDM_PLUGINS"),
+    ("from lfdm_ros.nodes.stack import register_node\nregister_node(int)", "is no node"),
     ("from lfdm_ros.models import SLOTS, register_part\nregister_part('wheel', SLOTS['tyre']['fiala'])", "slot 'wheel'"),
     ("from dataclasses import replace\nfrom lfdm_ros.models import SLOTS, register_part\n"
      "register_part('tyre', replace(SLOTS['tyre']['fiala'], description='another'))", "registered already"),

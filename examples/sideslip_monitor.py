@@ -1,0 +1,72 @@
+"""A node of your own, in one file: the sideslip angle of each state, and the largest so far in the diagnostics.
+
+    export LFDM_PLUGINS=examples/sideslip_monitor.py
+    lfdm up mine.yaml                                        (also --processes, and ros2 launch)
+
+mine.yaml is a stack file that names it, as test/extending does:
+
+    nodes:
+      - {executable: vehicle_simulator, parameters: {scenario: ramp_steer}}
+      - {executable: input_player, parameters: {scenario: ramp_steer}}
+      - {executable: sideslip_monitor, parameters: {limit: 0.1}}
+"""
+
+import math
+
+from lfdm_ros.msg import VehicleState
+from std_msgs.msg import Float64
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component
+from lfdm_ros.nodes.messages import check_state
+from lfdm_ros.nodes.parameters import Parameter
+from lfdm_ros.nodes.stack import register_node
+
+
+class SideslipMonitor(Component):
+    """Publishes `sideslip` [rad] for each `vehicle/state` that is fast enough to have one."""
+
+    NAME = "sideslip_monitor"
+    PARAMETERS = (
+        Parameter("least_speed", 1.0, "speed below which there is no sideslip [m/s]", 0.1, 100.0),
+        Parameter("limit", 0.1, "sideslip from which /diagnostics warns [rad]", 0.0, 3.0, live=True),
+    )
+
+    def configure(self):
+        self._publisher = self.create_lifecycle_publisher(Float64, "sideslip", qos.STATE)
+        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+
+    def activate(self):
+        self._states, self._largest = 0, 0.0
+
+    def cleanup(self):
+        self.destroy_subscription(self._subscription)
+        self.destroy_lifecycle_publisher(self._publisher)
+
+    def _on_state(self, state):
+        if self.state != "active":
+            return
+        try:
+            check_state(state)  # finite, and what a vehicle can be
+        except InputError as error:
+            self.refusals.refuse("state", error)  # counted in /diagnostics
+            return
+        if state.vx < self.value("least_speed"):
+            return
+        sideslip = math.atan2(state.vy, state.vx)
+        self._states, self._largest = self._states + 1, max(self._largest, abs(sideslip))
+        self._publisher.publish(Float64(data=sideslip))
+
+    def diagnose(self):
+        if self.state != "active":
+            return OK, self.state, {}
+        level = WARN if self._largest > self.value("limit") else OK
+        return level, f"sideslip of {self._largest:.3f} rad at most", {"states": self._states, "largest": self._largest}
+
+    def summary(self):
+        """What `run_stack` adds to its own."""
+        return {"sideslip_states": self._states, "sideslip_largest": self._largest}
+
+
+register_node(SideslipMonitor)

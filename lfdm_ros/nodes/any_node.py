@@ -1,0 +1,21 @@
+"""Any node by its name, also one from outside, in a process of its own: `ros2 run lfdm_ros any_node NAME --ros-args ...`."""
+
+from __future__ import annotations
+
+import sys
+
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.stack import executables, node_class
+
+
+def main() -> int:
+    """Runs the node that the first argument names."""
+    try:
+        name = sys.argv[1] if len(sys.argv) > 1 else ""
+        if name not in executables():
+            raise InputError(f"no node {quote(name)}; choose one of: {', '.join(executables())}")
+        return run_node(node_class(name))
+    except InputError as error:
+        print(f"any_node: {error}", file=sys.stderr)
+        return 2
