@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
                         "start, from some density on without a way through (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
-    parser.add_argument("--plant", default="twenty_four_dof", metavar="MODEL", help="model of the simulated vehicle (default %(default)s)")
+    parser.add_argument("--plant", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), default="tmeasy", help="its tyre model (default %(default)s)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
     parser.add_argument("--delay", type=float, default=0.0, metavar="SEC", help="of the actuator; the controller knows it (default 0)")
@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_settings
     from lfdm_ros.control import studies
     from lfdm_ros.control.closed_loop import Plant, drive
+    from lfdm_ros.control.limits import largest_model
     from lfdm_ros.control.study_tables import ending, failures
     from lfdm_ros.sensors import LidarSettings
     from lfdm_ros.simulation.world import Footprint
@@ -59,10 +60,12 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{path}: no such folder")
     settings = replace(parse_settings(args.set), actuation_delay=args.delay, steering_lag=args.steering_lag)
     lidar = LidarSettings(drop_out=args.drop_out)
-    plant = Plant(args.plant, args.tyre, delay=args.delay, steering_lag=args.steering_lag, state_age=args.state_age, lidar=lidar,
+    vehicle = load_vehicle(args.vehicle)
+    model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
+    plant = Plant(model, args.tyre, delay=args.delay, steering_lag=args.steering_lag, state_age=args.state_age, lidar=lidar,
                   seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, density=args.density)
-    scenario, vehicle = studies.trial_scenario(trial), load_vehicle(args.vehicle)
+    scenario = studies.trial_scenario(trial)
     driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
     film = None
     if args.animation is not None:

@@ -31,7 +31,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import SENSOR, SLOW, Curve, Stops, curve_of, hidden
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles import Vehicle, with_motor_map
 
 AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
 EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
@@ -134,7 +134,7 @@ class Controller:
         Raises:
             InputError: no such model, or the vehicle lacks parameters.
         """
-        self.settings = settings or Settings()
+        self.settings, vehicle = settings or Settings(), with_motor_map(vehicle)
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
         self._guide = Guide(self._guide_settings())
@@ -233,6 +233,7 @@ class Controller:
 
     def take(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
+        vehicle = with_motor_map(vehicle)
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
         self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)

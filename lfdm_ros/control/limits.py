@@ -151,7 +151,7 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
         InputError: the model has no wheel loads, the vehicle fits none that has, or the margin is lost by braking or at no steering.
     """
     asked = manoeuvres or Manoeuvres()
-    chosen = _largest(vehicle, model, tyre)
+    chosen = largest_model(vehicle, model, tyre)
     key = _key(vehicle, chosen, asked)
     name = f"limits-{key}.json"
     text = stored(name)
@@ -167,7 +167,8 @@ def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = No
         load_margin=asked.load_margin, steering_rate=asked.steering_rate, key=key)
 
 
-def _largest(vehicle: Vehicle, model: str, tyre: str | None) -> Model:
+def largest_model(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None) -> Model:
+    """The largest model with a load of each wheel that a vehicle has the parameters of, at most `model`; errors as `lift_limits`."""
     base, *parts = model.split("/")
     if base not in CHASSIS:
         raise InputError(f"lift limits: model '{base}' has no load of each wheel; choose one of {', '.join(CHASSIS)}")

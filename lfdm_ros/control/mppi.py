@@ -26,7 +26,7 @@ from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.wayfinding import Baseline, Pose, Way
 from lfdm_ros.simulation import BatchRollout
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles import Vehicle, with_motor_map
 
 CHANNELS = ("x", "y", "yaw", "vx", "yaw_rate")
 COLLISION = 1e4  # cost of a rollout that touches something; sums of all others stay below
@@ -109,6 +109,7 @@ class Mppi(Baseline):
             InputError: no such model, or the vehicle lacks parameters of it.
         """
         super().__init__(settings)
+        vehicle = with_motor_map(vehicle)
         s = self.settings
         m = self.sampling = sampling or Sampling()
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)

@@ -20,7 +20,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STOP_SHORT
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.wayfinding import Baseline, Pose
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles import Vehicle, with_motor_map
 
 AHEAD, LEAST_AHEAD = 0.8, 5.0  # look-ahead: time [s], distance [m]
 PREVIEW = 0.3  # [s] the brake needs some time: the speed is that of the way so far ahead
@@ -38,6 +38,7 @@ class PurePursuit(Baseline):
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None) -> None:
         """Raises InputError if the vehicle lacks what the settings' model needs: its wheelbase and steering are used of it."""
         super().__init__(settings)
+        vehicle = with_motor_map(vehicle)
         vehicle.vector(vehicle.model(self.settings.model))
         p = SimpleNamespace(**vehicle.parameters)
         self._rear, self._wheelbase = p.cg_to_rear_axle, p.cg_to_front_axle + p.cg_to_rear_axle
