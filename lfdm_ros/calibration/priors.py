@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,24 +15,211 @@ from lfdm_ros.documents import number
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.units import to_si
 
-# kind -> {key: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out)}
-KINDS: dict[str, dict[str, str]] = {
-    "uniform": {"lower": "value", "upper": "value"},
-    "half_normal": {"sigma": "value"},
-    "normal": {"mean": "value", "sd": "value"},
-    "log_normal": {"median": "value", "log_sd": "ratio"},
-    "truncated_normal": {"mean": "value", "sd": "value", "lower": "bound", "upper": "bound"},
-}
 WIDEST_DIRECT = 1.0  # log_sd
+OUTSIDE = 1e-6  # of a prior that is made wider may be out of range, as in a recipe
 _SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
+
+
+class Kind(ABC):
+    """A family of distributions; `v` are the numbers of one by key.
+
+    keys: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out). scale: whether values are positive
+    and searched by their logarithm, unless the prior is direct; x is the coordinate of the search, a logarithm where `log` says so. flat:
+    whether a narrower one leaves out what a wider one held for as likely as the rest.
+    """
+
+    keys: Mapping[str, str]
+    scale = flat = False
+
+    @abstractmethod
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        """The distribution as a frozen one of SciPy."""
+
+    @abstractmethod
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        """The random variable of PyMC, in the model that is open."""
+
+    @abstractmethod
+    def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        """A residual r: inside the bounds the log density of x is -r^2/2 and a constant."""
+
+    @abstractmethod
+    def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        """Derivative of the log density of x, inside the bounds."""
+
+    @abstractmethod
+    def width(self, v: Mapping[str, float]) -> float:
+        """What `scaled` scales."""
+
+    @abstractmethod
+    def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
+        """Kind and numbers of the prior `factor` times as wide about the same place, inside [lower, upper]."""
+
+    def spread_of_logarithm(self, v: Mapping[str, float]) -> float:
+        """Standard deviation of the logarithm, of a scale."""
+        raise NotImplementedError
+
+    def narrow(self, v: Mapping[str, float]) -> bool:
+        """Whether a scale is searched as it is where it is an unknown of the model."""
+        return self.scale
+
+
+class Uniform(Kind):
+    """Between two values."""
+
+    keys = {"lower": "value", "upper": "value"}
+    flat = True
+
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        return stats.uniform(v["lower"], v["upper"] - v["lower"])
+
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        import pymc as pm
+
+        return pm.Uniform(name, lower=v["lower"], upper=v["upper"], **options)
+
+    def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return np.zeros_like(x)
+
+    def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return np.zeros_like(x)
+
+    def width(self, v: Mapping[str, float]) -> float:
+        return v["upper"] - v["lower"]
+
+    def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
+        # About its centre, cut at the limits.
+        centre, half = 0.5 * (v["lower"] + v["upper"]), 0.5 * factor * (v["upper"] - v["lower"])
+        return "uniform", {"lower": max(centre - half, lower), "upper": min(centre + half, upper)}
+
+
+class HalfNormal(Kind):
+    """A normal about 0 of standard deviation sigma, folded."""
+
+    keys = {"sigma": "value"}
+    scale = True
+
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        return stats.halfnorm(scale=v["sigma"])
+
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        import pymc as pm
+
+        return pm.HalfNormal(name, sigma=v["sigma"], **options)
+
+    def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        if not log:
+            return x / v["sigma"]
+        z = x - math.log(v["sigma"])
+        return np.sign(z) * np.sqrt(np.maximum(np.expm1(2.0 * z) - 2.0 * z, 0.0))
+
+    def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return 1.0 - np.exp(2.0 * (x - math.log(v["sigma"]))) if log else -x / v["sigma"] ** 2
+
+    def width(self, v: Mapping[str, float]) -> float:
+        return v["sigma"]
+
+    def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
+        # Only as far as the limit lets it.
+        return "half_normal", {"sigma": min(factor * v["sigma"], max(v["sigma"], upper / float(stats.halfnorm.isf(OUTSIDE))))}
+
+    def spread_of_logarithm(self, v: Mapping[str, float]) -> float:
+        return math.pi / math.sqrt(8.0)
+
+
+class LogNormal(Kind):
+    """The logarithm is normal, about that of the median, of standard deviation log_sd."""
+
+    keys = {"median": "value", "log_sd": "ratio"}
+    scale = True
+
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        return stats.lognorm(v["log_sd"], scale=v["median"])
+
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        import pymc as pm
+
+        return pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"], **options)
+
+    def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        if not log:
+            return (np.log(x) - math.log(v["median"])) / v["log_sd"] + v["log_sd"]
+        return (x - math.log(v["median"])) / v["log_sd"]
+
+    def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return -self.deviation(v, x, log) / (v["log_sd"] if log else v["log_sd"] * x)
+
+    def width(self, v: Mapping[str, float]) -> float:
+        return v["log_sd"]
+
+    def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
+        # Only as far as the limits let it.
+        room = min(math.log(v["median"] / lower) if lower > 0.0 else math.inf, math.log(upper / v["median"]))
+        return "log_normal", {**v, "log_sd": min(factor * v["log_sd"], max(v["log_sd"], room / float(stats.norm.isf(OUTSIDE / 2.0))))}
+
+    def spread_of_logarithm(self, v: Mapping[str, float]) -> float:
+        return v["log_sd"]
+
+    def narrow(self, v: Mapping[str, float]) -> bool:
+        return v["log_sd"] <= WIDEST_DIRECT
+
+
+class Normal(Kind):
+    """By mean and standard deviation."""
+
+    keys = {"mean": "value", "sd": "value"}
+
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        return stats.norm(v["mean"], v["sd"])
+
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        import pymc as pm
+
+        return pm.Normal(name, mu=v["mean"], sigma=v["sd"], **options)
+
+    def deviation(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return (x - v["mean"]) / v["sd"]
+
+    def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
+        return -self.deviation(v, x, log) / v["sd"]
+
+    def width(self, v: Mapping[str, float]) -> float:
+        return float(self.frozen(v).std())
+
+    def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
+        # Truncated at a limit that it would reach.
+        wide = {**v, "sd": v["sd"] * factor}
+        reach = self.frozen(wide)
+        if reach.cdf(lower) + reach.sf(upper) <= OUTSIDE:
+            return next(name for name, kind in KINDS.items() if kind is self), wide
+        limits = {"lower": max(lower, v.get("lower", -math.inf)), "upper": min(upper, v.get("upper", math.inf))}
+        return "truncated_normal", wide | {key: value for key, value in limits.items() if math.isfinite(value)}
+
+
+class TruncatedNormal(Normal):
+    """A normal cut off at one bound or two; mean and sd are those of the whole."""
+
+    keys = {"mean": "value", "sd": "value", "lower": "bound", "upper": "bound"}
+
+    def frozen(self, v: Mapping[str, float]) -> Any:
+        lower, upper = v.get("lower", -math.inf), v.get("upper", math.inf)
+        return stats.truncnorm((lower - v["mean"]) / v["sd"], (upper - v["mean"]) / v["sd"], loc=v["mean"], scale=v["sd"])
+
+    def variable(self, name: str, v: Mapping[str, Any], **options: Any) -> Any:
+        import pymc as pm
+
+        return pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"), **options)
+
+
+KINDS: dict[str, Kind] = {"uniform": Uniform(), "half_normal": HalfNormal(), "normal": Normal(), "log_normal": LogNormal(),
+                          "truncated_normal": TruncatedNormal()}
 
 
 @dataclass(frozen=True)
 class Prior:
     """A one-dimensional prior in SI units.
 
-    `kind` and its numbers are those of `KINDS`: log_normal has the median and the standard deviation of the
-    logarithm, half_normal the scale sigma of the normal that is folded. direct: see `as_unknown`.
+    `kind` and its numbers are those of `KINDS`. direct: see `as_unknown`.
     """
 
     kind: str
@@ -45,7 +233,7 @@ class Prior:
         Data often know a sum of two unknowns and not each: in logarithms that straight ridge is bent, and populations of particles do
         not follow a thin bent ridge (docs/sbc.md). Priors over several orders of magnitude stay in logarithms.
         """
-        return replace(self, direct=self.kind == "half_normal" or (self.kind == "log_normal" and self.values["log_sd"] <= WIDEST_DIRECT))
+        return replace(self, direct=KINDS[self.kind].narrow(self.values))
 
     @property
     def values(self) -> dict[str, float]:
@@ -54,17 +242,7 @@ class Prior:
 
     def frozen(self) -> Any:
         """The same distribution as a frozen one of SciPy."""
-        v = self.values
-        if self.kind == "uniform":
-            return stats.uniform(v["lower"], v["upper"] - v["lower"])
-        if self.kind == "half_normal":
-            return stats.halfnorm(scale=v["sigma"])
-        if self.kind == "normal":
-            return stats.norm(v["mean"], v["sd"])
-        if self.kind == "log_normal":
-            return stats.lognorm(v["log_sd"], scale=v["median"])
-        lower, upper = v.get("lower", -math.inf), v.get("upper", math.inf)
-        return stats.truncnorm((lower - v["mean"]) / v["sd"], (upper - v["mean"]) / v["sd"], loc=v["mean"], scale=v["sd"])
+        return KINDS[self.kind].frozen(self.values)
 
     def variable(self, name: str) -> Any:
         """Declares the random variable in the PyMC model that is open.
@@ -72,27 +250,16 @@ class Prior:
         Bounded ones are not transformed to the real line: that would bend the straight ridges of parameters that the data know only
         as a sum, and populations of particles do not follow a thin bent ridge. Beyond the bounds the density is zero.
         """
-        import pymc as pm
-
         # PyTensor takes a Python float for a float32 where that holds it exactly, and then its logarithm is good to 7 digits only.
-        v = {key: np.float64(value) for key, value in self.numbers}
-        untransformed = {"default_transform": None} if self.direct else {}
-        make: dict[str, Callable[[], Any]] = {
-            "uniform": lambda: pm.Uniform(name, lower=v["lower"], upper=v["upper"], default_transform=None),
-            "half_normal": lambda: pm.HalfNormal(name, sigma=v["sigma"], **untransformed),
-            "normal": lambda: pm.Normal(name, mu=v["mean"], sigma=v["sd"]),
-            "log_normal": lambda: pm.LogNormal(name, mu=np.log(v["median"]), sigma=v["log_sd"], **untransformed),
-            "truncated_normal": lambda: pm.TruncatedNormal(name, mu=v["mean"], sigma=v["sd"], lower=v.get("lower"), upper=v.get("upper"),
-                                                           default_transform=None),
-        }
-        return make[self.kind]()
+        exact = {key: np.float64(value) for key, value in self.numbers}
+        return KINDS[self.kind].variable(name, exact, **({} if self.logarithmic else {"default_transform": None}))
 
     # -- The coordinate in which the unknown is searched: the unconstrained one of the PyMC model ------------------
 
     @property
     def logarithmic(self) -> bool:
         """Whether the coordinate is the logarithm of the value; otherwise it is the value."""
-        return self.kind in ("half_normal", "log_normal") and not self.direct
+        return KINDS[self.kind].scale and not self.direct
 
     def coordinate(self, value: Any) -> Any:
         """Value to coordinate."""
@@ -106,34 +273,31 @@ class Prior:
         """Standard deviation of the coordinate."""
         if not self.logarithmic:
             return float(self.frozen().std())
-        return self.values["log_sd"] if self.kind == "log_normal" else math.pi / math.sqrt(8.0)
+        return KINDS[self.kind].spread_of_logarithm(self.values)
 
     def deviation(self, coordinate: Any) -> Any:
         """A residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
-        v = self.values
-        if self.kind == "uniform":
-            return np.zeros_like(coordinate)
-        if self.kind == "log_normal" and self.direct:
-            return (np.log(coordinate) - math.log(v["median"])) / v["log_sd"] + v["log_sd"]
-        if self.kind == "log_normal":
-            return (coordinate - math.log(v["median"])) / v["log_sd"]
-        if self.kind == "half_normal" and self.direct:
-            return coordinate / v["sigma"]
-        if self.kind == "half_normal":
-            z = coordinate - math.log(v["sigma"])
-            return np.sign(z) * np.sqrt(np.maximum(np.expm1(2.0 * z) - 2.0 * z, 0.0))
-        return (coordinate - v["mean"]) / v["sd"]
+        return KINDS[self.kind].deviation(self.values, coordinate, self.logarithmic)
 
     def slope(self, coordinate: Any) -> Any:
         """Derivative of the log density of the coordinate, inside the bounds."""
-        v = self.values
-        if self.kind == "uniform":
-            return np.zeros_like(coordinate)
-        if self.kind == "log_normal" and self.direct:
-            return -self.deviation(coordinate) / (v["log_sd"] * coordinate)
-        if self.kind == "half_normal":
-            return -coordinate / v["sigma"] ** 2 if self.direct else 1.0 - np.exp(2.0 * (coordinate - math.log(v["sigma"])))
-        return -self.deviation(coordinate) / (v["log_sd"] if self.kind == "log_normal" else v["sd"])
+        return KINDS[self.kind].slope(self.values, coordinate, self.logarithmic)
+
+    @property
+    def flat(self) -> bool:
+        """Whether all between the bounds is as likely."""
+        return KINDS[self.kind].flat
+
+    # -- Wider and narrower --------------------------------------------------------------------------------------------
+
+    def width(self) -> float:
+        """What `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
+        return KINDS[self.kind].width(self.values)
+
+    def scaled(self, factor: float, lower: float = -math.inf, upper: float = math.inf) -> Prior:
+        """The prior `factor` times as wide about the same place, inside [lower, upper]; each kind says how it stays there."""
+        kind, numbers = KINDS[self.kind].scaled(self.values, factor, lower, upper)
+        return replace(self, kind=kind, numbers=tuple(numbers.items()))
 
     def bounds(self) -> tuple[float, float]:
         """The support."""
@@ -163,7 +327,7 @@ def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float
     kind = spec.get("prior")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}.prior: {quote(kind)} is not one of: {', '.join(KINDS)}")
-    keys = KINDS[kind]
+    keys = KINDS[kind].keys
     unknown = [key for key in spec if key not in (*keys, "prior", "unit")]
     if unknown:
         raise InputError(f"{where}.{unknown[0]}: unknown key; a {kind} prior has: {', '.join(keys)}, unit")

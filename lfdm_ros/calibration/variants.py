@@ -33,7 +33,6 @@ from lfdm_ros.models import get_model
 from lfdm_ros.scheduling import Scheduler
 
 FACTORS = (2.0, 0.5)  # of the width of a prior
-OUTSIDE = 1e-6  # of a prior may be out of range, as in a recipe
 SAME_WIDTH = 1.1  # a prior that cannot be changed by more is not tried
 # The largest shift [posterior sd] and change of the sd from which a prior has a say, and decides. A prior that is as wide as the likelihood
 # makes the posterior 0.63 times as wide when halved; one five times as wide 0.95 times.
@@ -110,39 +109,6 @@ def fit(variant: Variant) -> dict[str, Any]:
 # -- Priors ---------------------------------------------------------------------------------------------------------------------
 
 
-def scaled(prior: Prior, factor: float, lower: float = -math.inf, upper: float = math.inf) -> Prior:
-    """The prior `factor` times as wide about the same place, inside [lower, upper].
-
-    uniform: about its centre, cut at the limits; normal: sd, truncated at a limit that it would reach; log_normal, half_normal: log_sd
-    and sigma, only as far as the limits let them.
-    """
-    v = prior.values
-    if prior.kind == "uniform":
-        centre, half = 0.5 * (v["lower"] + v["upper"]), 0.5 * factor * (v["upper"] - v["lower"])
-        v |= {"lower": max(centre - half, lower), "upper": min(centre + half, upper)}
-    elif prior.kind == "log_normal":
-        room = min(math.log(v["median"] / lower) if lower > 0.0 else math.inf, math.log(upper / v["median"]))
-        v["log_sd"] = min(factor * v["log_sd"], max(v["log_sd"], room / float(stats.norm.isf(OUTSIDE / 2.0))))
-    elif prior.kind == "half_normal":
-        v["sigma"] = min(factor * v["sigma"], max(v["sigma"], upper / float(stats.halfnorm.isf(OUTSIDE))))
-    else:
-        v["sd"] *= factor
-        reach = replace(prior, numbers=tuple(v.items())).frozen()
-        if reach.cdf(lower) + reach.sf(upper) > OUTSIDE:
-            limits = {"lower": max(lower, v.get("lower", -math.inf)), "upper": min(upper, v.get("upper", math.inf))}
-            v |= {key: value for key, value in limits.items() if math.isfinite(value)}
-            return replace(prior, kind="truncated_normal", numbers=tuple(v.items()))
-    return replace(prior, numbers=tuple(v.items()))
-
-
-def width(prior: Prior) -> float:
-    """What `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
-    v = prior.values
-    if prior.kind == "uniform":
-        return v["upper"] - v["lower"]
-    return v.get("log_sd") or v.get("sigma") or float(prior.frozen().std())
-
-
 def _limits(recipe: Recipe, unknown: Parameter | Nuisance) -> tuple[float, float]:
     if isinstance(unknown, Nuisance):
         return (0.0 if unknown.name.endswith((".lag", ".scale")) else -math.inf), math.inf
@@ -180,8 +146,8 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
     for name, unknown in unknowns_of(recipe).items():
         tried[name] = {}
         for factor in FACTORS:
-            prior = scaled(unknown.prior, factor, *_limits(recipe, unknown))
-            real = width(prior) / width(unknown.prior)
+            prior = unknown.prior.scaled(factor, *_limits(recipe, unknown))
+            real = prior.width() / unknown.prior.width()
             if max(real, 1.0 / real) >= SAME_WIDTH:
                 tried[name][real] = Variant(f"{name} x {real:.3g}", _with_prior(recipe, name, prior), recordings)
     variants = [Variant(ORIGINAL, recipe, recordings), *(variant for own in tried.values() for variant in own.values())]
@@ -240,7 +206,7 @@ def _sensitivity(name: str, prior: Prior, original: Mapping[str, Any], found: Ma
 
 def _cut_off(prior: Prior, narrowed: Prior, posterior: Mapping[str, float]) -> bool:
     # Half of a uniform range may leave out what the data say clearly: that such a prior would be wrong does not show that this one decides.
-    if prior.kind != "uniform" or width(narrowed) >= width(prior) or posterior["sd_over_prior_sd"] > 0.5:
+    if not prior.flat or narrowed.width() >= prior.width() or posterior["sd_over_prior_sd"] > 0.5:
         return False
     lower, upper = narrowed.bounds()
     return not lower <= posterior["mean"] - 2.0 * posterior["sd"] < posterior["mean"] + 2.0 * posterior["sd"] <= upper

@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.calibration import load_recipe, variants
-from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.calibration.priors import OUTSIDE, Prior
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.scheduling import Here
@@ -176,13 +176,13 @@ def test_a_study_that_is_stopped_keeps_what_is_done(recipe: Path, bags: dict[str
 def test_a_prior_is_scaled_about_its_place_and_stays_in_range(kind: str, numbers: dict[str, float]) -> None:
     prior = Prior(kind, tuple(numbers.items()), "m")
     for factor in (0.5, 2.0):
-        other = variants.scaled(prior, factor)
-        assert other.kind == kind and variants.width(other) == pytest.approx(factor * variants.width(prior), rel=1e-3)
+        other = prior.scaled(factor)
+        assert other.kind == kind and other.width() == pytest.approx(factor * prior.width(), rel=1e-3)
         if kind != "half_normal":
             assert other.frozen().median() == pytest.approx(prior.frozen().median(), rel=1e-3)
-    wide = variants.scaled(prior, 4.0, 0.0, 4.5).frozen()
-    assert wide.cdf(0.0) + wide.sf(4.5) <= 1.01 * variants.OUTSIDE and wide.std() >= prior.frozen().std()
-    assert variants.scaled(prior, 0.5, 0.0, 4.5) == variants.scaled(prior, 0.5)
+    wide = prior.scaled(4.0, 0.0, 4.5).frozen()
+    assert wide.cdf(0.0) + wide.sf(4.5) <= 1.01 * OUTSIDE and wide.std() >= prior.frozen().std()
+    assert prior.scaled(0.5, 0.0, 4.5) == prior.scaled(0.5)
 
 
 @pytest.mark.parametrize(("prior_sd", "prior_mean", "verdict", "text"), [
@@ -197,5 +197,5 @@ def test_the_verdict_on_posteriors_that_are_known_exactly(prior_sd: float, prior
 
     prior = Prior("normal", (("mean", prior_mean), ("sd", prior_sd)), "m")
     row = variants._sensitivity("a", prior, posterior(prior_sd), {f: {"unknowns": posterior(f * prior_sd)} for f in variants.FACTORS},
-                                {f: variants.scaled(prior, f) for f in variants.FACTORS})
+                                {f: prior.scaled(f) for f in variants.FACTORS})
     assert row["verdict"] == verdict and row["text"].startswith(text), row["text"]
