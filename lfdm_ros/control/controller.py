@@ -2,7 +2,8 @@
 
 Every cycle ends on one rung of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
 BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
-STOPPED, the same without a state or a task.
+STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle backs along the way
+that it came and looks for another (`lfdm_ros.control.backing`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bounds import require
+from lfdm_ros.control.backing import Backing
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import SLOWER, Plan, Planner
 from lfdm_ros.control.planner import Outcome as PlanOutcome
-from lfdm_ros.control.prediction import Measured, Prediction
+from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
@@ -68,17 +70,18 @@ class Outcome(Enum):
     SHIFTED = 1
     BRAKING = 2
     STOPPED = 3
+    BACKING = 4  # beside the ladder
 
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
     """What one cycle came to.
 
-    command: steering [-1, 1], throttle and brake [0, 1]. reason: one line, why it is not SOLVED, or that the way is blocked. cold_start:
-    there was no plan to start from. done: the goal or the path's end is reached. seconds: wall-clock time. residual: largest violation
-    of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of violated constraints among them. active,
-    violated: names of constraints. age: of the state [s]; delay: what was predicted through [s]. plan: the one in force. route: the way
-    to a goal, or the path.
+    command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line, why it is not SOLVED, or that the way
+    is blocked. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds: wall-clock time.
+    residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of violated constraints
+    among them. active, violated: names of constraints. age: of the state [s]; delay: what was predicted through [s]. plan: the one in
+    force. route: the way to a goal, or the path.
     """
 
     command: tuple[float, float, float]
@@ -139,6 +142,7 @@ class Controller:
         s = self.settings
         self._guide = Guide(self._guide_settings())
         self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
+        self._backing = Backing(*self._backing_of(vehicle))
         self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
@@ -152,9 +156,12 @@ class Controller:
         self._cold, self._starting, self._failures = True, False, 0
         self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
+        self._reverse = False  # the selector
         self._obstacles = self._seen = NOTHING
         self._prediction.clear()
         self._planner.reset()
+        self._backing.trail.clear()
+        self._backing.begin()
         self._now = -math.inf
         task = self._task
         if task is not None:
@@ -202,6 +209,7 @@ class Controller:
     def _begin(self, task: _Task) -> None:
         self._task = task
         self._planner.forget()
+        self._backing.begin()
         self._obstacles = self._that_count()
         # A plan for another task may lead elsewhere: begin anew.
         self._cold, self._starting = True, False
@@ -237,6 +245,11 @@ class Controller:
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
         self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
+        self._backing.take(*self._backing_of(vehicle))
+
+    def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
+        planner = self._planner
+        return self.settings, self._stops, vehicle.parameters["cg_to_rear_axle"], planner.wheelbase, planner.full_lock
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -247,6 +260,7 @@ class Controller:
         self.settings = dataclasses.replace(self.settings, **changes)
         self._planner.tune(self.settings)
         self._stops = Stops(self.settings, self._vehicle)
+        self._backing.take(*self._backing_of(self._vehicle))
         if self._guide.settings != self._guide_settings():  # its tables take as long as some cycles
             self._guide = Guide(self._guide_settings())
         if self._task is not None and self._task.path is not None:
@@ -292,6 +306,9 @@ class Controller:
 
         if task.done and abs(float(x[self._planner.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
+        backing = self._back(task, now, x, age, began)
+        if backing is not None:
+            return backing
         z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
         # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
         cold = self._cold or ahead - self._solved_time > s.plan_timeout or self._failures > FAILURES
@@ -316,9 +333,10 @@ class Controller:
         self._finish(task, x)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
-            command=(0.0, 0.0, 0.0), outcome=rung, reason=reason or (BLOCKED if blocked else ""), cold_start=cold, done=task.done,
-            blocked=blocked, solver=self._planner.solver, seconds=time.perf_counter() - began, iterations=outcome.iterations,
-            residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms, active=outcome.active, violated=outcome.violated,
+            command=(0.0, 0.0, 0.0), outcome=rung, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
+            cold_start=cold, done=task.done, blocked=blocked, solver=self._planner.solver, seconds=time.perf_counter() - began,
+            iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
+            active=outcome.active, violated=outcome.violated,
             age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._good,
             route=None if task.reference is None else task.reference.path, remaining=self._remaining(task, x)))
 
@@ -409,10 +427,37 @@ class Controller:
             (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver,
             age=age, plan=self._good, seconds=time.perf_counter() - began))
 
-    def _send(self, now: float, command: tuple[float, float], cycle: Cycle) -> Cycle:
+    def _back(self, task: _Task, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
+        """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
+        backing, place, measured = self._backing, self._planner.place, self._measured
+        assert measured is not None
+        backing.trail.note(measured.time, Pose.of(measured))
+        blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
+        was = backing.active
+        move = backing.step(now, Pose(*(float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))), blocked,
+                            self._remaining(task, x) if task.goal is not None else math.inf, self._obstacles, self._command)
+        if move is None and not was:
+            return None
+        # What was planned before leads into what blocks the way.
+        self._cold, self._starting, self._good, self._stop = True, False, None, None
+        self._planner.forget()
+        if move is None:
+            return None
+        return self._send(now, (move.steering, move.pedal), Cycle(
+            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self._planner.solver, age=age,
+            seconds=time.perf_counter() - began, remaining=self._remaining(task, x)), move.reverse)
+
+    def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
+        """reverse: where the selector is to be; it changes while no throttle is in force."""
+        if reverse != self._reverse:
+            if self._command[1] > 0.0:
+                command = command[0], min(command[1], 0.0)
+            else:
+                self._reverse = reverse
         steering, pedal = self._command = rated(self._command, command, self.settings)
-        self._prediction.sent(now, steering, pedal)
-        return dataclasses.replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)))
+        self._prediction.sent(now, steering, pedal, self._reverse)
+        throttle = max(pedal, 0.0)
+        return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)))
 
     def _unwrap(self, z0: np.ndarray) -> None:
         """The heading as the plan counts it: a measured one may have jumped by a turn."""
@@ -455,8 +500,9 @@ class Controller:
         px, py, yaw, vx = (float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))
         remaining = math.hypot(goal.x - px, goal.y - py)
         if not (task.done or keeps_its_way(task.route, remaining, vx)):
-            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, self._obstacles.at(now), 0.5 * s.vehicle_width,
-                                           s.obstacle_margin, task.route)
+            known = self._backing.recall(now, Pose(px, py, yaw, vx), self._obstacles.at(now))
+            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, known, 0.5 * s.vehicle_width, s.obstacle_margin,
+                                           task.route)
             self._planner.forget()
         task.routed = now
         assert task.route is not None

@@ -47,6 +47,21 @@ class Measured:
                 raise InputError(f"state: {name} is {'missing' if value is None else value}")
 
 
+@dataclass(frozen=True)
+class Pose:
+    """Where the vehicle is and how it moves: x, y [m], yaw [rad], vx [m/s]."""
+
+    x: float
+    y: float
+    yaw: float
+    vx: float
+
+    @classmethod
+    def of(cls, measured: Measured) -> Pose:
+        """The pose of what was measured."""
+        return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
+
+
 class Prediction:
     """Rolls the controller's own model through the commands that were sent (paper 001 section 2.1: latencies that are known).
 
@@ -86,19 +101,20 @@ class Prediction:
         """Forgets the commands."""
         # Per command: from when on it acts, what it is, and the steering at the wheels then. The first acts since ever.
         self._effects: list[float] = [-math.inf]
-        self._commands: list[tuple[float, float]] = [(0.0, 0.0)]
+        self._commands: list[tuple[float, float, bool]] = [(0.0, 0.0, False)]
         self._roads: list[float] = [0.0]
         self._push = np.zeros(len(PUSHED))
         self._last: Measured | None = None
 
-    def sent(self, time: float, steering: float, pedal: float) -> None:
-        """A command that goes out at `time` [s]. Those that went out at that time or later count as not sent: the clock went back."""
+    def sent(self, time: float, steering: float, pedal: float, reverse: bool = False) -> None:
+        """A command that goes out at `time` [s], the selector forwards or in reverse. Those that went out at that time or later
+        count as not sent: the clock went back."""
         effect = time + self._delay
         while len(self._effects) > 1 and self._effects[-1] >= effect:
             del self._effects[-1], self._commands[-1], self._roads[-1]
         self._roads.append(self._road(len(self._roads) - 1, effect))
         self._effects.append(effect)
-        self._commands.append((steering, pedal))
+        self._commands.append((steering, pedal, reverse))
         if len(self._effects) > HISTORY:
             del self._effects[0], self._commands[0], self._roads[0]
             # Whatever came before the oldest that is known has long been followed.
@@ -106,7 +122,7 @@ class Prediction:
 
     def command_at(self, time: float) -> tuple[float, float]:
         """Steering and pedal that act at `time` [s]."""
-        return self._commands[self._acting(time)]
+        return self._commands[self._acting(time)][:2]
 
     def state(self, measured: Measured) -> np.ndarray:
         """The model's state (nx,) of what was measured; wheels that were not roll freely."""
@@ -151,8 +167,8 @@ class Prediction:
         road, last = self._road(i, now), len(self._effects) - 1
         while now < time - _SAME:
             until = min(time, self._effects[i + 1]) if i < last else time
-            steering, pedal = self._commands[i]
-            before[1] = after[1] = max(pedal, 0.0)
+            steering, pedal, reverse = self._commands[i]
+            before[1] = after[1] = -max(pedal, 0.0) if reverse else max(pedal, 0.0)
             before[2] = after[2] = max(-pedal, 0.0)
             pieces = max(math.ceil((until - now) / PIECE - 1e-6), 1) if lag or self._learning else 1
             piece = (until - now) / pieces

@@ -76,6 +76,8 @@ class Settings:
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "for the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
+    reverse_speed: float = setting(1.5, "m/s", "for backing along the way that was driven, where the way ahead is blocked; 0: never",
+                                   0.0, 3.0, live=True)
     vehicle_front: float = setting(2.4, "m", "from the vehicle's centre of mass to its front end", 0.1, 20.0)
     vehicle_rear: float = setting(2.4, "m", "from the vehicle's centre of mass to its rear end", 0.1, 20.0)
     vehicle_width: float = setting(2.2, "m", "width over all", 0.1, 10.0)

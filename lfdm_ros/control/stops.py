@@ -155,12 +155,12 @@ class Stops:
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
         """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
         left = plan.times >= time - 1e-9
-        return float(self._distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles).min())
+        return float(self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles).min())
 
     def passes(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles, margin: float) -> bool:
         """Whether a plan keeps a margin [m] all the way from a time [s] on, or as much as there is already."""
         left = plan.times >= time - 1e-9
-        distance = self._distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
+        distance = self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
         return bool((distance >= _needed(distance[0], margin)).all())
 
     def look(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
@@ -177,7 +177,7 @@ class Stops:
             return Stop(curve, -math.inf, False, math.inf)
         if not len(obstacles.radii):
             return Stop(curve, math.inf, True, 0.0)
-        distance = self._distances(poses, times, time, obstacles)
+        distance = self.distances(poses, times, time, obstacles)
         nearest, need = distance.min(axis=0), _needed(distance[0], margin)
         hit = np.flatnonzero((distance <= np.minimum(need, 0.02)).any(axis=1))
         blind = self._blind(poses, speeds, obstacles) if sight else 0.0
@@ -263,7 +263,7 @@ class Stops:
                 first = max(first, float(speeds[::2][int(behind.argmax())]))
         return first
 
-    def _distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
+    def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
         """From the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
         s, n = self._settings, len(times)
         x, y, yaw = poses.T

@@ -16,25 +16,11 @@ from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.path import Path, speed_profile
-from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.rules import PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Goal
-
-
-@dataclass(frozen=True)
-class Pose:
-    """Where the vehicle is and how it moves: x, y [m], yaw [rad], vx [m/s]."""
-
-    x: float
-    y: float
-    yaw: float
-    vx: float
-
-    @classmethod
-    def of(cls, measured: Measured) -> Pose:
-        return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
 
 
 @dataclass(frozen=True, eq=False)

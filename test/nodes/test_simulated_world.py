@@ -35,6 +35,12 @@ def test_a_collision_counts_when_it_begins_and_the_first_is_named() -> None:
     assert judge.look(11.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 11.60 s"]
 
 
+def test_what_is_backed_into_is_a_collision() -> None:
+    judge = Judge(World((Circle(-5.0, 0.5, 1.0, name="post"),)), Footprint(2.0, 3.0, 1.0), INDEX)
+    news = [judge.look(float(i), [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, -0.9, -1.05))]
+    assert news == [[], [], ["collision with post at 2.00 s"]]
+
+
 def test_wheel_lift_is_told_when_it_grows() -> None:
     judge = Judge(World(), Footprint(2.0, 2.0, 1.0), INDEX)
     news = [judge.look(float(i), [0.0, 0.0, 0.0, lifted]) for i, lifted in enumerate((0.0, 1.0, 1.0, 2.0, 0.0))]

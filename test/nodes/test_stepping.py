@@ -11,7 +11,7 @@ import pytest
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.command_gate import ANSWERED_ALREADY, CommandGate
 from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Stepper
-from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
+from lfdm_ros.simulation import Actuator, Pose, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 TICK = 10_000_000  # ns
@@ -357,3 +357,17 @@ def test_a_reset_waits_for_a_state_that_is_being_published_and_none_from_before_
     forgotten = [what for what, _ in told].index("forget")
     assert told[forgotten - 1][0] == "end"
     assert all(stamp >= told[forgotten][1] for _, stamp in told[forgotten:])
+
+
+@pytest.mark.parametrize("options", [{}, {"actuator": Actuator(delay=0.02)}], ids=["direct", "actuator"])
+def test_reverse_is_engaged_near_standstill_only(options: dict[str, object]) -> None:
+    with Loop(LOCKSTEP, speed_factor=0.0, **options) as loop:
+        vx = loop.simulator.output_index["vx"]
+        for i in range(220):
+            loop.wait(lambda i=i: len(loop.published) > i)  # type: ignore[misc]
+            stamp, outputs = loop.published[i]
+            # Thrown into reverse at 10 m/s it coasts; once it was stopped it goes backwards.
+            assert loop.stepper.command((0.0, -0.3, 0.0 if i < 20 or outputs[vx] < 0.2 else 1.0), stamp)
+        loop.wait(lambda: len(loop.published) > 220)
+    speeds = [outputs[vx] for _, outputs in loop.published]
+    assert 9.8 < speeds[20] < 10.0 and speeds[-1] < -0.5

@@ -1,0 +1,296 @@
+"""Backing out of a blocked way: slowly, along the way that was driven, as far as that is known to be free.
+
+The vehicle has swept the way behind itself, so what stands there is known: nothing. That is trusted for a while, and no longer where
+something that moves has come near since. Obstacles that are seen count as well, those that move where they will be. After each few metres
+it stops and looks for a way again; when that has not helped for some times, it stands.
+
+Steering is that of Coulter 1992, "Implementation of the pure pursuit path tracking algorithm", from the rear axle backwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from lfdm_ros.control.obstacles import NOTHING, Obstacles
+from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stops import Stops, hidden
+
+SPACING = 0.25  # [m] between the places that are remembered
+REMEMBERED = 60.0  # [m] of way
+MEMORY = 60.0  # [s] for which a place that the vehicle has left is known to be free
+JUMP = 3.0  # [m] from one state to the next: it was put elsewhere
+NEAR, SOON = 1.0, 2.0  # distance [m] within which what moves comes to a place, and time [s] until then, for the place not to count
+MARGIN, MOVING_MARGIN = 0.1, 0.6  # [m] to keep from what stands and from what moves
+OFF = 0.4, 0.25  # [m], [rad] from the way: farther off it is not the way that was swept
+CREEPS, STANDS = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
+WAITS = 1.0  # [s] it creeps or stands before it backs
+SETTLES = 0.5  # [s] it stands before it backs on or drives on: a way is looked for meanwhile
+BOUT, LONGEST_BOUT = 4.0, 16.0  # [m] backed at a time; more each time the way ahead proved to be none
+LEAST = 1.0  # [m] less is not worth backing
+GAIN = 2.0  # [m] nearer to the goal than ever before a blocked way: trying has helped
+MOST = 10  # times in a row without gain
+EASY = 0.5  # [m/s^2] with which it slows down to the end of a bout
+SHORT = 0.2  # [m] it stops so far before the end of what is free
+AHEAD = 2.5  # [m] look-ahead of the steering
+# Pedal for a m/s that is missing [s/m], for each second of that [1/m], and most of the latter; what is missing counts up to so much [m/s].
+PRESS, PRESS_MORE, MOST_PRESS, MOST_MISSING = 0.12, 0.06, 0.3, 0.4
+RECALLED = 180.0  # [s] for which what was seen before a blocked way counts where it is out of sight
+BESIDE = 0.5  # [m] a circle is the same as one that is seen so near
+NO_ROOM = "behind it is not known to be free"
+NO_GAIN = f"backing has not helped {MOST} times"
+
+
+@dataclass(frozen=True, eq=False)
+class Back:
+    """A way back: poses x, y [m], yaw [rad] (n, 3) from the vehicle on, and their distances along it s (n,) [m]."""
+
+    s: np.ndarray
+    poses: np.ndarray
+
+
+@dataclass
+class _Place:
+    time: float  # when the vehicle was last there [s]
+    x: float
+    y: float
+    yaw: float
+
+
+class Trail:
+    """The places that the vehicle has driven through and has not backed over, at even distances; the last is the nearest."""
+
+    def __init__(self) -> None:
+        self._places: deque[_Place] = deque(maxlen=round(REMEMBERED / SPACING))
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._places.clear()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def note(self, now: float, pose: Pose) -> None:
+        """The vehicle is there now [s]."""
+        places = self._places
+        if places and math.hypot(pose.x - places[-1].x, pose.y - places[-1].y) > JUMP:
+            places.clear()
+        while places and _along(places[-1], pose) < -SPACING:
+            places.pop()
+        if not places or _along(places[-1], pose) >= SPACING:
+            places.append(_Place(now, pose.x, pose.y, pose.yaw))
+        places[-1].time = now
+        while places and now - places[0].time > MEMORY:
+            places.popleft()
+
+    def enter(self, now: float, obstacles: Obstacles, settings: Settings) -> None:
+        """Forgets the places that something that moves is at, or may be soon, and those beyond them."""
+        moving = (obstacles.velocities != 0.0).any(axis=1)
+        if not moving.any() or not self._places:
+            return
+        x, y, yaw = self._table().T
+        later = now - obstacles.time + np.linspace(0.0, SOON, 5)[:, None, None]
+        centres = obstacles.centres[moving] + later * obstacles.velocities[moving]  # (times, m, 2)
+        dx, dy = centres[None, ..., 0] - x[:, None, None], centres[None, ..., 1] - y[:, None, None]
+        c, s = np.cos(yaw)[:, None, None], np.sin(yaw)[:, None, None]
+        qx = np.abs(c * dx + s * dy - 0.5 * (settings.vehicle_front - settings.vehicle_rear)) - 0.5 * (
+            settings.vehicle_front + settings.vehicle_rear)
+        qy = np.abs(c * dy - s * dx) - 0.5 * settings.vehicle_width
+        away = np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) - obstacles.radii[moving]
+        entered = np.flatnonzero((away < NEAR).any(axis=(1, 2)))
+        for _ in range(int(entered[-1]) + 1 if len(entered) else 0):
+            self._places.popleft()
+
+    def back(self, pose: Pose) -> Back:
+        """The way back: where the vehicle is, and the places behind it."""
+        poses = np.vstack([self._table(), [pose.x, pose.y, pose.yaw]])[::-1]
+        return Back(np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(poses[:, :2], axis=0).T))]), poses)
+
+    def _table(self) -> np.ndarray:
+        return np.array([(p.x, p.y, p.yaw) for p in self._places]).reshape(-1, 3)
+
+
+def _along(place: _Place, pose: Pose) -> float:
+    """How far a pose lies before a place, along it [m]."""
+    return math.cos(place.yaw) * (pose.x - place.x) + math.sin(place.yaw) * (pose.y - place.y)
+
+
+def free_length(way: Back, stops: Stops, time: float, obstacles: Obstacles, pace: float) -> float:
+    """How far a way back is free of what is seen [m], at `pace` [m/s] from `time` [s] on."""
+    if not len(obstacles.radii):
+        return float(way.s[-1])
+    moving = (obstacles.velocities != 0.0).any(axis=1)
+    shortest = float(way.s[-1])
+    for part, margin in ((~moving, MARGIN), (moving, MOVING_MARGIN)):
+        if not part.any():
+            continue
+        chosen = Obstacles(obstacles.centres[part], obstacles.radii[part], obstacles.velocities[part], obstacles.time)
+        distance = stops.distances(way.poses, way.s / pace, time, chosen)
+        # What is nearer already must not come nearer.
+        need = np.minimum(margin, np.maximum(distance[0] - 0.02, 0.0))
+        met = (distance < need).any(axis=1)
+        if met.any():
+            shortest = min(shortest, float(way.s[max(int(met.argmax()) - 1, 0)]))
+    return shortest
+
+
+def out_of_sight(centres: np.ndarray, radii: np.ndarray, others: np.ndarray, their_radii: np.ndarray, sight: float) -> np.ndarray:
+    """Which circles (n,) are not seen from the origin: farther off than `sight` [m], or behind the middle of another circle."""
+    away = np.hypot(*centres.T)
+    fronts = centres * np.maximum(1.0 - (radii + BESIDE) / np.maximum(away, 1e-6), 0.0)[:, None]
+    return (away - radii > sight) | hidden(fronts, others, their_radii)
+
+
+def _still(obstacles: Obstacles) -> Obstacles:
+    """Those that stand."""
+    kept = (obstacles.velocities == 0.0).all(axis=1)
+    return Obstacles(obstacles.centres[kept], obstacles.radii[kept], obstacles.velocities[kept], obstacles.time)
+
+
+def pursue(way: Back, pose: Pose, rear: float, wheelbase: float) -> float:
+    """Angle of the front wheels [rad] with which the rear axle, `rear` [m] behind the position, runs back along a way."""
+    x, y, yaw = way.poses.T
+    x, y, last = x - rear * np.cos(yaw), y - rear * np.sin(yaw), float(yaw[-1])
+    at = (float(np.interp(AHEAD, way.s, x)), float(np.interp(AHEAD, way.s, y)))
+    beyond = max(AHEAD - float(way.s[-1]), 0.0)  # straight on where the way ends
+    dx = at[0] - beyond * math.cos(last) - (pose.x - rear * math.cos(pose.yaw))
+    dy = at[1] - beyond * math.sin(last) - (pose.y - rear * math.sin(pose.yaw))
+    aside = math.cos(pose.yaw) * dy - math.sin(pose.yaw) * dx
+    return math.atan(wheelbase * 2.0 * aside / max(dx * dx + dy * dy, 0.25))
+
+
+class _Phase(Enum):
+    DRIVING = 0  # not backing
+    BACKING = 1
+    HALTING = 2  # braking, and looking for a way
+
+
+@dataclass(frozen=True)
+class Move:
+    """A command while backing: steering [-1, 1], pedal [-1, 1] (below 0 brake), whether the selector is in reverse, and why."""
+
+    steering: float
+    pedal: float
+    reverse: bool
+    reason: str
+
+
+class Backing:
+    """Decides when to back, how far, and when that is enough. Time comes with each call."""
+
+    def __init__(self, settings: Settings, stops: Stops, rear: float, wheelbase: float, full_lock: float) -> None:
+        """rear: of the rear axle behind the position [m]; full_lock [rad]."""
+        self.trail = Trail()
+        self.take(settings, stops, rear, wheelbase, full_lock)
+        self._phase = _Phase.DRIVING
+        self.begin()
+
+    def take(self, settings: Settings, stops: Stops, rear: float, wheelbase: float, full_lock: float) -> None:
+        """Other settings or another vehicle; what is known of the way stays."""
+        self._settings, self._stops, self._rear, self._wheelbase, self._full_lock = settings, stops, rear, wheelbase, full_lock
+
+    def begin(self) -> None:
+        """A new task: what was tried does not count. A vehicle that backs stops first."""
+        if self._phase is _Phase.BACKING:
+            self._phase = _Phase.HALTING
+        self._tries, self._nearest, self._returns, self._left, self._bout = 0, math.inf, 0, 0.0, BOUT
+        self._crept_since, self._stood_since, self._time, self._press = math.inf, math.inf, -math.inf, 0.0
+        self._remembered, self._remembered_at = NOTHING, -math.inf
+        self.why_not = ""  # why a vehicle before a blocked way does not back; empty: it does, or the way is not blocked
+
+    def explained(self, reason: str) -> str:
+        """Why the vehicle stands, and why it does not back."""
+        return "; ".join(filter(None, (reason, self.why_not)))
+
+    @property
+    def active(self) -> bool:
+        """Whether the vehicle backs, or has just done so."""
+        return self._phase is not _Phase.DRIVING
+
+    def step(self, now: float, pose: Pose, blocked: bool, remaining: float, obstacles: Obstacles,
+             command: tuple[float, float]) -> Move | None:
+        """What to do instead of driving on; None: drive on.
+
+        Args:
+            blocked: no way is seen; remaining: distance to the goal [m]; command: steering and pedal in force.
+        """
+        span, self._time = min(max(now - self._time, 0.0), 0.5), now
+        self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEPS else math.inf
+        self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDS else math.inf
+        self.trail.enter(now, obstacles, self._settings)
+        if not blocked:
+            self.why_not = ""
+        if self._phase is _Phase.DRIVING:
+            if not blocked or now - self._crept_since < WAITS or not self._may(now, pose, remaining, obstacles):
+                return None
+            self._phase = _Phase.HALTING
+            self._returns += 1
+            self._bout = min(BOUT * self._returns, LONGEST_BOUT)
+        if self._phase is _Phase.HALTING and now - self._stood_since >= SETTLES:
+            if not blocked or not self._may(now, pose, remaining, obstacles):
+                self._phase = _Phase.DRIVING
+                return None
+            self._phase, self._press, self._left, self._bout = _Phase.BACKING, 0.0, self._bout, BOUT
+            self._tries += 1
+            self._remembered, self._remembered_at = self.recall(now, pose, _still(obstacles)), now
+        if self._phase is _Phase.BACKING:
+            self._left -= max(-pose.vx, 0.0) * span
+            return self._goes_on(now, pose, obstacles, command, span)
+        return self._halt(pose, command, "stopping to look for a way")
+
+    def _may(self, now: float, pose: Pose, remaining: float, obstacles: Obstacles) -> bool:
+        """Whether the vehicle may back from where it stands; if not, `why_not` says why."""
+        if self._settings.reverse_speed <= 0.0:
+            return False
+        if remaining < self._nearest - GAIN:
+            self._nearest, self._tries, self._returns, self._remembered = remaining, 0, 0, NOTHING
+        if self._tries >= MOST:
+            self.why_not = NO_GAIN
+            return False
+        if self._free(now, pose, obstacles)[1] < LEAST:
+            self.why_not = NO_ROOM
+            return False
+        self.why_not = ""
+        return True
+
+    def recall(self, now: float, pose: Pose, obstacles: Obstacles) -> Obstacles:
+        """Obstacles that are seen, and those of before a blocked way that are out of sight now: a dead end is not tried twice."""
+        known = self._remembered
+        if not len(known.radii) or now - self._remembered_at > RECALLED:
+            return obstacles
+        eye = np.array([pose.x, pose.y])
+        out = out_of_sight(known.centres - eye, known.radii, obstacles.centres - eye, obstacles.radii, self._settings.sight)
+        return Obstacles(np.concatenate([obstacles.centres, known.centres[out]]), np.concatenate([obstacles.radii, known.radii[out]]),
+                         np.concatenate([obstacles.velocities, known.velocities[out]]), obstacles.time if len(obstacles.radii) else now)
+
+    def _free(self, now: float, pose: Pose, obstacles: Obstacles) -> tuple[Back, float]:
+        way = self.trail.back(pose)
+        if len(way.s) > 1:
+            x, y, yaw = way.poses[1].tolist()
+            aside = math.cos(yaw) * (pose.y - y) - math.sin(yaw) * (pose.x - x)
+            if abs(aside) > OFF[0] or abs(math.remainder(pose.yaw - yaw, 2.0 * math.pi)) > OFF[1]:
+                return way, 0.0
+        return way, free_length(way, self._stops, now, obstacles, self._settings.reverse_speed) - SHORT
+
+    def _goes_on(self, now: float, pose: Pose, obstacles: Obstacles, command: tuple[float, float], span: float) -> Move:
+        way, free = self._free(now, pose, obstacles)
+        left = min(self._left, free)
+        if left <= 0.0 or pose.vx > STANDS:
+            self._phase = _Phase.HALTING
+            return self._halt(pose, command, "stopping: behind it is not free" if free <= 0.0 else "stopping to look for a way")
+        missing = min(self._settings.reverse_speed, math.sqrt(2.0 * EASY * left) + STANDS) + pose.vx
+        self._press = min(max(self._press + PRESS_MORE * max(min(missing, MOST_MISSING), -MOST_MISSING) * span, 0.0), MOST_PRESS)
+        road = pursue(way, pose, self._rear, self._wheelbase)
+        return Move(min(max(road / self._full_lock, -1.0), 1.0), PRESS * missing + self._press, True, self._told(f"{left:.1f} m to go"))
+
+    def _halt(self, pose: Pose, command: tuple[float, float], what: str) -> Move:
+        # The selector stays where it is until the vehicle stands.
+        return Move(command[0], -self._settings.stop_brake, True, self._told(what))
+
+    def _told(self, what: str) -> str:
+        return f"the way is blocked: backing, try {self._tries} of {MOST}, {what}"
