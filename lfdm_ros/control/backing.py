@@ -212,12 +212,11 @@ class Backing:
         """Whether the vehicle backs, or has just done so."""
         return self._phase is not _Phase.DRIVING
 
-    def step(self, now: float, pose: Pose, blocked: bool, remaining: float, obstacles: Obstacles,
-             command: tuple[float, float]) -> Move | None:
+    def step(self, now: float, pose: Pose, blocked: bool, remaining: float, obstacles: Obstacles, steering: float) -> Move | None:
         """What to do instead of driving on; None: drive on.
 
         Args:
-            blocked: no way is seen; remaining: distance to the goal [m]; command: steering and pedal in force.
+            blocked: no way is seen; remaining: distance to the goal [m]; steering: in force.
         """
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEPS else math.inf
@@ -240,8 +239,8 @@ class Backing:
             self._remembered, self._remembered_at = self.recall(now, pose, _still(obstacles)), now
         if self._phase is _Phase.BACKING:
             self._left -= max(-pose.vx, 0.0) * span
-            return self._goes_on(now, pose, obstacles, command, span)
-        return self._halt(pose, command, "stopping to look for a way")
+            return self._goes_on(now, pose, obstacles, steering, span)
+        return self._halt(steering, "stopping to look for a way")
 
     def _may(self, now: float, pose: Pose, remaining: float, obstacles: Obstacles) -> bool:
         """Whether the vehicle may back from where it stands; if not, `why_not` says why."""
@@ -277,20 +276,19 @@ class Backing:
                 return way, 0.0
         return way, free_length(way, self._stops, now, obstacles, self._settings.reverse_speed) - SHORT
 
-    def _goes_on(self, now: float, pose: Pose, obstacles: Obstacles, command: tuple[float, float], span: float) -> Move:
+    def _goes_on(self, now: float, pose: Pose, obstacles: Obstacles, steering: float, span: float) -> Move:
         way, free = self._free(now, pose, obstacles)
         left = min(self._left, free)
         if left <= 0.0 or pose.vx > STANDS:
             self._phase = _Phase.HALTING
-            return self._halt(pose, command, "stopping: behind it is not free" if free <= 0.0 else "stopping to look for a way")
+            return self._halt(steering, "stopping: behind it is not free" if free <= 0.0 else "stopping to look for a way")
         missing = min(self._settings.reverse_speed, math.sqrt(2.0 * EASY * left) + STANDS) + pose.vx
         self._press = min(max(self._press + PRESS_MORE * max(min(missing, MOST_MISSING), -MOST_MISSING) * span, 0.0), MOST_PRESS)
         road = pursue(way, pose, self._rear, self._wheelbase)
         return Move(min(max(road / self._full_lock, -1.0), 1.0), PRESS * missing + self._press, True, self._told(f"{left:.1f} m to go"))
 
-    def _halt(self, pose: Pose, command: tuple[float, float], what: str) -> Move:
-        # The selector stays where it is until the vehicle stands.
-        return Move(command[0], -self._settings.stop_brake, True, self._told(what))
+    def _halt(self, steering: float, what: str) -> Move:
+        return Move(steering, -self._settings.stop_brake, True, self._told(what))
 
     def _told(self, what: str) -> str:
-        return f"the way is blocked: backing, try {self._tries} of {MOST}, {what}"
+        return f"the way is blocked, try {max(self._tries, 1)} of {MOST}: {what}"

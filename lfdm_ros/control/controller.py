@@ -435,7 +435,7 @@ class Controller:
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
         move = backing.step(now, Pose(*(float(x[place[name]]) for name in ("x", "y", "yaw", "vx"))), blocked,
-                            self._remaining(task, x) if task.goal is not None else math.inf, self._obstacles, self._command)
+                            self._remaining(task, x) if task.goal is not None else math.inf, self._obstacles, self._command[0])
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.
