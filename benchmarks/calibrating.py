@@ -60,8 +60,8 @@ def prepare(work: Path) -> None:
 @contextmanager
 def background_load(work: Path, condition: str, seed: int) -> Iterator[None]:
     """A calibration that samples from now on until the end of the block; none for `alone`."""
-    from lfdm_ros.nodes.background import NORMAL, Share
-    from lfdm_ros.nodes.calibration_process import CalibrationProcess, Progress
+    from lfdm_ros.engine.background import NORMAL, Share
+    from lfdm_ros.engine.calibration_process import CalibrationProcess, Progress
 
     if condition == "alone":
         yield

@@ -30,15 +30,15 @@ import numpy as np
 import yaml
 
 from lfdm_ros.bags import BagWriter, import_recording
-from lfdm_ros.calibration.dataset import find_recordings
-from lfdm_ros.calibration.model import BatchedDensity, build_model
-from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.samplers import SAMPLERS, Problem, SampleRun, get_sampler
 from lfdm_ros.calibration.stage import load_stage, stage_model
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.model import BatchedDensity, build_model
+from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.resources import find_config
+from lfdm_ros.samplers.sampler import SAMPLERS, Problem, SampleRun, get_sampler
 from lfdm_ros.simulation import InputProfile, Simulator
 
 reference = load_benchmark("_reference")

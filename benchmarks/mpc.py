@@ -34,11 +34,11 @@ import numpy as np
 
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Actuator, Goal, Simulator
 from lfdm_ros.solvers import SolverMissing
 from lfdm_ros.vehicles import load_vehicle

@@ -13,14 +13,14 @@ import time
 
 import numpy as np
 
-from lfdm_ros.calibration import Option, Sampler, SamplerProgress, SampleRun, register_sampler
+from lfdm_ros.samplers import Option, Sampler, SamplerProgress, SampleRun, register_sampler
 
 STRETCH = 2.0  # a of Goodman & Weare, their value
 
 
 def sample(problem, *, draws, chains, seed, report, walkers, tune, thin):
-    """C chains of N draws; see lfdm_ros.calibration.samplers.Sample."""
-    from lfdm_ros.calibration.starts import find_starts  # imports PyMC, which only a calibration needs
+    """C chains of N draws; see lfdm_ros.samplers.sampler.Sample."""
+    from lfdm_ros.samplers.starts import find_starts  # imports PyMC, which only a calibration needs
 
     began = time.perf_counter()
     start_seed, seed = seed.spawn(2)

@@ -18,8 +18,8 @@ from lfdm_ros.bags.mapping import load_mapping
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior_summary
 from lfdm_ros.calibration.store import PosteriorStore
+from lfdm_ros.engine.bag_folder import is_closed
 from lfdm_ros.errors import QUOTED, InputError, quote
-from lfdm_ros.nodes.bag_folder import is_closed
 from lfdm_ros.nodes.stack import load_stack, parse_override
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import load_scenario

@@ -40,7 +40,7 @@ def test_an_edited_source_changes_the_key_of_what_depends_on_it(package) -> None
     assert keys() == first and not set(keys(seed=2)) & set(first)
     edited(package / "calibration" / "plots.py")
     assert keys() == first
-    for number, (path, changes) in enumerate({"models/fiala.py": [True, False, False], "calibration/smc.py": [False, True, False],
+    for number, (path, changes) in enumerate({"models/fiala.py": [True, False, False], "samplers/smc.py": [False, True, False],
                                               "units.py": [True, False, True]}.items()):
         before = keys()
         edited(package / path)

@@ -1,30 +1,22 @@
 """Bayesian calibration: recordings and priors in, posterior, vehicle file and report out.
 
 `load_recipe` and `calibrate` do the job of `lfdm calibrate`, `predict` that of `lfdm predict`; `load_posterior_summary` is for
-whoever passes a posterior on; a sampler of your own is a `Sampler` for `register_sampler`. PyMC and ArviZ are imported when a
-calibration is run, not before.
+whoever passes a posterior on. PyMC and ArviZ are imported when a calibration is run, not before.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
-
-# Once a day ArviZ announces its next major version on standard error; the lock file decides about that.
-warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing a major refactor", category=FutureWarning)
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.recipe import Recipe, load_recipe
     from lfdm_ros.calibration.results import load_posterior_summary
     from lfdm_ros.calibration.run import Progress, calibrate
-    from lfdm_ros.calibration.samplers import Option, Problem, Sampler, SamplerProgress, SampleRun, register_sampler
     from lfdm_ros.calibration.validation import predict
 
 _HOME = {"Recipe": "recipe", "load_recipe": "recipe", "calibrate": "run", "Progress": "run", "predict": "validation",
-         "load_posterior_summary": "results"} | dict.fromkeys(
-             ("Option", "Problem", "Sampler", "SamplerProgress", "SampleRun", "register_sampler"), "samplers")
-__all__ = ["Option", "Problem", "Progress", "Recipe", "SampleRun", "Sampler", "SamplerProgress", "calibrate", "load_posterior_summary",
-           "load_recipe", "predict", "register_sampler"]
+         "load_posterior_summary": "results"}
+__all__ = ["Progress", "Recipe", "calibrate", "load_posterior_summary", "load_recipe", "predict"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.samplers import SampleRun
 from lfdm_ros.files import replacing
+from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.sources import SIMULATING, key_of
 
 FOLDER = ".stages"
 _ARRAYS = ("draws", "stored")
 
 
-def result_key(identity: Mapping[str, Any]) -> str:
-    """Hash of what a posterior depends on: `identity` (JSON), and the sources from the bag to the draws."""
-    return key_of(identity, (*SIMULATING, "bags", "calibration"), ("plots", "report", "store"))
+def result_key(identity: Mapping[str, Any], *modules: str) -> str:
+    """Hash of what a posterior depends on: `identity` (JSON), and the sources from the bag to the draws, with further `modules`."""
+    return key_of(identity, (*SIMULATING, "bags", "inference", "samplers", "calibration", *modules), ("plots", "report", "store"))
 
 
 class Checkpoints:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.dataset import Recording, find_recordings
-from lfdm_ros.calibration.plan import INITIAL, Recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
-from lfdm_ros.calibration.samplers import able, known_sampler
 from lfdm_ros.calibration.stage import Earlier, StageData
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import Recording, find_recordings
+from lfdm_ros.inference.plan import INITIAL, Recipe
+from lfdm_ros.samplers.sampler import able, known_sampler
 from lfdm_ros.vehicles import Vehicle
 
 

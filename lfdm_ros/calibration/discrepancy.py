@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from lfdm_ros.calibration.identifiability import information_root, units, whiten
-from lfdm_ros.calibration.plan import AR1, INFLATED, RHO, SIGMA, WHITE, Parameter, Recipe, Stage
 from lfdm_ros.calibration.predictive import coverage, lag_one
 from lfdm_ros.calibration.stage import StageModel, stage_model
+from lfdm_ros.inference.identifiability import information_root, units, whiten
+from lfdm_ros.inference.plan import AR1, INFLATED, RHO, SIGMA, WHITE, Parameter, Recipe, Stage
 from lfdm_ros.vehicles import Vehicle
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.run import calibrate
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.scheduling import Scheduler
 
 _Work = tuple[Recipe, Sequence[str], Mapping[str, Any]]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from lfdm_ros.calibration.predictive import lag_one
-from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.inference.priors import Prior
 
 DPI, COLOURS = 100, 64
 PAIRS = 8  # unknowns in a scatter matrix

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
-from lfdm_ros.calibration.plan import (
+from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.inference.plan import (
     AR1,
     DEFAULT_INPUTS,
     DEFAULT_STATE,
@@ -34,12 +36,10 @@ from lfdm_ros.calibration.plan import (
     Stage,
     SteeringSource,
 )
-from lfdm_ros.calibration.priors import Prior, parse_prior
-from lfdm_ros.calibration.samplers import DEFAULT, known_sampler
-from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.resources import find_config
+from lfdm_ros.samplers.sampler import DEFAULT, known_sampler
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
 

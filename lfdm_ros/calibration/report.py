@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros.calibration import plots
-from lfdm_ros.calibration.dataset import Dataset
 from lfdm_ros.calibration.discrepancy import apart
-from lfdm_ros.calibration.identifiability import in_words
-from lfdm_ros.calibration.plan import SIGMA, Recipe
 from lfdm_ros.calibration.predictive import Predictive
-from lfdm_ros.calibration.samplers import known_sampler
 from lfdm_ros.calibration.summary import summary_name
+from lfdm_ros.inference.dataset import Dataset
+from lfdm_ros.inference.identifiability import in_words
+from lfdm_ros.inference.plan import SIGMA, Recipe
 from lfdm_ros.models import Field, get_model
+from lfdm_ros.samplers.sampler import known_sampler
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult

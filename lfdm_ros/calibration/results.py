@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__, documents
-from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.files import replacing
+from lfdm_ros.inference.plan import Recipe
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult

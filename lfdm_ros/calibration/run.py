@@ -15,14 +15,14 @@ import numpy as np
 from lfdm_ros.calibration import report, results, scoring, store, summary
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.continuation import load_continuation
-from lfdm_ros.calibration.dataset import find_recordings
-from lfdm_ros.calibration.plan import Recipe
 from lfdm_ros.calibration.predictive import kept_draws
 from lfdm_ros.calibration.recipe import sampled_by
-from lfdm_ros.calibration.samplers import Report, SamplerProgress, SampleRun, check_continues, get_sampler
 from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.plan import Recipe
+from lfdm_ros.samplers.sampler import Report, SamplerProgress, SampleRun, check_continues, get_sampler
 from lfdm_ros.vehicles import save_vehicle
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.dataset import Dataset, find_recordings
-from lfdm_ros.calibration.identifiability import Knowledge, Noise, Untold, expected, fisher
-from lfdm_ros.calibration.likelihood import RolloutLikelihood
-from lfdm_ros.calibration.model import ErrorPriors
-from lfdm_ros.calibration.plan import INFLATED, Channel, Recipe, Stage
 from lfdm_ros.calibration.stage import StageData, StageModel, load_stage, stage_model
+from lfdm_ros.inference.dataset import Dataset, find_recordings
+from lfdm_ros.inference.identifiability import Knowledge, Noise, Untold, expected, fisher
+from lfdm_ros.inference.likelihood import RolloutLikelihood
+from lfdm_ros.inference.model import ErrorPriors
+from lfdm_ros.inference.plan import INFLATED, Channel, Recipe, Stage
 from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import InputProfile, Scenario, load_scenario
 from lfdm_ros.vehicles import Vehicle

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lfdm_ros.calibration import least_squares
-from lfdm_ros.calibration.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
-from lfdm_ros.calibration.likelihood import RolloutLikelihood
-from lfdm_ros.calibration.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
-from lfdm_ros.calibration.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Recipe, Segment, Stage
 from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predict_draws
-from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem, Report, Sampler, SamplerProgress, SampleRun
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import Dataset, Recording, clock_jumps, initial_priors, load_segment, windows_of
+from lfdm_ros.inference.likelihood import RolloutLikelihood
+from lfdm_ros.inference.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
+from lfdm_ros.inference.plan import INFLATED, INITIAL, NO_TOPIC, RHO, SIGMA, Objective, Recipe, Segment, Stage
+from lfdm_ros.inference.priors import Prior
+from lfdm_ros.samplers import least_squares
+from lfdm_ros.samplers.sampler import Problem, Report, Sampler, SamplerProgress, SampleRun
 from lfdm_ros.vehicles import Vehicle
 
 

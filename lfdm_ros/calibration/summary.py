@@ -13,11 +13,11 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.calibration import discrepancy
-from lfdm_ros.calibration.identifiability import Knowledge, Untold, expected, fisher, from_draws
-from lfdm_ros.calibration.plan import RHO, SIGMA, Recipe
 from lfdm_ros.calibration.predictive import compare
-from lfdm_ros.calibration.samplers import known_sampler
 from lfdm_ros.files import write_text
+from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
+from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
+from lfdm_ros.samplers.sampler import known_sampler
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult

@@ -13,14 +13,14 @@ import numpy as np
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
 from lfdm_ros.calibration import plots, report
-from lfdm_ros.calibration.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
-from lfdm_ros.calibration.likelihood import RolloutLikelihood, Targets
-from lfdm_ros.calibration.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
 from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
+from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
+from lfdm_ros.inference.likelihood import RolloutLikelihood, Targets
+from lfdm_ros.inference.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
     parser.add_argument("--chains", type=_positive, metavar="N", help="independent chains (default: the recipe's)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same draws (default: the recipe's)")
-    from lfdm_ros.calibration.samplers import SAMPLERS
+    from lfdm_ros.samplers.sampler import SAMPLERS
 
     parser.add_argument("--sampler", metavar="NAME", help="; ".join(f"{name}: {own.description}" for name, own in SAMPLERS.items())
                         + " (default: the recipe's)")

@@ -86,9 +86,9 @@ def _prediction(axes: Any, bands: dict[str, tuple[np.ndarray, np.ndarray]], bag:
 
 
 def _responses(recipe: Any, parameters: dict[str, Any], names: list[str], draws: np.ndarray, bag: Path) -> tuple[np.ndarray, np.ndarray]:
-    from lfdm_ros.calibration.dataset import find_recordings, load_window
-    from lfdm_ros.calibration.likelihood import RolloutLikelihood
-    from lfdm_ros.calibration.plan import DEFAULT_STATE, Inputs
+    from lfdm_ros.inference.dataset import find_recordings, load_window
+    from lfdm_ros.inference.likelihood import RolloutLikelihood
+    from lfdm_ros.inference.plan import DEFAULT_STATE, Inputs
 
     (recording,) = find_recordings([bag])
     data = load_window(recording, 0.0, np.inf, model=recipe.model, vehicle=recipe.start_vehicle, step=recipe.step,

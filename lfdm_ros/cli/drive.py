@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_settings
-    from lfdm_ros.control import studies
-    from lfdm_ros.control.closed_loop import Plant, drive
     from lfdm_ros.control.limits import largest_model
-    from lfdm_ros.control.study_tables import ending, failures
     from lfdm_ros.sensors import LidarSettings
     from lfdm_ros.simulation.world import Footprint
+    from lfdm_ros.studies import driving as studies
+    from lfdm_ros.studies.closed_loop import Plant, drive
+    from lfdm_ros.studies.driving_tables import ending, failures
     from lfdm_ros.vehicles import load_vehicle
 
     if args.seed is not None and args.seed < 0:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
     film = None
     if args.animation is not None:
-        from lfdm_ros.control.pictures import Film
+        from lfdm_ros.studies.pictures import Film
 
         film = Film(lidar)
     found = drive(vehicle, scenario, driver, plant, film.note if film else None)
@@ -95,11 +95,11 @@ def run(args: argparse.Namespace) -> int:
             print(f"  violated in the plan: {', '.join(f'{name} in {count} cycles' for name, count in what['violated'].items())}")
     footprint = Footprint(settings.vehicle_front, settings.vehicle_rear, 0.5 * settings.vehicle_width)
     if args.figure is not None:
-        from lfdm_ros.control.pictures import draw_run, save_png
+        from lfdm_ros.studies.pictures import draw_run, save_png
 
         save_png(draw_run(scenario, found, footprint, f"{scenario.name}: {ending(what)}"), args.figure)
     if film is not None and film.frames:
-        from lfdm_ros.control.pictures import animate
+        from lfdm_ros.studies.pictures import animate
 
         animate(args.animation, scenario, found, footprint, film)
     return 1 if failures([what]) else 0

@@ -169,7 +169,7 @@ def _read_stack(path: Path, rng: Random) -> None:
 
 
 def _read_recipe(path: Path, rng: Random) -> None:
-    from lfdm_ros.nodes.bag_folder import wanted_recordings
+    from lfdm_ros.engine.bag_folder import wanted_recordings
 
     wanted_recordings(str(path))
 
@@ -216,7 +216,7 @@ def _read_posterior(path: Path, rng: Random) -> None:
 
 def _read_memory(path: Path, rng: Random) -> None:
     """What a calibrator remembers of the folder that it watches."""
-    from lfdm_ros.nodes.bag_folder import BagFolder
+    from lfdm_ros.engine.bag_folder import BagFolder
 
     folder = BagFolder(path.parent, "hmmwv_demo", path)
     folder.look(0.0)

@@ -24,9 +24,9 @@ from lfdm_ros.cli.calibrate import read_options
 from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from lfdm_ros.calibration.plan import Recipe
-    from lfdm_ros.calibration.sbc import StudyProgress
+    from lfdm_ros.inference.plan import Recipe
     from lfdm_ros.scheduling import Scheduler
+    from lfdm_ros.studies.sbc import StudyProgress
 
 EPILOG = """example:
   lfdm study sbc --out checked                                     (recipe hmmwv_demo on scenarios that it drives itself)
@@ -109,10 +109,11 @@ def run(args: argparse.Namespace) -> int:
 def _run_variants(args: argparse.Namespace) -> int:
     if not args.bag:
         raise InputError(f"study {args.study} needs recordings; add --bag BAG")
-    from lfdm_ros.calibration import load_recipe, variants
+    from lfdm_ros.calibration import load_recipe
     from lfdm_ros.calibration.recipe import sampled_by
-    from lfdm_ros.calibration.samplers import QUICK
+    from lfdm_ros.samplers.sampler import QUICK
     from lfdm_ros.scheduling import get_scheduler
+    from lfdm_ros.studies import variants
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
@@ -133,12 +134,13 @@ def _run_sbc(args: argparse.Namespace) -> int:
     for name, value in SBC_DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
-    from lfdm_ros.calibration import load_recipe, sbc
-    from lfdm_ros.calibration.dataset import find_recordings
+    from lfdm_ros.calibration import load_recipe
     from lfdm_ros.calibration.recipe import sampled_by
-    from lfdm_ros.calibration.samplers import get_sampler
     from lfdm_ros.calibration.stage import load_stage
+    from lfdm_ros.inference.dataset import find_recordings
+    from lfdm_ros.samplers.sampler import get_sampler
     from lfdm_ros.scheduling import get_scheduler
+    from lfdm_ros.studies import sbc
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     stages = _chosen(recipe, args.stage)
@@ -173,7 +175,7 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     import numpy as np
 
     from lfdm_ros.bags import BagWriter
-    from lfdm_ros.calibration.plan import DEFAULT_STATE
+    from lfdm_ros.inference.plan import DEFAULT_STATE
     from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lfdm_ros.control.settings import Settings
-    from lfdm_ros.control.studies import Item
+    from lfdm_ros.studies.driving import Item
 
 NAMES = ("mpc", "delay", "lane_change", "density")
 SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30}
@@ -28,8 +28,8 @@ def run_control_study(args: argparse.Namespace) -> int:
     """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
     lifts a wheel or misses goals."""
     from lfdm_ros.cli.bench import machine
-    from lfdm_ros.control import studies
     from lfdm_ros.scheduling import available_cores, get_scheduler
+    from lfdm_ros.studies import driving as studies
 
     settings = parse_settings(args.set)
     items, report = _prepare(args, settings)
@@ -51,7 +51,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     if args.out is not None:
         (args.out / "results.json").write_text(json.dumps(outcome) + "\n", encoding="utf-8")
         (args.out / "table.md").write_text(text + "\n", encoding="utf-8")
-        from lfdm_ros.control.pictures import save_png
+        from lfdm_ros.studies.pictures import save_png
 
         for name, draw in figures.items():
             figure = draw()
@@ -67,7 +67,7 @@ Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callabl
 
 
 def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Item], Report]:
-    from lfdm_ros.control import studies
+    from lfdm_ros.studies import driving as studies
 
     seeds = _seeds(args)
     if args.study == "delay":
@@ -102,16 +102,16 @@ def _seeds(args: argparse.Namespace) -> int:
 def _has_do_mpc() -> bool:
     from importlib.util import find_spec
 
-    from lfdm_ros.control.studies import DO_MPC
     from lfdm_ros.resources import share_directory
+    from lfdm_ros.studies.driving import DO_MPC
 
     return find_spec("do_mpc") is not None and (share_directory() / "benchmarks" / f"{DO_MPC}.py").is_file()
 
 
 def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_ros.control import pictures
-    from lfdm_ros.control import study_tables as tables
-    from lfdm_ros.control.studies import FIELD
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures
+    from lfdm_ros.studies.driving import FIELD
 
     in_fields = [run for run in runs if run["scenario"].startswith(FIELD)]
     others = [run for run in runs if not run["scenario"].startswith(FIELD)]
@@ -129,8 +129,8 @@ def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict
 
 
 def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_ros.control import pictures
-    from lfdm_ros.control import study_tables as tables
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures
 
     outcome["rows"] = rows = tables.summarise_density(runs)
     outcome["failures"] = hit = [line for line in tables.failures(runs) if ": hit " in line or ": diverged" in line]
@@ -140,8 +140,8 @@ def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
 
 
 def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_ros.control import pictures
-    from lfdm_ros.control import study_tables as tables
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures
 
     outcome["summary"] = summary = tables.summarise_delays(runs)
     outcome["failures"] = tables.failures(runs)
@@ -150,8 +150,8 @@ def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
 
 
 def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_ros.control import pictures
-    from lfdm_ros.control import study_tables as tables
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures
 
     return tables.markdown(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
 

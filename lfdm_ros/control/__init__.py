@@ -1,16 +1,13 @@
 """Reference paths, the way round obstacles, and the model predictive controller."""
 
-from lfdm_ros.control.closed_loop import Plant, Run, drive, give_task
 from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import Plan, Planner
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings, describe
 
-__all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "ObstacleTracker", "Obstacles",
-           "Outcome", "Path", "Plan", "Planner", "Plant", "Reference", "Route", "Run", "Settings", "TrackerSettings", "describe", "drive",
-           "give_task", "lift_limits", "limits_of", "speed_profile"]
+__all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",
+           "Planner", "Reference", "Route", "Settings", "describe", "lift_limits", "limits_of", "speed_profile"]

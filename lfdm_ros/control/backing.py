@@ -16,10 +16,10 @@ from enum import Enum
 
 import numpy as np
 
-from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops, hidden
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 SPACING = 0.25  # [m] between the places that are remembered
 REMEMBERED = 60.0  # [m] of way

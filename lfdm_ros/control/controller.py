@@ -22,7 +22,6 @@ from lfdm_ros.bounds import require
 from lfdm_ros.control.backing import Backing
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import SLOWER, Plan, Planner
 from lfdm_ros.control.planner import Outcome as PlanOutcome
@@ -32,6 +31,7 @@ from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, 
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import SENSOR, SLOW, Curve, Stops, curve_of, hidden
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 

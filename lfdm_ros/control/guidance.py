@@ -15,9 +15,9 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from lfdm_ros.bounds import require, require_array
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import STEP, Path
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
 
 BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside

@@ -16,12 +16,12 @@ import numpy as np
 from lfdm_ros.control import problem
 from lfdm_ros.control.first_guess import FirstGuess
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY, static_loads
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.solvers import (
     Hpipm,
     Ipopt,

@@ -18,10 +18,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
 GRIP = 0.75  # share of the tyres' peak on which a stop is looked at: what is certain without knowing the tyres

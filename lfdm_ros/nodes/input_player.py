@@ -7,6 +7,7 @@ import sys
 import numpy as np
 from builtin_interfaces.msg import Time
 
+from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes import qos
@@ -14,7 +15,6 @@ from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.messages import checked_stamp, set_stamp
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.strayed import strayed
 from lfdm_ros.simulation import load_scenario
 
 

@@ -13,7 +13,7 @@ from lfdm_ros.nodes.messages import set_stamp
 from lfdm_ros.simulation import Circle, Goal, World
 
 if TYPE_CHECKING:  # the tracker is slow to import, and the simulator does without
-    from lfdm_ros.control.obstacles import Obstacles
+    from lfdm_ros.perception.obstacles import Obstacles
 
 Colour = tuple[float, float, float, float]
 SEEN: Colour = (0.9, 0.2, 0.1, 0.6)

@@ -17,23 +17,23 @@ from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, Outcome, limits_of
-from lfdm_ros.control.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.driving import Decision, Pilot, Task
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.driving import Decision, Pilot, Task
 from lfdm_ros.nodes.markers import PLAN, ROUTE, Picture
 from lfdm_ros.nodes.messages import nanoseconds
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
 from lfdm_ros.nodes.plan_messages import PlanMessages, goal_task, path_task, reason, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP
+from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import load_vehicle
 

@@ -16,10 +16,10 @@ from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import REQUIRED
+from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.driving import Decision, Pilot, Task
 from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.raw_path import read_path
 from lfdm_ros.sensors import Scan

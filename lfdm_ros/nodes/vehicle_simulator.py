@@ -18,20 +18,20 @@ from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.judge import Judge, Verdict
+from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus, VehicleState
 from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.command_gate import CommandGate
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.judge import Judge, Verdict
 from lfdm_ros.nodes.markers import Picture
 from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.simulated_lidar import SimulatedLidar
-from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Footprint, Pose, SimulationDiverged, Simulator, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from lfdm_ros.calibration.likelihood import Group, _Column
-from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
-from lfdm_ros.calibration.plan import Objective
-from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem, Report, SamplerProgress
+from lfdm_ros.inference.likelihood import Group, _Column
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.plan import Objective
+from lfdm_ros.inference.priors import Prior
+from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress
 
 
 class Linear:

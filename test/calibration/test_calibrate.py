@@ -13,10 +13,10 @@ import pytest
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
-from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.stage import load_stage
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.vehicles import load_vehicle
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.calibration.dataset import Dataset, clock_jumps, find_recordings, load_window, windows_of
-from lfdm_ros.calibration.plan import Channel, Inputs, Segment, Split, SteeringSource
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import Dataset, clock_jumps, find_recordings, load_window, windows_of
+from lfdm_ros.inference.plan import Channel, Inputs, Segment, Split, SteeringSource
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from lfdm_ros.calibration import load_recipe
-from lfdm_ros.calibration.dataset import find_recordings
-from lfdm_ros.calibration.identifiability import Knowledge, expected, fisher, from_draws, in_words
-from lfdm_ros.calibration.priors import Prior
 from lfdm_ros.calibration.scoring import score_recordings, typical_noise
 from lfdm_ros.calibration.stage import load_stage, stage_model
 from lfdm_ros.cli.main import main
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.identifiability import Knowledge, expected, fisher, from_draws, in_words
+from lfdm_ros.inference.priors import Prior
 
 UNIFORM = Prior("uniform", (("lower", 0.0), ("upper", 10.0)), "N")
 LOGARITHMIC = Prior("log_normal", (("median", 5.0), ("log_sd", 0.5)), "N")

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import import_recording
-from lfdm_ros.calibration import calibrate, least_squares, load_recipe
-from lfdm_ros.calibration.likelihood import Group, _Column
-from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
-from lfdm_ros.calibration.plan import Objective
-from lfdm_ros.calibration.priors import Prior
-from lfdm_ros.calibration.samplers import Problem, get_sampler
+from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.likelihood import Group, _Column
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.plan import Objective
+from lfdm_ros.inference.priors import Prior
 from lfdm_ros.resources import find_config
+from lfdm_ros.samplers import least_squares
+from lfdm_ros.samplers.sampler import Problem, get_sampler
 from lfdm_ros.vehicles import load_vehicle
 
 

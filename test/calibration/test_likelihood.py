@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from lfdm_ros.calibration.dataset import Dataset, Recording
-from lfdm_ros.calibration.likelihood import RolloutLikelihood
-from lfdm_ros.calibration.measurement import InputPath
-from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
-from lfdm_ros.calibration.priors import Prior
+from lfdm_ros.inference.dataset import Dataset, Recording
+from lfdm_ros.inference.likelihood import RolloutLikelihood
+from lfdm_ros.inference.measurement import InputPath
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.priors import Prior
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import load_vehicle
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from problems import Walled, stop_at
 
-from lfdm_ros.calibration import metropolis
-from lfdm_ros.calibration.samplers import get_sampler
+from lfdm_ros.samplers import metropolis
+from lfdm_ros.samplers.sampler import get_sampler
 
 
 @pytest.fixture(scope="module")

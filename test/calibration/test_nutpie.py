@@ -6,7 +6,7 @@ from problems import Walled, stop_at
 
 pytest.importorskip("nutpie", reason="the package nutpie is not installed")
 
-from lfdm_ros.calibration import nutpie
+from lfdm_ros.samplers import nutpie
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ import pytest
 from problems import Linear, Walled, prior, problem, stop_at
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
-from lfdm_ros.calibration import nuts
-from lfdm_ros.calibration.dataset import find_recordings
-from lfdm_ros.calibration.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary
 from lfdm_ros.calibration.run import calibrate
-from lfdm_ros.calibration.samplers import Problem
 from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
+from lfdm_ros.samplers import nuts
+from lfdm_ros.samplers.sampler import Problem
 
 EVERYTHING = """
 model: eight_dof

@@ -4,8 +4,8 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from lfdm_ros.calibration.priors import KINDS, parse_prior
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.priors import KINDS, parse_prior
 
 SPECS = {
     "uniform": {"prior": "uniform", "lower": 20, "upper": 80, "unit": "kN"},

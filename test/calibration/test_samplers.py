@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from lfdm_ros.calibration import samplers
 from lfdm_ros.calibration.recipe import load_recipe, sampled_by
-from lfdm_ros.calibration.samplers import METROPOLIS, SAMPLERS, SMC, check_continues, get_sampler, register_sampler
 from lfdm_ros.errors import InputError
+from lfdm_ros.samplers import sampler as samplers
+from lfdm_ros.samplers.sampler import METROPOLIS, SAMPLERS, SMC, check_continues, get_sampler, register_sampler
 
 
 def test_abilities_of_what_ships() -> None:

@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from lfdm_ros import sources
-from lfdm_ros.calibration import sbc
-from lfdm_ros.calibration.dataset import find_recordings
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import load_stage
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.scheduling import get_scheduler
+from lfdm_ros.studies import sbc
 
 SINGLE_TRACK = """
 model: linear_single_track

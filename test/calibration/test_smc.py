@@ -7,8 +7,8 @@ from problems import Linear, prior, stop_at
 from scipy import stats
 from scipy.special import logsumexp
 
-from lfdm_ros.calibration import smc
-from lfdm_ros.calibration.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.samplers import smc
 
 
 @pytest.fixture(scope="module")

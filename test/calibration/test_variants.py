@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import BagWriter
-from lfdm_ros.calibration import load_recipe, variants
-from lfdm_ros.calibration.priors import OUTSIDE, Prior
+from lfdm_ros.calibration import load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.priors import OUTSIDE, Prior
 from lfdm_ros.scheduling import Here
 from lfdm_ros.simulation import InputProfile, Simulator
+from lfdm_ros.studies import variants
 from lfdm_ros.vehicles import load_vehicle
 
 RECIPE = """

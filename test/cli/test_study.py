@@ -85,7 +85,7 @@ def test_options_of_another_study_are_refused(recipe: str, tmp_path: Path, capsy
 @pytest.fixture
 def short_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The studies drive two short fields instead of theirs, in this process."""
-    from lfdm_ros.control import studies
+    from lfdm_ros.studies import driving as studies
 
     path = tmp_path / "obstacle_field_short.yaml"
     path.write_text("course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n")
@@ -113,7 +113,7 @@ def test_a_study_of_the_controller_writes_table_results_and_plots(short_fields: 
 
 def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                             capsys: pytest.CaptureFixture) -> None:
-    from lfdm_ros.control import studies
+    from lfdm_ros.studies import driving as studies
 
     path = tmp_path / "obstacle_field_40.yaml"
     path.write_text("course: {kind: obstacle_field, seed: 1, speed: 8.0, length: 70.0, width: 20.0, density: 0.002}\n")

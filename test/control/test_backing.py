@@ -7,14 +7,14 @@ import pytest
 
 from lfdm_ros.control import backing
 from lfdm_ros.control.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
-from lfdm_ros.control.closed_loop import Plant, drive
 from lfdm_ros.control.controller import Controller, Outcome, limits_of
-from lfdm_ros.control.obstacles import NOTHING, Obstacles
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Scenario, World
 from lfdm_ros.simulation import Pose as Start
+from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

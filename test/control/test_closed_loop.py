@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_ros.control.closed_loop import OBSERVED, Plant, drive
 from lfdm_ros.control.controller import Controller, Cycle, Outcome
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, World
+from lfdm_ros.studies.closed_loop import OBSERVED, Plant, drive
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

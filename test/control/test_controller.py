@@ -9,11 +9,11 @@ import pytest
 
 import lfdm_ros.control.controller as module
 from lfdm_ros.control.controller import Controller, Outcome
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Actuator, Goal, Simulator
 from lfdm_ros.solvers import StageSolution
 from lfdm_ros.vehicles import load_vehicle

@@ -7,9 +7,9 @@ import pytest
 from scipy import ndimage
 
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
 
 HALF_WIDTH, MARGIN = 1.1, 0.5
 GUIDE = Guide()

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lfdm_ros.control.grouping import circles_of
-from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.grouping import circles_of
+from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation.world import Circle, Polygon, World
 
@@ -336,7 +336,7 @@ def circles_made(monkeypatch, scan):
         made.append(len(circles.x))
         return circles
 
-    monkeypatch.setattr("lfdm_ros.control.obstacles.circles_of", counted)
+    monkeypatch.setattr("lfdm_ros.perception.obstacles.circles_of", counted)
     tracker = ObstacleTracker()
     tracker.update(scan, 0.0, 0.0, 0.0)
     return made[0], tracker._tracks.shape[1]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Controller, Measured, Outcome
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.problem import RESIDUALS
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp
 from lfdm_ros.vehicles import load_vehicle

@@ -10,13 +10,13 @@ import pytest
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.control import problem
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import FAR_AWAY, Planner
 from lfdm_ros.control.problem import KINDS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import static_loads
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation.world import Circle, Footprint, World
 from lfdm_ros.vehicles import load_vehicle
 

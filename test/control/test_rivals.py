@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from lfdm_ros.control import studies
-from lfdm_ros.control.closed_loop import Plant, drive
-from lfdm_ros.control.mppi import Clearances, Mppi, Sampling
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.pure_pursuit import PurePursuit
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.studies import RIVALS
 from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Pose, Scenario, World
+from lfdm_ros.studies import driving as studies
+from lfdm_ros.studies.closed_loop import Plant, drive
+from lfdm_ros.studies.driving import RIVALS
+from lfdm_ros.studies.mppi import Clearances, Mppi, Sampling
+from lfdm_ros.studies.pure_pursuit import PurePursuit
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

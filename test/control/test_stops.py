@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import NO_STOP, Controller, Outcome
-from lfdm_ros.control.obstacles import Obstacles
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Curve, Stops, curve_of, hidden
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 

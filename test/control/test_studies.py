@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from lfdm_ros.control import pictures, studies
-from lfdm_ros.control import study_tables as tables
-from lfdm_ros.control.closed_loop import Plant
 from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.studies import Climb, Trial
 from lfdm_ros.errors import InputError
 from lfdm_ros.scheduling import Processes, get_scheduler
+from lfdm_ros.studies import driving as studies
+from lfdm_ros.studies import driving_tables as tables
+from lfdm_ros.studies import pictures
+from lfdm_ros.studies.closed_loop import Plant
+from lfdm_ros.studies.driving import Climb, Trial
 
 SETTINGS = Settings(time_budget=0.0)
 FIELD = "course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n"

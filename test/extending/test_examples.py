@@ -124,7 +124,7 @@ import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from problems import Linear, prior, problem
-from lfdm_ros.calibration.samplers import get_sampler
+from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.cli.main import main
 t, noise = np.linspace(0.0, 1.0, 40), 0.2
 linear = Linear(np.column_stack([np.ones(40), t]), np.array([0.3, 0.7]), noise)

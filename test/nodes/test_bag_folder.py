@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lfdm_ros.bags import BagWriter, bag_info
+from lfdm_ros.engine.bag_folder import MOST_DEATHS, BagFolder, Job
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.bag_folder import MOST_DEATHS, BagFolder, Job
 
 STATE = "lfdm_ros/msg/VehicleState"
 

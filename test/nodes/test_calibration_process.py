@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from lfdm_ros.engine.background import NORMAL, Share, core_set
+from lfdm_ros.engine.calibration_process import CalibrationProcess, Progress, examine
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.background import NORMAL, Share, core_set
-from lfdm_ros.nodes.calibration_process import CalibrationProcess, Progress, examine
 
 LINE = '{"stage": "s", "stage_index": 1, "stage_count": 4, "temperature": 0.5, "progress": 0.5, "time_left": null, "message": "m"}'
 REPORTS = f"""
@@ -143,7 +143,7 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path, paused: bool) -> No
     script.write_text(REPORTS)
     parent = subprocess.Popen([sys.executable, "-c", f"""
 import json
-from lfdm_ros.nodes.calibration_process import CalibrationProcess
+from lfdm_ros.engine.calibration_process import CalibrationProcess
 process = CalibrationProcess("r", [], "o", seed=3, command=[{sys.executable!r}, {str(script)!r}])
 def report(progress):
     if progress.message != "m":

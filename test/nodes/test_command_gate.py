@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from lfdm_ros.nodes import command_gate
-from lfdm_ros.nodes.command_gate import CommandGate
+from lfdm_ros.engine import command_gate
+from lfdm_ros.engine.command_gate import CommandGate
 
 SECOND = 1_000_000_000
 GOOD = (0.1, 0.5, 0.0)

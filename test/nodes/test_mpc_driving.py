@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Cycle, Outcome
-from lfdm_ros.control.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.engine.driving import Pilot, PoseHistory, Task
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.driving import Pilot, PoseHistory, Task
+from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Circle, Goal, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lfdm_ros.nodes.pacing import LARGEST_BACKLOG, Pacer, SpeedMeter
+from lfdm_ros.engine.pacing import LARGEST_BACKLOG, Pacer, SpeedMeter
 
 
 def test_deadlines_do_not_drift() -> None:

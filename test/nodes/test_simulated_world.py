@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.judge import Judge
+from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.command_gate import CommandGate
-from lfdm_ros.nodes.judge import Judge
-from lfdm_ros.nodes.simulated_lidar import SimulatedLidar
-from lfdm_ros.nodes.stepping import LOCKSTEP, Stepper
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Actuator, Circle, Footprint, Simulator, World
 from lfdm_ros.vehicles import load_vehicle

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from lfdm_ros.engine.command_gate import ANSWERED_ALREADY, CommandGate
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.command_gate import ANSWERED_ALREADY, CommandGate
-from lfdm_ros.nodes.stepping import FREE_RUNNING, LOCKSTEP, Stepper
 from lfdm_ros.simulation import Actuator, Pose, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -94,7 +94,7 @@ def test_free_running_follows_the_speed_factor() -> None:
 
 
 def test_steps_are_bounded_and_give_their_caller_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lfdm_ros.nodes.stepping._STEP_PATIENCE", 0.05)
+    monkeypatch.setattr("lfdm_ros.engine.stepping._STEP_PATIENCE", 0.05)
     with Loop(FREE_RUNNING, speed_factor=0.0) as loop:
         loop.stepper.pause(True)
         with pytest.raises(InputError, match="ticks is 4294967295; give at most 1000000, which are 10000 s"):

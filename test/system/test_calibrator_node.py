@@ -17,9 +17,9 @@ from rclpy.action import ActionClient
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.bags import BagWriter
+from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import calibrator, qos
-from lfdm_ros.nodes.calibration_process import CalibrationProcess
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 
 # --draws: the value of the stiffness [N/rad]; --seed: the second stage lasts a minute; recipe "bad": fails.

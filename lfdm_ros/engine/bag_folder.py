@@ -1,0 +1,314 @@
+"""A folder watched for finished recordings, and a memory of which were taken. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.calibration.store import now as time_of_day
+from lfdm_ros.calibration.store import write_json_atomically
+from lfdm_ros.documents import LARGEST_WRITTEN, read_json, read_yaml
+from lfdm_ros.errors import InputError
+
+_STORAGE = (".mcap", ".db3")
+# A child that was killed this often for one calibration (by the kernel for want of memory, most likely) will be killed again.
+MOST_DEATHS = 3
+# [s] until what failed through no bag's fault, such as a full disk, is tried again; twice as long each time, and at most the second.
+_AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
+
+
+def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
+    """Names and patterns of all recordings that a recipe's stages want.
+
+    Raises:
+        InputError: no such recipe, or one that cannot continue a posterior where it should.
+    """
+    from lfdm_ros.calibration.recipe import load_recipe
+    from lfdm_ros.samplers.sampler import check_continues
+
+    loaded = load_recipe(recipe)
+    if continuing:
+        check_continues(loaded.sampler, f"{loaded.path}: continue_posterior")
+    return tuple(dict.fromkeys(name for stage in loaded.stages for name in stage.recordings))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A calibration that the folder asks for. `bags` are paths, `fresh` the SHA-256 of those that were not taken before."""
+
+    id: str
+    recipe: str
+    bags: tuple[str, ...]
+    fresh: tuple[str, ...]
+    out: str
+    continue_from: int = 0
+    deaths: int = 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A bag that was looked into. `signature` tells whether its files have changed since; `problem` empty: it can be used."""
+
+    signature: str
+    name: str = ""
+    sha256: str = ""
+    note: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Pause:
+    """A job that failed and has named no bag: the same one is not done again before a time [s]."""
+
+    job: Job
+    recipe_digest: str
+    until: float
+    seconds: float
+
+
+class BagFolder:
+    """Says when a folder has new recordings that make a recipe complete. What it knows survives in the file `memory`."""
+
+    def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
+                 abandoned_after: float = 60.0, continuing: bool = False) -> None:
+        """
+        Args:
+            continuing: new bags are to continue a posterior.
+            abandoned_after: seconds without a change after which a bag that was never closed is taken for finished.
+
+        Raises:
+            InputError: no such folder or recipe, or the memory cannot be read.
+        """
+        self.path = Path(folder)
+        if not self.path.is_dir():
+            raise InputError(f"watch_directory {folder} is not a folder")
+        self._recipe = recipe
+        self._wanted = wanted_recordings(recipe, continuing=continuing)
+        self._memory = Path(memory)
+        self._abandoned_after = abandoned_after
+        self._seen: dict[Path, tuple[str, float]] = {}  # signature, and the time since which it is that
+        self._pause: _Pause | None = None
+        content = read_json(self._memory) if self._memory.exists() else {}
+        try:
+            self._bags = {path: Recorded(**_texts(entry)) for path, entry in content.get("bags", {}).items()}
+            self._taken: dict[str, dict[str, str]] = {
+                sha256: {key: _texts(entry)[key] for key in ("path", "time", "outcome", "failed_with")}
+                for sha256, entry in content.get("taken", {}).items()}
+            self._job = _job(content["job"]) if content.get("job") else None
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"{self._memory} is damaged ({error}); move it away, and all bags are new again") from None
+
+    # ---- what is there -------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> list[Path]:
+        """Finished bags that were not looked into yet, oldest first.
+
+        A bag counts as finished once its metadata.yaml says so and its files have not changed since the last look; one that was never
+        closed, or a bare storage file, when it has not changed for `abandoned_after`.
+
+        Args:
+            now: [s], of any monotonic clock.
+        """
+        found = []
+        for path in _bags(self.path):
+            signature = _signature(path)
+            before, since = self._seen.get(path, ("", now))
+            self._seen[path] = (signature, since if signature == before else now)
+            known = self._bags.get(str(path))
+            if signature != before or (known is not None and known.signature == signature):
+                continue
+            if is_closed(path / "metadata.yaml") or self._is_quiet(path, now):
+                found.append(path)
+        return sorted(found, key=_age)
+
+    def examined(self, path: Path, now: float, info: Mapping[str, Any] | None, problem: str = "") -> str:
+        """Takes in what `lfdm bag info` says of a bag, or that it says nothing but `problem`; returns a remark for the log, or ''."""
+        if (info is None or info["note"]) and not self._is_quiet(path, now):
+            return ""  # a closed bag that is cut may be one that is still being copied here
+        signature = self._seen[path][0]
+        if info is not None and not info["messages"]:
+            info, problem = None, "it holds no messages"
+        if info is None:
+            self._bags[str(path)] = Recorded(signature, problem=problem)
+            remark = f"{path} cannot be used: {problem}"
+        else:
+            bag = Recorded(signature, str(info["recording"]), str(info["sha256"]), str(info["note"] or ""))
+            same = next((known for known, other in self._bags.items() if other.sha256 == bag.sha256 and known != str(path)), "")
+            self._bags[str(path)] = bag
+            remark = (f"{path} has the content of {same}, which is known" if same else
+                      f"{path} ({bag.name}): {bag.note}; calibrating with what is there" if bag.note else "")
+        self._save()
+        return remark
+
+    def notes(self) -> dict[str, str]:
+        """SHA-256 -> what is to be said of a recording that had to be recovered."""
+        return {bag.sha256: bag.note for bag in self._bags.values() if bag.note}
+
+    # ---- what is to be done --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> Job | None:
+        """The calibration that was begun and not ended."""
+        return self._job
+
+    def next_job(self, out_directory: str, now: float, continue_from: int = 0) -> Job | None:
+        """What there is to calibrate: the newest bag of each recording that the recipe wants, if one of them is new and none missing.
+
+        What has just failed through no bag's fault waits; a new bag or another recipe makes it another calibration, which does not.
+
+        Args:
+            now: [s], as for `look`.
+            out_directory: folder for the results; empty: calibrations, in the watched folder.
+            continue_from: the version of a posterior to go on from with bags that it has not seen; 0: all bags anew.
+        """
+        usable = [(Path(path), bag) for path, bag in self._bags.items()
+                  if not bag.problem and not self._failed(bag) and Path(path).exists()]
+        usable.sort(key=lambda entry: _age(entry[0]))
+        if continue_from:  # in the order in which they came, no one twice
+            usable = [entry for entry in reversed(usable) if self._is_new(entry[1])]
+        chosen = {bag.name: (path, bag) for path, bag in usable if any(fnmatchcase(bag.name, pattern) for pattern in self._wanted)}
+        if any(not any(fnmatchcase(name, pattern) for name in chosen) for pattern in self._wanted):
+            return None
+        bags = sorted(chosen.values(), key=lambda entry: _age(entry[0]))
+        fresh = tuple(bag.sha256 for _, bag in bags if self._is_new(bag))
+        if not fresh:
+            return None
+        paths, pause = tuple(str(path) for path, _ in bags), self._pause
+        if pause is not None and (pause.job.bags, pause.job.fresh, pause.recipe_digest) == (paths, fresh, _recipe_digest(self._recipe)):
+            # In the same folder, where it finds what it had done.
+            return replace(pause.job, id=uuid.uuid4().hex, deaths=0) if now >= pause.until else None
+        newest = next(path for path, bag in reversed(bags) if bag.sha256 in fresh)
+        return Job(uuid.uuid4().hex, self._recipe, paths, fresh, str(self._free_name(out_directory, newest.stem)), continue_from)
+
+    def begin(self, job: Job) -> None:
+        """Remembers that a job is being done, before it is."""
+        self._job = job
+        self._save()
+
+    def died(self, job: Job) -> bool:
+        """Remembers that a job's process was killed; False: often enough."""
+        self._job = replace(job, deaths=job.deaths + 1)
+        self._save()
+        return self._job.deaths < MOST_DEATHS
+
+    def end(self, job: Job, outcome: str, now: float, *, failed: bool) -> str:
+        """Remembers how a job ended; returns what follows from a failure, as a remark.
+
+        The bags that the message names are to blame: nobody tries them again with this recipe. The others stay as new as they were; where
+        the message names none, for example as a disk is full, all of them are tried again later.
+
+        Args:
+            now: [s], as for `look`.
+        """
+        # Not drive_1 where the message is about drive_10.
+        blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []
+        before, self._pause = self._pause, None
+        if failed and not blamed:
+            same = before is not None and before.job.bags == job.bags
+            seconds = min(2.0 * before.seconds, _AGAIN_AT_MOST) if before is not None and same else _AGAIN
+            self._pause = _Pause(job, _recipe_digest(job.recipe), now + seconds, seconds)
+        hashes = {path: bag.sha256 for path, bag in self._bags.items() if path in job.bags}
+        for path, sha256 in hashes.items():
+            if (path in blamed) if failed else (sha256 in job.fresh):
+                self._taken[sha256] = {"path": path, "time": time_of_day(), "outcome": outcome,
+                                       "failed_with": _recipe_digest(job.recipe) if failed else ""}
+        self._job = None
+        self._save()
+        if self._pause is not None:
+            return f"tried again in {self._pause.seconds:g} s, or with a new bag or another recipe"
+        return f"left out from now on: {', '.join(blamed)}" if blamed else ""
+
+    def _failed(self, bag: Recorded) -> bool:
+        failed_with = self._taken.get(bag.sha256, {}).get("failed_with", "")
+        return bool(failed_with) and failed_with == _recipe_digest(self._recipe)
+
+    def _is_new(self, bag: Recorded) -> bool:
+        """Whether it was never taken, or failed with a recipe that has been changed since."""
+        taken = self._taken.get(bag.sha256)
+        return taken is None or (bool(taken["failed_with"]) and not self._failed(bag))
+
+    def _is_quiet(self, path: Path, now: float) -> bool:
+        return now - self._seen.get(path, ("", now))[1] >= self._abandoned_after
+
+    def _free_name(self, out_directory: str, name: str) -> Path:
+        """A result folder that does not exist yet."""
+        base = Path(out_directory) if out_directory else self.path / "calibrations"
+        candidates = (base / (f"{name}_{i}" if i else name) for i in range(10_000))
+        return next(path for path in candidates if not path.exists())
+
+    def _save(self) -> None:
+        write_json_atomically(self._memory, {
+            "bags": {path: asdict(bag) for path, bag in self._bags.items()}, "taken": self._taken,
+            "job": asdict(self._job) if self._job else None})
+
+
+def _texts(entry: Mapping[Any, Any]) -> Mapping[Any, str]:
+    if not all(type(value) is str for value in entry.values()):
+        raise TypeError("a text is none")
+    return entry
+
+
+def _job(entry: Mapping[str, Any]) -> Job:
+    texts = _texts({name: entry[name] for name in ("id", "recipe", "out")})
+    bags, fresh = (tuple(_texts(dict(enumerate(entry[name]))).values()) for name in ("bags", "fresh"))
+    return Job(texts["id"], texts["recipe"], bags, fresh, texts["out"], int(entry["continue_from"]), int(entry["deaths"]))
+
+
+def is_closed(metadata: Path) -> bool:
+    """Whether a bag's metadata.yaml says that its recorder has finished."""
+    try:
+        information = read_yaml(metadata, LARGEST_WRITTEN)[0]["rosbag2_bagfile_information"]
+        return bool((information.get("custom_data") or {}).get("closed") != "false")
+    except (InputError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _bags(folder: Path) -> Iterable[Path]:
+    for path in folder.iterdir():
+        if path.is_dir():
+            if any(child.name == "metadata.yaml" or child.suffix in _STORAGE for child in _children(path)):
+                yield path
+        elif path.suffix in _STORAGE:
+            yield path
+
+
+def _children(path: Path) -> Sequence[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError:  # gone, or not ours to read
+        return ()
+
+
+def _signature(path: Path) -> str:
+    digest = hashlib.sha256()
+    for file in (path, *(_children(path) if path.is_dir() else ())):
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        digest.update(f"{file.name} {status.st_size if file.is_file() else 0} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _recipe_digest(recipe: str) -> str:
+    """Changes when the recipe does."""
+    from lfdm_ros.resources import find_config
+
+    try:
+        return hashlib.sha256(find_config("calibration", recipe).read_bytes()).hexdigest()
+    except (InputError, OSError):
+        return "unreadable"

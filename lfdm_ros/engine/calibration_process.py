@@ -1,0 +1,177 @@
+"""A calibration in a child process: progress as it comes, a pause, and an end on request that keeps what is done. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.calibration.store import POSTERIOR, SUMMARY
+from lfdm_ros.engine.background import Share
+from lfdm_ros.errors import InputError
+
+LFDM = (sys.executable, "-m", "lfdm_ros.cli")
+DEFAULT_SHARE = Share()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One report of `lfdm calibrate --progress-json`; ess and time_left [s], NaN: unknown."""
+
+    stage: str = ""
+    stage_index: int = 0
+    stage_count: int = 1
+    temperature: float = 0.0
+    progress: float = 0.0
+    ess: float = math.nan
+    time_left: float = math.nan
+    message: str = ""
+
+    @classmethod
+    def parse(cls, line: str) -> Progress | None:
+        """Reads one line; None for a line that is no report."""
+        try:
+            data = json.loads(line)
+            return cls(
+                stage=str(data["stage"]), stage_index=int(data["stage_index"]), stage_count=max(1, int(data["stage_count"])),
+                temperature=float(data["temperature"]), progress=min(1.0, max(0.0, float(data["progress"]))),
+                ess=_number(data.get("ess")), time_left=_number(data["time_left"]), message=str(data["message"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    @property
+    def overall(self) -> float:
+        """Share of all stages done, [0, 1]."""
+        return (self.stage_index + self.progress) / self.stage_count
+
+
+class CalibrationProcess:
+    """`lfdm calibrate` as a child of the least priority: sampling for minutes must neither hold up a node's callbacks and deadlines nor
+    share its interpreter lock. `follow` starts it; the other methods may be called from other threads at any time, before as well."""
+
+    def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
+                 continue_from: str = "", share: Share = DEFAULT_SHARE, command: Sequence[str] = (*LFDM, "calibrate")) -> None:
+        """
+        Args:
+            draws, chains, seed: 0: as the recipe says.
+            continue_from: folder of the posterior to go on from; empty: none.
+            share: of the machine.
+        """
+        arguments = [*command, recipe, "--out", out, "--progress-json"]
+        for bag in bags:
+            arguments += ["--bag", bag]
+        for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed), ("--continue", continue_from)):
+            if value:
+                arguments += [option, str(value)]
+        self._arguments = share.command(arguments)
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._paused = self._interrupted = False
+        self._last_words = ""
+
+    def follow(self, report: Callable[[Progress], None]) -> int:
+        """Runs the child and hands on each report until it ends; returns its exit status, negative: the signal that killed it.
+
+        Raises:
+            OSError: it does not start.
+        """
+        with tempfile.TemporaryFile() as errors:
+            with self._lock:
+                if self._interrupted:
+                    return 128 + signal.SIGINT
+                # Started by the thread that waits for it, because the child ends with that thread. In a session of its own: Ctrl-C
+                # in the terminal reaches the node alone, which then ends this in its own way.
+                self._child = child = subprocess.Popen(
+                    self._arguments, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True, encoding="utf-8",
+                    start_new_session=True)
+                if self._paused:
+                    self._signal(os.killpg, signal.SIGSTOP)
+            assert child.stdout is not None
+            with child.stdout:
+                for line in child.stdout:
+                    progress = Progress.parse(line)
+                    if progress is not None:
+                        report(progress)
+            status = child.wait()
+            errors.seek(0)
+            self._last_words = last_line(errors.read())
+        return status
+
+    def interrupt(self) -> None:
+        """Asks the child to stop and keep what is done, also while it is paused; once is enough."""
+        with self._lock:
+            if not self._interrupted:
+                self._interrupted = True
+                self._signal(os.kill, signal.SIGINT)  # not to workers of its own, which it ends itself
+                self._signal(os.killpg, signal.SIGCONT)
+
+    def pause(self, paused: bool) -> None:
+        """Stops the child and its children where they are, or lets them go on."""
+        with self._lock:
+            if not self._interrupted:
+                self._paused = paused
+                self._signal(os.killpg, signal.SIGSTOP if paused else signal.SIGCONT)
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupted
+
+    @property
+    def last_words(self) -> str:
+        """The last line that the ended child wrote on stderr."""
+        return self._last_words
+
+    def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
+        if self._child is not None and self._child.poll() is None:
+            with suppress(ProcessLookupError):  # it has just ended
+                send(self._child.pid, number)
+
+
+def describe(out: str, share: Share) -> None:
+    """Makes sure that a calibration's folder has an up-to-date posterior.json; in a child, for what it imports takes a second.
+
+    Raises:
+        InputError: the folder is no finished calibration.
+    """
+    posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
+    if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
+        return
+    _ask([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
+
+
+def examine(bag: str, share: Share) -> dict[str, Any]:
+    """What `lfdm bag info --json` says of a bag; in a child, for hashing a long one takes minutes.
+
+    Raises:
+        InputError: nothing in it can be read.
+    """
+    info: dict[str, Any] = json.loads(_ask([*LFDM, "bag", "info", bag, "--json"], share))
+    return info
+
+
+def _ask(program: Sequence[str], share: Share) -> str:
+    run = subprocess.run(share.command(program), capture_output=True, text=True, encoding="utf-8", errors="replace",
+                         stdin=subprocess.DEVNULL, start_new_session=True, check=False)
+    if run.returncode:
+        raise InputError(last_line(run.stderr.encode()) or f"{' '.join(program)} ended with status {run.returncode}")
+    return run.stdout
+
+
+def last_line(output: bytes) -> str:
+    """The last line with something in it."""
+    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

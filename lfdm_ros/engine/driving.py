@@ -1,0 +1,431 @@
+"""When the controller is asked, and with what: states, scans and tasks as they arrive, checked. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from lfdm_ros.bounds import FRAME, NOT_FINITE, STAMP, Refusals, Refused, refusal, require_all
+from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sensors import Scan
+from lfdm_ros.simulation import Goal
+from lfdm_ros.vehicles import Vehicle
+
+_POSES = 1000  # kept; 10 s at 100 Hz
+_WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
+_LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
+_AHEAD_NS = 10_000_000_000  # a state further ahead of the clock, or a scan of the last state, is not of this time
+
+
+class Drives(Protocol):
+    """What is asked of `lfdm_ros.control.Controller`."""
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
+    def go_to(self, goal: Goal, speed: float) -> None: ...
+    def idle(self) -> None: ...
+    def see(self, obstacles: Obstacles) -> None: ...
+    def take(self, vehicle: Vehicle) -> None: ...
+    def cycle(self, now: float, measured: Measured | None) -> Cycle: ...
+    def look(self, now: float) -> None: ...
+    def stop(self, now: float, reason: str) -> Cycle: ...
+    def reset(self) -> None: ...
+
+
+class Tracks(Protocol):
+    """What is asked of `lfdm_ros.control.ObstacleTracker`."""
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
+    def obstacles(self) -> Obstacles: ...
+    def reset(self) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What to drive: a path, a goal, or neither, which is to stop and stand.
+
+    name: for people; frame: of the coordinates, empty: that of the states; speed: highest [m/s], or one a point of path.s;
+    corridor, stop: as Controller.follow.
+    """
+
+    name: str = "idle"
+    frame: str = ""
+    path: Path | None = None
+    goal: Goal | None = None
+    speed: float | np.ndarray = 0.0
+    corridor: np.ndarray | None = None
+    stop: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """A command to send: time [ns] that it is for; the cycle that it is from; the frame of the states; new: that cycle has just been
+    made; measured: from a new state."""
+
+    time_ns: int
+    cycle: Cycle
+    frame: str
+    new: bool
+    measured: bool
+
+
+class PoseHistory:
+    """Where the vehicle was: poses by time, linear between them."""
+
+    def __init__(self) -> None:
+        self._poses: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
+
+    def add(self, time_ns: int, x: float, y: float, yaw: float) -> None:
+        """Times must grow."""
+        self._poses.append((time_ns, x, y, yaw))
+
+    def clear(self) -> None:
+        self._poses.clear()
+
+    @property
+    def last_ns(self) -> int | None:
+        return self._poses[-1][0] if self._poses else None
+
+    def at(self, time_ns: int) -> tuple[float, float, float] | None:
+        """x, y [m], yaw [rad]; None outside the history."""
+        poses = self._poses
+        if not poses or not poses[0][0] <= time_ns <= poses[-1][0]:
+            return None
+        i = bisect.bisect_left(poses, time_ns, key=lambda pose: pose[0])
+        after = poses[i]
+        if after[0] == time_ns:
+            return after[1:]
+        before = poses[i - 1]
+        share = (time_ns - before[0]) / (after[0] - before[0])
+        turn = math.remainder(after[3] - before[3], 2.0 * math.pi)
+        return (before[1] + share * (after[1] - before[1]), before[2] + share * (after[2] - before[2]), before[3] + share * turn)
+
+
+class Pilot:
+    """Asks the controller for a command when one is due, keeps it informed, and refuses what cannot be used, by name.
+
+    Free running, a cycle is due when a state comes a period after the last cycle (half a state's period early is near enough), and
+    `watch` runs one where no state came. In lockstep every state gets a decision, in between the one it has; a state that a scan
+    belongs to waits for it. Scans are looked at after the command is out (`after`), so that they cost it no time.
+    """
+
+    def __init__(self, controller: Drives, tracker: Tracks, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
+                 lidar_latency: float = 0.0, scan_timeout: float = 0.0, told: Callable[[str], None] = lambda text: None,
+                 refused: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            period: of the cycles [s].
+            lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
+            lidar_latency: from a scan's stamp to its arrival [s].
+            scan_timeout: age of the newest scan [s] from which on the vehicle stops, blind; 0: never. Counts from the first scan, or
+                from the first state where lidar_rate says that scans come.
+            told, refused: take what a person should know, in one line, and what was refused, which may be often.
+        """
+        self._controller, self._tracker, self._told = controller, tracker, told
+        self._period_ns = round(1e9 * period)
+        self._lockstep = lockstep
+        self._scan_period_ns = round(1e9 / lidar_rate) if lidar_rate > 0.0 else 0
+        self._latency_ns = round(1e9 * lidar_latency)
+        self._scan_timeout_ns = round(1e9 * scan_timeout)
+        self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
+        self.task = self._wanted = Task()
+        self.frame = ""
+        self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
+        self.scan_missing = ""  # lockstep: the scan that did not come in time; empty: all came
+        self.resets = 0
+        # By how much a stamp may be older than the one before without the clock having been set back: in lockstep nothing overtakes.
+        self._late_ns = 0 if lockstep else _LATE_NS
+        self._scans: deque[tuple[int, Scan]] = deque(maxlen=_WAITING_SCANS)
+        self._history = PoseHistory()
+        self._forget(lambda stamp_ns: False)
+
+    def _forget(self, keep: Callable[[int], bool]) -> None:
+        self._history.clear()
+        self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
+        self._last_state: tuple[int, Mapping[str, float]] | None = None
+        self._waiting: tuple[int, Mapping[str, float], int] | None = None  # as `_answer` takes it
+        self._first_ns: int | None = None  # of the states
+        self._cycle_ns: int | None = None  # when the last cycle was
+        self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
+        self._decision: Decision | None = None
+        self._newest_scan_ns = self._scans[-1][0] if self._scans else None
+        self._seen_ns: int | None = None  # that the obstacles are from
+        self.obstacles: Obstacles | None = None
+        self.blind = ""
+
+    def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
+        """Forgets all but the task and the scans whose stamp `keep` is true for: time or place are not what they were."""
+        self._forget(keep)
+        self.resets += 1
+        self._tracker.reset()
+        self._controller.reset()
+        self._set(self._wanted)
+
+    # ---- what is to be driven ------------------------------------------------------------------------------------------
+
+    def begin(self, task: Task) -> None:
+        """Sets the task to begin with.
+
+        Raises:
+            InputError: it cannot be driven.
+        """
+        self._set(task)
+        self._wanted = task
+
+    def drive(self, kind: str, task: Task) -> bool:
+        """Takes a task, at once or with the first state; False: refused, and the task before goes on.
+
+        Args:
+            kind: "goal" or "path": what it came as.
+        """
+        if task.frame and self.frame and task.frame != self.frame:
+            self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'", FRAME)
+            return False
+        try:
+            self._set(task)
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return False
+        self._wanted = task
+        if self.blind:
+            self._controller.idle()
+        return True
+
+    def take(self, vehicle: Vehicle) -> bool:
+        """Drives with other parameters from the next cycle on; False: refused, and the ones before stay."""
+        try:
+            self._controller.take(vehicle)
+        except InputError as error:
+            self.refusals.refuse("posterior", error)
+            return False
+        return True
+
+    def _set(self, task: Task) -> None:
+        if task.path is not None:
+            self._controller.follow(task.path, task.speed, task.corridor, task.stop)
+        elif task.goal is not None:
+            self._controller.go_to(task.goal, float(task.speed))
+        else:
+            self._controller.idle()
+        self.task = task
+
+    # ---- states --------------------------------------------------------------------------------------------------------
+
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Decision | None:
+        """A state has come; returns the decision to publish, None: nothing is due.
+
+        Args:
+            stamp_ns: of the state.
+            values: by the names of the models' states, SI; NaN: not measured.
+            now_ns: on the node's clock; in lockstep not used.
+        """
+        last = self._last_state
+        if self._lockstep and last is not None and stamp_ns == last[0]:
+            # Published again by a simulator that has not heard the answer.
+            return self._decision if self._waiting is None else None
+        why = self._unusable(stamp_ns, frame, values, now_ns)
+        if why is None and last is not None and stamp_ns <= last[0]:
+            if last[0] - stamp_ns <= self._late_ns:
+                why = Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
+            else:
+                self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+                self.reset(lambda scan_ns: scan_ns <= stamp_ns)
+                last = None
+        if why is not None:
+            self.refusals.refuse("state", why)
+            return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
+        usable = {name: value for name, value in values.items() if value == value}
+        if last is not None and strayed(last, (stamp_ns, usable)):
+            self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
+            self.reset(lambda scan_ns: scan_ns >= stamp_ns)
+            last = None
+        if not self.frame:
+            self.frame = frame
+            self._check_frame_of_task()
+        self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
+        self._history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self._last_state = (stamp_ns, usable)
+        step = stamp_ns - last[0] if last is not None else 0
+        if self._lockstep and self._scan_due(stamp_ns):
+            self._waiting = (stamp_ns, usable, step)
+            return None
+        return self._answer(stamp_ns, usable, step, now_ns)
+
+    def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> Decision | None:
+        # By stamps: when the states are old, the time of the last cycle is ahead of them.
+        due = self._answered_ns is None or stamp_ns - self._answered_ns >= self._period_ns - step_ns // 2
+        if due:
+            self._answered_ns = stamp_ns
+            return self._cycle(stamp_ns if self._lockstep else max(now_ns, stamp_ns), Measured(1e-9 * stamp_ns, dict(values)))
+        if self._lockstep and self._decision is not None:
+            self._decision = Decision(stamp_ns, self._decision.cycle, self.frame, False, False)
+            return self._decision
+        return None
+
+    def watch(self, now_ns: int) -> Decision | None:
+        """To be called once a period where states come by themselves: a cycle without a state, if none ran lately."""
+        if self._lockstep or now_ns <= 0:  # simulated time has not begun
+            return None
+        if self._cycle_ns is None:
+            return self._cycle(now_ns, None)
+        if now_ns < self._cycle_ns - self._late_ns:
+            self._told(f"the clock went back from {1e-9 * self._cycle_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self.reset()
+            return None
+        # After a cycle from a state the next state gets half a period of grace; after one without, a timer may be early by a quarter.
+        patience = 1.5 if self._decision is not None and self._decision.measured else 0.75
+        return self._cycle(now_ns, None) if now_ns - self._cycle_ns >= patience * self._period_ns else None
+
+    def _cycle(self, now_ns: int, measured: Measured | None) -> Decision:
+        self._look_out(now_ns)
+        self._cycle_ns = now_ns
+        cycle = self._controller.cycle(1e-9 * now_ns, measured)
+        decision = Decision(now_ns, cycle, self.frame, True, measured is not None)
+        self._decision = replace(decision, new=False)  # if it is asked for again
+        return decision
+
+    def stop(self, now_ns: int, reason: str) -> Decision:
+        """The ladder's lowest rung, now, whatever is known: for a cycle that has failed. In lockstep 0 is the time of the last state."""
+        if self._lockstep and not now_ns and self._last_state is not None:
+            now_ns = self._last_state[0]
+        self._waiting = None
+        self._cycle_ns = now_ns
+        decision = Decision(now_ns, self._controller.stop(1e-9 * now_ns, reason), self.frame, True, False)
+        self._decision = replace(decision, new=False)
+        return decision
+
+    def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Refused | None:
+        """Why a state cannot be used; None: it can."""
+        if self.frame and frame != self.frame:
+            return Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
+        refused = refusal("stamp", 1e-9 * stamp_ns)
+        if refused is not None:
+            return Refused(str(refused), STAMP)
+        try:
+            require_all(values, REQUIRED)
+        except Refused as error:
+            return error
+        # A single one would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
+        if not self._lockstep and 0 < now_ns < stamp_ns - _AHEAD_NS:
+            return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
+        return None
+
+    def _check_frame_of_task(self) -> None:
+        """A task that came before the first state: now its frame can be judged."""
+        if self._wanted.frame and self._wanted.frame != self.frame:
+            kind = "goal" if self._wanted.goal is not None else "path"
+            self.refusals.refuse(kind, f"in frame '{self._wanted.frame}', the states are in '{self.frame}'", FRAME)
+            self.begin(Task())
+
+    # ---- scans ---------------------------------------------------------------------------------------------------------
+
+    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """A scan has come; returns the decision for a state that waited for it."""
+        newest = self._newest_scan_ns
+        if newest is not None and stamp_ns == newest:
+            return None  # published again, with its state
+        if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
+            self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
+            return None
+        wrong = refusal("stamp", 1e-9 * stamp_ns)
+        if wrong is not None:
+            self.refusals.refuse("scan", str(wrong), STAMP)
+            return None
+        last = self._history.last_ns
+        if last is not None and stamp_ns > last + _AHEAD_NS:
+            self.refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
+            return None
+        self._newest_scan_ns = stamp_ns
+        self.scan_missing = ""
+        self._scans.append((stamp_ns, scan))
+        if self._waiting is None or self._scan_due(self._waiting[0]):
+            return None
+        return self._release()
+
+    def give_up_on_scan(self) -> Decision | None:
+        """The scan that a state waits for has not come for too long: answers the state without, and waits for none until one comes."""
+        if self._waiting is None:
+            return None
+        self.scan_missing = f"the scan of {1e-9 * self._last_due(self._waiting[0]):.3f} s has not come; going on without"
+        self._told(self.scan_missing)
+        return self._release()
+
+    @property
+    def waits_for_scan(self) -> bool:
+        return self._waiting is not None
+
+    def _release(self) -> Decision | None:
+        assert self._waiting is not None
+        stamp_ns, values, step_ns = self._waiting
+        self._waiting = None
+        return self._answer(stamp_ns, values, step_ns, stamp_ns)
+
+    def _last_due(self, now_ns: int) -> int:
+        """Stamp of the newest scan that has arrived by now, if it is as punctual as it says."""
+        return (now_ns - self._latency_ns) // self._scan_period_ns * self._scan_period_ns
+
+    def _scan_due(self, now_ns: int) -> bool:
+        """Whether a scan that should be here is not."""
+        if not self._scan_period_ns or self.scan_missing or self._first_ns is None:
+            return False
+        due = self._last_due(now_ns)
+        return due >= self._first_ns and (self._newest_scan_ns is None or self._newest_scan_ns < due)
+
+    def after(self) -> None:
+        """Looks at the scans that have come, and for a way; to be called when the command is out.
+
+        All beams at infinity is a scan that sees nothing.
+        """
+        last = self._history.last_ns
+        changed = False
+        while last is not None and (place := next((i for i, (stamp, _) in enumerate(self._scans) if stamp <= last), None)) is not None:
+            stamp_ns, scan = self._scans[place]
+            del self._scans[place]
+            pose = self._history.at(stamp_ns)
+            if pose is None:
+                self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
+                continue
+            if len(scan.ranges) and np.isnan(scan.ranges).all():
+                self.refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
+                continue
+            try:
+                self._tracker.update(scan, *pose)
+            except InputError as error:
+                self.refusals.refuse("scan", error)
+                continue
+            self._seen_ns, changed = stamp_ns, True
+        if changed:
+            self.obstacles = self._tracker.obstacles()
+            self._controller.see(self.obstacles)
+        if self._cycle_ns is not None:
+            self._controller.look(1e-9 * self._cycle_ns)
+
+    def scan_age(self, now_ns: int) -> float:
+        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        return math.nan if self._seen_ns is None else 1e-9 * (now_ns - self._seen_ns)
+
+    def _look_out(self, now_ns: int) -> None:
+        """Stops the vehicle when it does not see any more, lets it go on when it does."""
+        since = self._seen_ns
+        if since is None and (self._scan_period_ns or self._newest_scan_ns is not None):
+            since = self._first_ns
+        late = 0 if since is None else now_ns - since
+        if self._scan_timeout_ns and late > self._scan_timeout_ns:
+            if not self.blind:
+                self._told(f"no scan for {1e-9 * late:.2f} s: stopping")
+                self._controller.idle()
+            self.blind = f"no scan for {1e-9 * late:.2f} s"
+        elif self.blind:
+            self.blind = ""
+            self._told("scans come again: going on")
+            self._set(self._wanted)

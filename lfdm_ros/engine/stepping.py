@@ -1,0 +1,357 @@
+"""The simulator's loop: when to advance, with which input, at which pace. Knows nothing of ROS; the node gives it a publisher."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.pacing import Pacer, SpeedMeter
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
+from lfdm_ros.simulation.actuator import Actuator, Selector
+
+FREE_RUNNING = "free_running"
+LOCKSTEP = "lockstep"
+
+# In lockstep an unanswered state is published again after this wall time [s], for a driver that joined late.
+REPUBLISH_AFTER = 0.5
+_FOREVER = 3600.0
+# Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
+MOST_TICKS = 1_000_000
+_STEP_PATIENCE = 1.0
+# With an actuator its output is held for so long [s], or a physics step where that is longer.
+_ACTUATOR_HOLD = 0.002
+_REMEMBERED = 256  # states whose answers are timed
+
+# (simulated time [ns], outputs in the order of Simulator.output_names)
+Publish = Callable[[int, Sequence[float]], None]
+
+
+@dataclass(frozen=True)
+class Status:
+    """A snapshot of the loop; see SimulatorStatus.msg."""
+
+    time_ns: int
+    ticks: int
+    paused: bool
+    waiting: bool
+    diverged: str
+    overruns: int
+    speed_factor_asked: float
+    speed_factor_reached: float
+    timed_out: bool
+    waited: float  # [s] of the wall clock that a state has been without its answer; lockstep
+
+
+class Stepper:
+    """Runs a Simulator tick by tick in a thread of its own.
+
+    A tick is one publishing period: one call of Simulator.advance, then one call of `publish`. Time is counted in whole
+    ticks, so stamps are exact. The condition `_wake` guards everything; `publish` is called without it, but never together with `forget`
+    of a reset, and never after it with a state from before: the lock `_telling` is around both, taken before `_wake`.
+    """
+
+    def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
+                 speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
+                 actuator: Actuator | None = None, answer_timeout: float = 0.0,
+                 deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:
+        """
+        Args:
+            simulator: compiled and reset to the initial state.
+            steps_per_tick: physics steps in a publishing period.
+            stepping: FREE_RUNNING or LOCKSTEP.
+            gate: validates the commands.
+            publish: called in the loop's thread with each new state, the initial one included.
+            speed_factor: simulated seconds per wall second, 0: as fast as possible.
+            stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
+            actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
+            answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
+                waited; 0: never.
+            failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
+                has ended with an exception.
+        """
+        self._simulator = simulator
+        self._steps = steps_per_tick
+        self._period_ns = round(simulator.dt * 1e9) * steps_per_tick
+        self._lockstep = stepping == LOCKSTEP
+        self._gate = gate
+        self._publish = publish
+        self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
+        self._ended = ended
+        self._actuator = actuator
+        self._answer_timeout, self._deserted, self._failed = answer_timeout, deserted, failed
+
+        now = time.monotonic()
+        self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
+        self._meter = SpeedMeter(0.0, now)
+        self._wake = threading.Condition()
+        self._telling = threading.Lock()
+        self._resets = 0
+        self._thread: threading.Thread | None = None
+        self._running = False
+        self._time_ns = 0
+        self._ticks = 0
+        self._paused = False
+        self._budget = 0  # ticks still to do although paused
+        self._answered = False  # lockstep: the command for this tick has come
+        self._fresh = True  # a state is there that nobody has seen
+        self._diverged = ""
+        self._published_at = now
+        self._asked_at = now  # when the state that waits for its answer was first published
+        self._inputs = np.zeros(3)  # of the last tick
+        self._selector = Selector()
+        self._speed = [f.name for f in simulator.model.states].index("vx")
+        # Stamps of the last states, and the wall time at which they were published.
+        self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        # Wall seconds from publishing a state to the first command with its stamp.
+        self.response_times: deque[float] = deque(maxlen=100_000)
+        gate.restart(0.0)
+
+    # ---- asked by others, from any thread ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the loop, from the state and time it has."""
+        self._running = True
+        self._asked_at = time.monotonic()
+        self._pacer.resume(self._asked_at)
+        self._thread = threading.Thread(target=self._run, name="stepper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the loop and waits for it; state and time stay."""
+        with self._wake:
+            self._running = False
+            self._wake.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+
+    def command(self, inputs: Inputs, stamp_ns: int) -> bool:
+        """Offers a driver's command; False when it was refused, the gate says why."""
+        with self._wake:
+            if not self._lockstep:
+                if not self._gate.offer(inputs, stamp_ns, self._time_ns):
+                    return False
+                self._note_response(stamp_ns)
+                return True
+            if not self._gate.offer_answer(inputs, stamp_ns, self._time_ns, self._answered):
+                return False
+            self.response_times.append(time.monotonic() - self._published_at)
+            self._answered = True
+            self._wake.notify_all()
+            return True
+
+    def _note_response(self, stamp_ns: int) -> None:
+        """A command may answer an older state than the last, but none twice."""
+        while self._published and self._published[0][0] <= stamp_ns:
+            stamp, published_at = self._published.popleft()
+            if stamp == stamp_ns:
+                self.response_times.append(time.monotonic() - published_at)
+
+    def pause(self, paused: bool) -> None:
+        """Stops simulated time, or lets it go on."""
+        with self._wake:
+            self._paused = paused
+            self._budget = 0
+            self._asked_at = time.monotonic()
+            self._pacer.resume(self._asked_at)
+            self._wake.notify_all()
+
+    def step(self, ticks: int) -> str:
+        """Advances a paused simulator by `ticks`, as fast as possible; returns a remark.
+
+        Free running, the ticks are done on return, or go on being done after the first second of the wall clock, so that the caller's
+        thread serves others. In lockstep each one waits for its command, which may come through that thread: this grants the ticks and
+        returns. Pausing again takes back what is not done.
+
+        Raises:
+            InputError: not active, diverged, not paused, no ticks, or more than MOST_TICKS to be done.
+        """
+        with self._wake:
+            if not self._running:
+                raise InputError("the simulator is not active")
+            if self._diverged:
+                raise InputError(self._diverged)
+            if not self._paused:
+                raise InputError("the simulator is not paused; pause it first")
+            if ticks < 1:
+                raise InputError(f"ticks is {ticks}; give 1 or more")
+            if self._budget + ticks > MOST_TICKS:
+                raise InputError(f"ticks is {ticks}; give at most {MOST_TICKS - self._budget}, which are "
+                                 f"{1e-9 * self._period_ns * (MOST_TICKS - self._budget):g} s, or let the simulator run on")
+            self._budget += ticks
+            self._wake.notify_all()
+            if self._lockstep:
+                return f"{ticks} ticks granted, each advances when its command comes"
+            self._wake.wait_for(lambda: self._budget == 0 or not self._running, _STEP_PATIENCE)
+            if self._diverged:
+                raise InputError(self._diverged)
+            return f"{ticks} ticks granted, {self._budget} of them are still to be done" if self._budget else f"{ticks} ticks done"
+
+    def reset(self, pose: Pose, forget: Callable[[int], None] = lambda time_ns: None) -> None:
+        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward.
+
+        Args:
+            forget: called with the time [ns] of the first state of the new run, before that is published.
+        """
+        with self._telling, self._wake:
+            self._resets += 1
+            self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+            self._inputs = np.zeros(3)
+            self._selector.reset()
+            self._time_ns += self._period_ns
+            forget(self._time_ns)
+            if self._actuator is not None:
+                self._actuator.reset(self.time)
+            self._ticks = self._budget = 0
+            self._diverged = ""
+            self._gate.restart(self.time)
+            self._answered = False
+            self._fresh = True
+            self._pacer.resume(time.monotonic())
+            self._wake.notify_all()
+
+    def swap(self, simulator: Simulator) -> None:
+        """Goes on with another simulator of the same model and step from the state reached: between two ticks, never within one.
+
+        The new one is made and loaded by the caller, so that the swap itself takes no time; its vehicle is what a reset takes then.
+        """
+        with self._wake:
+            present = self._simulator
+            simulator.jump(present.state, round(present.time / present.dt), self._inputs)
+            self._simulator = simulator
+
+    def set_speed_factor(self, factor: float) -> None:
+        with self._wake:
+            self._pacer.set_factor(factor, time.monotonic())
+            self._wake.notify_all()
+
+    @property
+    def lateness(self) -> list[float]:
+        """Wall seconds by which the last ticks came after their deadlines; empty at full speed."""
+        return list(self._pacer.lateness)
+
+    @property
+    def time_ns(self) -> int:
+        return self._time_ns
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return 1e-9 * self._time_ns
+
+    def status(self) -> Status:
+        with self._wake:
+            return Status(
+                time_ns=self._time_ns, ticks=self._ticks, paused=self._paused or not self._running,
+                waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
+                speed_factor_asked=self._pacer.factor,
+                speed_factor_reached=self._meter.read(self.time, time.monotonic()),
+                timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
+
+    def _waited(self) -> float:
+        """Wall seconds that the last state has been without its answer, in lockstep; 0 while time is to stand still."""
+        ended = self._stop_ns and self._time_ns >= self._stop_ns
+        if not self._lockstep or self._answered or ended or not self._running or (self._paused and self._budget == 0):
+            return 0.0
+        return time.monotonic() - self._asked_at
+
+    # ---- the loop ------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:  # a bug; without this the node would fall silent and look healthy
+            with self._wake:
+                self._diverged = f"the loop ended, restart the node: {error!r}"
+                self._wake.notify_all()
+            self._failed(self._diverged)
+            raise
+
+    def _loop(self) -> None:
+        while True:
+            with self._wake:
+                while self._running and not self._fresh and (wait := self._wait()) > 0.0:
+                    self._wake.wait(wait)
+                if not self._running:
+                    self._wake.notify_all()
+                    return
+                unanswered = self._lockstep and not self._answered
+                waited = self._waited()
+                if self._answer_timeout and waited > self._answer_timeout:
+                    self._answer_timeout = 0.0  # said once
+                    self._deserted(waited)
+                if not self._fresh and not unanswered and not self._advance():
+                    if self._stop_ns:
+                        self._failed(self._diverged)
+                    continue
+                if self._fresh or not unanswered:
+                    self._asked_at = time.monotonic()
+                self._fresh = False
+                stamp, outputs, resets = self._time_ns, self._simulator.outputs.tolist(), self._resets
+                self._published_at = time.monotonic()
+                self._published.append((stamp, self._published_at))
+            with self._telling:
+                if resets != self._resets:  # a state of the run before
+                    continue
+                self._publish(stamp, outputs)
+            # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
+            # commands, would get its turn only every switch interval (5 ms): a hundred ticks of old news at 20 x real time.
+            time.sleep(0.0)
+            if self._stop_ns and stamp >= self._stop_ns:
+                self._ended(f"simulated {1e-9 * stamp:g} s")
+
+    def _wait(self) -> float:
+        """Wall time to wait before there is something to do [s]; 0 or less: now."""
+        if self._diverged or (self._paused and self._budget == 0) or (self._stop_ns and self._time_ns >= self._stop_ns):
+            return _FOREVER
+        now = time.monotonic()
+        if self._lockstep and not self._answered:
+            return self._published_at + REPUBLISH_AFTER - now
+        return 0.0 if self._budget else self._pacer.delay(now)
+
+    def _advance(self) -> bool:
+        """One tick; False: the simulation diverged."""
+        inputs = np.array(self._gate.inputs(self.time))
+        if not self._budget:
+            self._pacer.tick(time.monotonic())
+        try:
+            self._drive(inputs)
+        except SimulationDiverged as error:
+            # Time stands still until a reset; the node says so in its diagnostics.
+            self._diverged = f"the simulation diverged at {self.time:.3f} s, reset it: {error}"
+            self._budget = 0
+            self._wake.notify_all()
+            return False
+        self._time_ns += self._period_ns
+        self._ticks += 1
+        self._answered = False
+        if self._budget:
+            self._budget -= 1
+            if not self._budget:
+                self._wake.notify_all()
+        return True
+
+    def _drive(self, inputs: np.ndarray) -> None:
+        """The vehicle's part of a tick, with the driver's inputs (3,)."""
+        if self._actuator is None:
+            self._inputs = self._select(inputs)
+            self._simulator.advance(self._inputs, self._inputs, self._steps)
+            return
+        self._actuator.send(self.time, inputs)
+        dt = self._simulator.dt
+        hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
+        while done < self._steps:
+            steps = min(hold, self._steps - done)
+            self._inputs = self._select(self._actuator.advance(self.time + done * dt))
+            self._simulator.advance(self._inputs, self._inputs, steps)
+            done += steps
+
+    def _select(self, inputs: np.ndarray) -> np.ndarray:
+        return self._selector.through(inputs, float(self._simulator.state[self._speed]))

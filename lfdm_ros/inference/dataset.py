@@ -1,0 +1,352 @@
+"""From recordings to arrays: what a stage is started from, driven by and compared with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from lfdm_ros.bags import Series, known_fields, open_bag, read_series
+from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
+from lfdm_ros.errors import InputError
+from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, WHEEL_FIELDS, Inputs, Segment, Split
+from lfdm_ros.inference.priors import Prior, parse_prior
+from lfdm_ros.models import get_model
+from lfdm_ros.vehicles import Vehicle
+
+# An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
+GRID_TOLERANCE = 1e-4
+_MOST_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
+STRETCH = 20  # samples over which the rate of a topic is looked at
+CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
+HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A bag and what identifies its content.
+
+    Attributes:
+        between_rows: HOLD or LINEAR, what inputs did between two messages.
+        note: in one line, how the bag had to be recovered, and which of its values may be wrong; empty: it is whole.
+    """
+
+    name: str
+    path: Path
+    sha256: str
+    between_rows: str = HOLD
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One window of one recording on an even time grid; SI units.
+
+    times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, kept from each time to the next
+    (`hold`) or linear in between, as the recording says; history (L, 3): the inputs at the grid's points before the first, for delays;
+    observed (K, C), NaN where nothing was measured; initial: the recorded states at the first time, without those that were not
+    measured; prescribed (K, P): the states `following` the recording; sourced: channels of the topic that the initial state is from, which
+    has their offsets too. `name` tells the windows of a stage apart.
+    """
+
+    recording: Recording
+    times: np.ndarray
+    inputs: np.ndarray
+    hold: bool
+    observed: np.ndarray
+    channels: tuple[str, ...]
+    initial: Mapping[str, float]
+    name: str = ""
+    history: np.ndarray = field(default_factory=lambda: np.empty((0, len(INPUT_FIELDS))))
+    following: tuple[str, ...] = ()
+    sourced: tuple[str, ...] = ()
+    prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def interval(self) -> float:
+        """Between samples [s]."""
+        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+
+    @property
+    def table(self) -> np.ndarray:
+        """Inputs and prescribed states (K, 3 + P), as `BatchRollout` takes them."""
+        return np.column_stack([self.inputs, self.prescribed]) if self.following else self.inputs
+
+
+def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
+    """Opens bags; several may hold recordings of one name, the same manoeuvre driven again.
+
+    Raises:
+        InputError: a bag cannot be read, or two hold the same.
+    """
+    found: dict[str, Recording] = {}
+    for path in map(Path, bags):
+        with open_bag(path) as bag:
+            name, content = name_of(bag), content_sha256(bag)
+            if content in found:
+                raise InputError(f"{path}: holds the same as {found[content].path}; give it once")
+            found[content] = Recording(name, path, content, bag.between_rows, f"{path} ({name}): {bag.note}" if bag.note else "")
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where a data set is cut from: [start, end) s of a recording; `index` counts the pieces of a split."""
+
+    recording: Recording
+    start: float
+    end: float
+    index: int
+    name: str
+
+
+def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, held_out: bool = False) -> list[Window]:
+    """The windows that a segment asks for, or with `held_out` those that its split leaves out.
+
+    Raises:
+        InputError: none of the recordings belongs to the segment, or one that it names is missing.
+    """
+    known = sorted({recording.name for recording in recordings})
+    for name in segment.recordings:
+        if not any(fnmatchcase(one, name) for one in known):
+            raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(known) or 'none'}; add --bag")
+    chosen = [recording for recording in recordings if segment.wants(recording.name)]
+    windows = []
+    for recording in chosen:
+        prefix = segment.name or (recording.name if len(chosen) > 1 else "")
+        prefix = f"{segment.name}_{recording.name}" if segment.name and len(chosen) > 1 else prefix
+        end = min(segment.end, _end(recording, segment)) if not math.isfinite(segment.end) or segment.split else segment.end
+        if segment.split is not None:
+            windows += [replace(piece, name=f"{prefix}_{piece.index}".strip("_"))
+                        for piece in pieces_of(recording, segment.start, end, segment.split, held_out)]
+        elif not held_out:
+            windows.append(Window(recording, segment.start, end, 0, prefix))
+    return windows
+
+
+def pieces_of(recording: Recording, start: float, end: float, split: Split, held_out: bool) -> list[Window]:
+    """The pieces that a split takes, or leaves out, of [start, end) s; a last one that would be short is left away.
+
+    Raises:
+        InputError: there is no room for one.
+    """
+    count = int((end - start) / split.length + 1e-6)
+    if count < 1:
+        raise InputError(f"{recording.path} ({recording.name}): [{start:g}, {end:g}) s is shorter than one piece of {split.length:g} s")
+    return [Window(recording, start + i * split.length, start + (i + 1) * split.length, i, str(i))
+            for i in range(count) if split.takes(i) != held_out]
+
+
+def load_segment(segment: Segment, window: Window, model: str, vehicle: Vehicle, step: float) -> Dataset:
+    """Reads one window of a segment; raises InputError as `load_window`."""
+    return load_window(window.recording, window.start, window.end, model=model, vehicle=vehicle, step=step,
+                       channels={c.name: (c.topic, c.field) for c in segment.channels}, state_topic=segment.state_topic,
+                       inputs=segment.inputs, prescribed=segment.prescribed, name=window.name)
+
+
+def load_window(recording: Recording, start: float, end: float, *, model: str, vehicle: Vehicle, step: float,
+                channels: Mapping[str, tuple[str, str]], state_topic: str, inputs: Inputs,
+                prescribed: Sequence[tuple[str, str, str]] = (), name: str = "") -> Dataset:
+    """Reads [start, end) s of a recording.
+
+    The grid is the recording's own when that is even, else one of the step of the samples, with every observation at the grid point
+    nearest to it.
+
+    Args:
+        channels: name -> (topic, field).
+        prescribed: state, topic and field of those that follow the recording; an initial value is taken from there.
+
+    Raises:
+        InputError: a topic or field is missing, the window is outside the recording, inputs do not cover it or are out of
+            range, a channel has no finite sample.
+    """
+    where = f"{recording.path} ({recording.name})"
+    fields: dict[str, list[str]] = {}
+    for topic, field_ in channels.values():
+        fields.setdefault(topic, []).append(field_)
+    recorded = {topic: _series(recording, topic, tuple(wanted)) for topic, wanted in fields.items()}
+    series = {}
+    for channel, (topic, field_) in channels.items():
+        data = recorded[topic]
+        values = data.values[:, fields[topic].index(field_)]
+        inside = (data.time >= start - GRID_TOLERANCE) & (data.time < end - GRID_TOLERANCE) & np.isfinite(values)
+        if not inside.any():
+            span = f"[{data.time.min():.3f}, {data.time.max():.3f}] s" if len(data.time) else "nothing"
+            raise InputError(f"{where}: {topic}.{field_} has no finite sample in window [{start:g}, {end:g}) s; it covers {span}")
+        # A recorded yaw may jump by a turn, a vehicle's does not.
+        series[channel] = data.time[inside], np.unwrap(values[inside]) if channel == "yaw" else values[inside]
+    state_time, initial = _initial_state(recording, state_topic, model, start, end)
+    start = max(start, state_time)
+    times = _grid([t for t, _ in series.values()], start, step, where)
+    observed = np.full((len(times), len(channels)), np.nan)
+    for column, (t, values) in enumerate(series.values()):
+        rows = np.rint((t - times[0]) / (times[1] - times[0])).astype(int)
+        keep = rows >= 0
+        observed[rows[keep], column] = values[keep]
+    hold = recording.between_rows == HOLD
+    followed = np.column_stack([_resampled(recording, topic, [field_], times, False)[0] for _, topic, field_ in prescribed]) \
+        if prescribed else np.empty((0, 0))
+    initial.update({state: float(value) for (state, _, _), value in zip(prescribed, followed[0] if prescribed else ())})
+    interval = float(times[1] - times[0])
+    before = times[0] - interval * np.arange(round(HISTORY / interval), 0, -1)
+    all_inputs = _inputs(recording, inputs, vehicle, np.concatenate([before, times]), len(before), hold)
+    return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
+                   tuple(state for state, _, _ in prescribed),
+                   tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")), followed)
+
+
+def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
+    """The fields of a topic in the order of time. Where the recorded clock was set back, the longest part that is told once.
+
+    Kept as it was read: the windows of a stage come from the same few series, and a bag is read slowly.
+    """
+    data = _as_recorded(recording, topic, fields)
+    doubtful = _doubtful(data.time)
+    if not doubtful.any():
+        return data
+    ends = [0, *(np.flatnonzero(np.diff(doubtful)) + 1).tolist(), len(data.time)]
+    first, last = max((part for part in pairwise(ends) if not doubtful[part[0]]), key=lambda part: part[1] - part[0], default=(0, 0))
+    return Series(data.time[first:last], data.values[first:last], data.stamp0)
+
+
+@lru_cache(maxsize=64)
+def _as_recorded(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:
+    return read_series(recording.path, topic, fields)
+
+
+def _doubtful(time: np.ndarray) -> np.ndarray:
+    """Samples (n,) whose time may be told twice: a clock that was set back.
+
+    Stamps then run back; or, where a bag is read in the order of its stamps, they come too thick for a while.
+    """
+    doubtful = np.zeros(len(time), bool)
+    steps = np.diff(time)
+    for back in np.flatnonzero(steps < -CLOCK_TOLERANCE):
+        doubtful |= (time >= time[back + 1]) & (time <= time[back])
+    usual = float(np.median(steps)) if len(steps) > 2 * STRETCH else 0.0
+    # Of a topic that comes at a rate of its own; commands that come as they like say nothing by coming often.
+    if usual > 0.0 and (np.abs(steps - usual) < 0.5 * usual).mean() > 0.6:
+        thick = np.convolve(np.maximum(steps, 0.0), np.full(STRETCH, 1.0 / STRETCH), "valid") < 0.7 * usual
+        for first in np.flatnonzero(thick):
+            doubtful[first:first + STRETCH + 1] = True
+    return doubtful
+
+
+def clock_jumps(recording: Recording, topic: str, fields: tuple[str, ...]) -> str:
+    """What to tell of a topic whose clock was set back; empty where it was not."""
+    time = _as_recorded(recording, topic, fields).time
+    doubtful = _doubtful(time)
+    if not doubtful.any():
+        return ""
+    used = _series(recording, topic, fields).time
+    kept = f"only [{used[0]:.3f}, {used[-1]:.3f}] s was used" if len(used) else "nothing of it can be used"
+    return (f"{recording.path} ({recording.name}): the clock of {topic} was set back: [{time[doubtful].min():.3f}, "
+            f"{time[doubtful].max():.3f}] s is there twice; {kept}")
+
+
+def initial_priors(segment: Segment, dataset: Dataset, model: str, where: str) -> dict[str, Prior]:
+    """Priors of the initial states that a segment estimates; one without a mean is centred on the recorded value.
+
+    Raises:
+        InputError: nothing was recorded to centre a prior on.
+    """
+    units = {f.name: f.unit for f in get_model(model).states}
+    return {state: parse_prior(spec, units[state], f"{where}.initial_state.estimate.{state}", dataset.initial.get(state)).as_unknown()
+            for state, spec in segment.estimate}
+
+
+def _end(recording: Recording, segment: Segment) -> float:
+    # Where the last measured sample of the segment's channels is, plus one interval: windows are half open.
+    topics = {channel.topic: channel.field for channel in segment.channels}
+    ends = []
+    for topic, field_ in topics.items():
+        time = _series(recording, topic, (field_,)).time
+        if len(time) > 1:
+            ends.append(float(time.max() + np.median(np.diff(time))))
+    if not ends:
+        raise InputError(f"{recording.path} ({recording.name}): {', '.join(topics)} holds fewer than 2 samples")
+    return max(ends)
+
+
+def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, str]:
+    """The states of a model that a topic's message has a field for, and those fields.
+
+    Raises:
+        InputError: no such topic.
+    """
+    return dict(_recorded_states(recording, topic, model))
+
+
+@lru_cache(maxsize=64)
+def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
+    names = [f.name for f in get_model(model).states]
+    known = known_fields(recording.path, topic, [WHEEL_FIELDS.get(name, name) for name in names])
+    return tuple((name, WHEEL_FIELDS.get(name, name)) for name, has in zip(names, known) if has)
+
+
+def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:
+    fields = recorded_states(recording, topic, model)
+    data = _series(recording, topic, tuple(fields.values()))
+    after = np.flatnonzero(data.time >= start - GRID_TOLERANCE)
+    if not len(after) or data.time[after[0]] >= end:
+        raise InputError(f"{recording.path} ({recording.name}): {topic} has no state in window [{start:g}, {end:g}) s to start from")
+    row = after[0]
+    return float(data.time[row]), {name: float(v) for name, v in zip(fields, data.values[row]) if np.isfinite(v)}
+
+
+def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: str) -> np.ndarray:
+    stamps = np.unique(np.rint(np.concatenate(observations) * 1e9).astype(np.int64)) * 1e-9
+    stamps = stamps[stamps > start + GRID_TOLERANCE]
+    if len(stamps) < 2:
+        raise InputError(f"{where}: fewer than 3 samples in the window")
+    interval = (stamps[-1] - start) / max(1, round((stamps[-1] - start) / np.median(np.diff(stamps))))
+    offset = (stamps - start) / interval
+    if np.abs(offset - np.rint(offset)).max() * interval > GRID_TOLERANCE:
+        interval = step
+    count = (stamps[-1] - start) / interval
+    if count > _MOST_STEPS:
+        raise InputError(f"{where}: {stamps[-1] - start:g} s in steps of {interval:g} s are {count:.2g}; does a clock jump?")
+    return start + interval * np.arange(int(np.rint(count)) + 1)
+
+
+def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:
+    """Inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
+    steering = inputs.steering
+    names = INPUT_FIELDS[1:] if steering else INPUT_FIELDS
+    columns = list(_resampled(recording, inputs.topic, names, times, hold, before)) if inputs.topic != NO_TOPIC \
+        else [np.zeros(len(times)) for _ in names]
+    if steering:
+        scale = steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0)
+        columns.insert(0, scale * _resampled(recording, steering.topic, [steering.field], times, hold, before)[0])
+    for i, (name, column) in enumerate(zip(INPUT_FIELDS, columns)):
+        lower = -1.0 if name == "steering" else 0.0
+        if column.min() < lower - 1e-6 or column.max() > 1.0 + 1e-6:
+            raise InputError(f"{recording.path} ({recording.name}): {name} reaches [{column.min():.4g}, {column.max():.4g}], "
+                             f"outside [{lower:g}, 1]; correct the mapping or the steering scale")
+        columns[i] = np.clip(column, lower, 1.0)
+    return np.column_stack(columns)
+
+
+def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: np.ndarray, hold: bool, before: int = 0) -> np.ndarray:
+    """Fields (F, K) at `times`: the last value, or linear in between; they must cover all but the first `before`."""
+    data = _series(recording, topic, tuple(fields))
+    interval = times[-1] - times[-2]
+    rows = []
+    for field_, column in zip(fields, data.values.T):
+        finite = np.isfinite(column)
+        order = np.argsort(data.time[finite], kind="stable")
+        time, values = data.time[finite][order], column[finite][order]
+        if not len(time) or time[0] > times[before] + interval or time[-1] < times[-1] - max(interval, 0.1):
+            span = f"[{time[0]:.3f}, {time[-1]:.3f}] s" if len(time) else "nothing finite"
+            raise InputError(f"{recording.path} ({recording.name}): {topic}.{field_} covers {span}, "
+                             f"not the window [{times[before]:.3f}, {times[-1]:.3f}] s")
+        last = np.maximum(np.searchsorted(time, times + GRID_TOLERANCE, side="right") - 1, 0)
+        rows.append(values[last] if hold else np.interp(times, time, values))
+    return np.array(rows)

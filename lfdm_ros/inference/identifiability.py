@@ -1,0 +1,228 @@
+"""What data tell of each unknown, from exact sensitivities and without sampling, and in which combinations they tell nothing.
+
+With the Jacobian J of the errors by the unknowns, their covariance S, and P the prior's standard deviations in the coordinates of the
+search (logarithm where the prior is logarithmic), the Fisher information in units of the prior is
+
+    F = P J' S^-1 J P,
+
+and (I + F)^-1 the covariance that the posterior will have there, the prior's being I. An eigenvector of F with eigenvalue w stays
+1 / sqrt(1 + w) times as wide as the prior: below w = 1 the prior says more than the data. F is local: the covariance is averaged over
+several points, which is what a posterior can be expected to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.inference.likelihood import Likelihood
+from lfdm_ros.inference.plan import INITIAL
+from lfdm_ros.inference.priors import Prior
+
+INFORMED = 1.0  # eigenvalue of the information below which the prior says more than the data
+UNTOLD = 1.0 / (1.0 + INFORMED)  # the same limit on an eigenvalue of the covariance
+MEMBER = 0.15  # of an unknown's variance in the untold directions, from which it is named
+LINKED = 0.08  # off-diagonal element of the projector on those directions, from which two unknowns belong together
+EQUAL = 1.6  # weights of a sum may differ by this factor: averages over points bend them
+
+Noise = Sequence[tuple[float, float]]  # of each group of errors: standard deviation, correlation of neighbours
+
+
+def whiten(likelihood: Likelihood, parts: Sequence[np.ndarray], noise: Noise) -> np.ndarray:
+    """Errors, or derivatives of them, of each group (n, ...) -> (M, ...), in independent standard deviations.
+
+    What a sample's predecessor tells of it, where neighbours are correlated, is taken away.
+    """
+    out = []
+    for group, (part, (sigma, rho)) in enumerate(zip(parts, noise)):
+        scaled = part / sigma
+        if rho:
+            follows = np.flatnonzero(~likelihood.runs(group))
+            whitened = scaled.copy()
+            whitened[follows] = (scaled[follows] - rho * scaled[follows - 1]) / np.sqrt(1.0 - rho**2)
+            scaled = whitened
+        out.append(np.sqrt(likelihood.groups[group].weight) * scaled)
+    return np.concatenate(out)
+
+
+def information_root(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray:
+    """S^-1/2 J P at q (Q,): (M, Q), so that F = root' root."""
+    return whiten(likelihood, likelihood.error_slopes(q), noise) * units(priors, q)
+
+
+def units(priors: Sequence[Prior], q: np.ndarray) -> np.ndarray:
+    """Change of each unknown at q (Q,) for one standard deviation of its prior in the coordinate of the search."""
+    return np.array([prior.spread() * (value if prior.logarithmic else 1.0) for prior, value in zip(priors, q)])
+
+
+def fisher(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray | None:
+    """F at q (Q,), (Q, Q); None where the model cannot be simulated there."""
+    with np.errstate(all="ignore"):
+        root = information_root(likelihood, priors, q, noise)
+    return root.T @ root if np.isfinite(root).all() else None
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Unknowns of which the data know fewer combinations than there are.
+
+    dimension: how many directions among the `members` stay as wide as the prior says; kind: alone, sum, difference, ratio, product, or
+    combination; correlation: of a pair, or of one member with the best combination of the others; width: of the widest direction in
+    units of the prior.
+    """
+
+    members: tuple[str, ...]
+    dimension: int
+    kind: str
+    correlation: float
+    width: float
+    direction: Mapping[str, float]
+
+    @property
+    def words(self) -> str:
+        """What the data know of the members, as a sentence without an end."""
+        who = in_words(self.members)
+        if self.kind == "alone":
+            return f"the data say next to nothing of {who} (stays {self.width:.2f} times as wide as the prior)"
+        if self.kind == "combination":
+            known = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f} {name}" for name, c in self.direction.items()).removeprefix("+ ")
+            if len(self.members) - self.dimension != 1:
+                return f"{who} are told apart only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
+            return f"{who} enter only in one combination, {known} (each in prior standard deviations)"
+        return f"{who} enter only as a {self.kind} (r = {self.correlation:.2f})"
+
+    @property
+    def remedy(self) -> str:
+        """What to do without another recording."""
+        if self.kind == "alone":
+            return "hold it fixed" if len(self.members) == 1 else "hold them fixed"
+        return f"calibrate the {self.kind}" if self.dimension == len(self.members) - 1 else "hold some of them fixed"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For summary.json."""
+        return {"members": list(self.members), "dimension": self.dimension, "kind": self.kind, "correlation": self.correlation,
+                "sd_over_prior_sd": self.width, "text": f"{self.words}: {self.remedy}"}
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Covariance (Q, Q) of the unknowns in units of the prior, whose own is the unit matrix; `q` where the unknowns are."""
+
+    priors: Mapping[str, Prior]
+    covariance: np.ndarray
+    q: np.ndarray
+
+    @property
+    def widths(self) -> dict[str, float]:
+        """Posterior over prior standard deviation."""
+        return dict(zip(self.priors, np.sqrt(np.diag(self.covariance)).tolist()))
+
+    @property
+    def told(self) -> int:
+        """Number of directions of which the data say more than the prior."""
+        return int((np.linalg.eigvalsh(self.covariance) < UNTOLD).sum())
+
+    def widest(self) -> tuple[float, dict[str, float]]:
+        """Width in units of the prior, and the direction of it."""
+        weights, vectors = np.linalg.eigh(self.covariance)
+        return float(np.sqrt(weights[-1])), dict(zip(self.priors, vectors[:, -1].tolist()))
+
+    def untold(self) -> list[Untold]:
+        """The groups of unknowns that the data do not tell, or not apart; widest first."""
+        weights, vectors = np.linalg.eigh(self.covariance)
+        weak = vectors[:, weights >= UNTOLD]
+        projector = weak @ weak.T
+        names = list(self.priors)
+        found = [self._group(names, members, projector) for members in _components(projector)]
+        return sorted(found, key=lambda group: -group.width)
+
+    def _group(self, names: Sequence[str], members: list[int], projector: np.ndarray) -> Untold:
+        own = projector[np.ix_(members, members)]
+        weights, vectors = np.linalg.eigh(own)
+        dimension = max(1, int((weights > 0.5).sum()))
+        part = self.covariance[np.ix_(members, members)]
+        width = float(np.sqrt(np.linalg.eigvalsh(part)[-1]))
+        chosen = tuple(names[i] for i in members)
+        known = vectors[:, 0] * np.sign(vectors[np.abs(vectors[:, 0]).argmax(), 0])
+        kind = "alone" if dimension == len(members) else "combination"
+        if dimension == len(members) - 1:
+            priors = [list(self.priors.values())[i] for i in members]
+            kind = _kind(known / units(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
+        return Untold(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, known.tolist())))
+
+
+def expected(priors: Mapping[str, Prior], informations: Sequence[np.ndarray], q: np.ndarray) -> Knowledge:
+    """What a posterior can be expected to know, from F at several points; `q`: the point that stands for them."""
+    unit = np.eye(len(priors))
+    return Knowledge(priors, np.mean([np.linalg.inv(unit + information) for information in informations], axis=0), q)
+
+
+def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> Knowledge:
+    """What a posterior knows, from draws of each unknown."""
+    columns = [prior.coordinate(draws[name].ravel()) / prior.spread() for name, prior in priors.items()]
+    return Knowledge(priors, np.atleast_2d(np.cov(columns)), np.array([draws[name].mean() for name in priors]))
+
+
+# -- Words ------------------------------------------------------------------------------------------------------------------
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Unknowns as an engineer would say them: 'front and rear roll damping'."""
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, end = name.rpartition("_")
+        if end in ("front", "rear"):
+            stems.setdefault(stem, []).append(end)
+        else:
+            stems.setdefault(name, [])
+    parts = []
+    for stem, ends in stems.items():
+        shown = stem.removeprefix(INITIAL)
+        plain = ("initial " if stem.startswith(INITIAL) else "") + shown.replace("_", " ").replace(".", " ")
+        parts.append(f"{' and '.join(ends)} {plain}".strip())
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _kind(weights: np.ndarray, q: np.ndarray, units_: Sequence[str]) -> str:
+    # weights (m,): derivatives of the one known combination by the unknowns, in SI.
+    if len(set(units_)) == 1 and _alike(weights):
+        return "sum"
+    if len(set(units_)) == 1 and len(weights) == 2 and _alike(weights * [1.0, -1.0]):
+        return "difference"
+    exponents = weights * q
+    if _alike(exponents):
+        return "product"
+    return "ratio" if len(weights) == 2 and _alike(exponents * [1.0, -1.0]) else "combination"
+
+
+def _alike(values: np.ndarray) -> bool:
+    return bool((values > 0).all() or (values < 0).all()) and bool(np.abs(values).max() < EQUAL * np.abs(values).min())
+
+
+def _correlation(covariance: np.ndarray) -> float:
+    if len(covariance) == 1:
+        return 0.0
+    if len(covariance) == 2:
+        return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    inverse = np.linalg.inv(covariance + 1e-12 * np.eye(len(covariance)))
+    explained = 1.0 - 1.0 / (np.diag(covariance) * np.diag(inverse))
+    return -float(np.sqrt(max(0.0, explained.min())))
+
+
+def _components(projector: np.ndarray) -> list[list[int]]:
+    # Unknowns that the untold directions link.
+    left = [i for i in range(len(projector)) if projector[i, i] > MEMBER]
+    out = []
+    while left:
+        group, open_ = [], [left.pop(0)]
+        while open_:
+            i = open_.pop()
+            group.append(i)
+            linked = [j for j in left if abs(projector[i, j]) > LINKED]
+            left = [j for j in left if j not in linked]
+            open_ += linked
+        out.append(sorted(group))
+    return out

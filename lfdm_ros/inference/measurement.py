@@ -1,0 +1,165 @@
+"""What stands between the vehicle and its recording: inputs that act late or are read with an offset, sensors that are off.
+
+An input acts as u(t) = scale * lag(recorded(t - delay)) + offset, kept inside the driver's range; the lag is of first order and exact for
+what is linear between the grid's points. A channel is measured as model + offset. Velocities are measured along the axes of a sensor that
+is turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.signal import lfilter
+
+from lfdm_ros.inference.dataset import Dataset
+from lfdm_ros.inference.plan import INPUT_FIELDS, MISALIGNMENT
+
+FEW = 8  # particles for which a filter each is quicker than a loop over time for all
+LEAST_LAG = 1e-6  # [s]; below it a lag is none
+
+
+class InputPath:
+    """The inputs of one data set as a function of the nuisances that concern them."""
+
+    def __init__(self, data: Dataset, names: Sequence[str]):
+        """`names`: the nuisances, in the order of their values; those of outputs are left alone."""
+        self.columns = [i for i, name in enumerate(names) if name.partition(".")[0] in INPUT_FIELDS]
+        self._kinds = {(INPUT_FIELDS.index(names[i].partition(".")[0]), names[i].partition(".")[2]): i for i in self.columns}
+        self._recorded = np.concatenate([data.history, data.inputs])
+        self._before, self._interval = len(data.history), data.interval
+        self._prescribed = data.prescribed if data.following else np.empty((len(data.times), 0))
+        self.shifts_time = any(kind in ("delay", "lag") for _, kind in self._kinds)
+
+    def inputs(self, values: np.ndarray) -> np.ndarray:
+        """values (N, M) -> inputs and prescribed states (N, K, 3 + P), a view of (K, 3 + P, N) as the kernel has it."""
+        table = np.empty((len(self._prescribed), len(INPUT_FIELDS) + self._prescribed.shape[1], len(values)))
+        for j in range(len(INPUT_FIELDS)):
+            table[:, j] = self._column(j, values, False)[0]
+        table[:, len(INPUT_FIELDS):] = self._prescribed[:, :, None]
+        return np.moveaxis(table, 2, 0)
+
+    def slopes(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """values (M,) -> inputs and prescribed states (K, 3 + P), and the derivatives of the inputs (K, 3, M)."""
+        derivatives = np.zeros((len(self._prescribed), len(INPUT_FIELDS), len(values)))
+        for j in range(len(INPUT_FIELDS)):
+            for i, column in self._column(j, values[None], True)[1].items():
+                derivatives[:, j, i] = column[:, 0]
+        return self.inputs(values[None])[0], derivatives
+
+    def _column(self, j: int, values: np.ndarray, differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        # One input (K, N), and its derivatives by the nuisances that it has.
+        own = {kind: i for (column, kind), i in self._kinds.items() if column == j}
+        raw = self._recorded[:, j]
+        if not own:
+            return raw[self._before:, None], {}
+        tangents: dict[int, np.ndarray] = {}
+        signal = np.broadcast_to(raw[:, None], (len(raw), len(values)))
+        if "delay" in own:
+            # The same shift for all points of a particle, in whole and a part of an interval.
+            whole, part = np.divmod(values[:, own["delay"]] / self._interval, 1.0)
+            later = np.arange(len(raw))[:, None] - whole.astype(int)
+            now, before = (raw[np.clip(place, 0, len(raw) - 1)] for place in (later, later - 1))
+            signal = now + part * (before - now)
+            if differentiate:
+                tangents[own["delay"]] = (before - now) / self._interval
+        if "lag" in own:
+            lag = np.maximum(values[:, own["lag"]], LEAST_LAG)
+            if differentiate:
+                # Of second order in a step for which rounding and truncation are about equal.
+                step = 1e-5 * np.maximum(lag, self._interval)
+                longer, shorter = lag + step, np.maximum(lag - step, LEAST_LAG)
+                tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}
+                tangents[own["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
+            signal = self._lagged(signal, lag)
+        signal = signal[self._before:]
+        tangents = {i: column[self._before:] for i, column in tangents.items()}
+        if "scale" in own:
+            scale = values[:, own["scale"]]
+            tangents = {i: scale * column for i, column in tangents.items()}
+            if differentiate:
+                tangents[own["scale"]] = signal
+            signal = scale * signal
+        if "offset" in own:
+            if differentiate:
+                tangents[own["offset"]] = np.ones_like(signal)
+            signal = signal + values[:, own["offset"]]
+        lower = -1.0 if INPUT_FIELDS[j] == "steering" else 0.0
+        tangents = {i: column * ((signal > lower) & (signal < 1.0)) for i, column in tangents.items()}
+        return np.clip(signal, lower, 1.0), tangents
+
+    def _lagged(self, signal: np.ndarray, lag: np.ndarray) -> np.ndarray:
+        # The response of 1 / (1 + lag s) to what is linear between the points (L, N), started in balance.
+        ratio = lag / self._interval
+        kept = np.exp(-1.0 / ratio)
+        out = (ratio * (1.0 - kept) - kept) * signal[:-1] + (1.0 - ratio * (1.0 - kept)) * signal[1:]
+        whole = np.empty(signal.shape)
+        whole[0] = value = signal[0].copy()
+        if signal.shape[1] <= FEW:
+            for n, (pole, news) in enumerate(zip(kept, out.T)):
+                whole[1:, n] = lfilter([1.0], [1.0, -pole], news, zi=[pole * value[n]])[0]
+            return whole
+        for k, new in enumerate(out, start=1):
+            value *= kept
+            value += new
+            whole[k] = value
+        return whole
+
+
+class OutputPath:
+    """What the sensors make of the responses of the model."""
+
+    def __init__(self, channels: Sequence[str], names: Sequence[str]):
+        """`channels`: what is measured; `names`: the nuisances, in the order of their values; those of inputs are left alone."""
+        self._offsets = [(channels.index(name.partition(".")[0]), i) for i, name in enumerate(names)
+                         if name.partition(".")[0] in channels and name.endswith(".offset")]
+        turned = MISALIGNMENT in names and any(name in channels for name in ("vx", "vy"))
+        self._angle = names.index(MISALIGNMENT) if turned else None
+        self.channels = tuple(dict.fromkeys([*channels, *(("vx", "vy") if turned else ())]))  # what the model has to report
+        self._measured = len(channels)
+        self.trivial = not self._offsets and not turned
+
+    def measured(self, responses: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """responses (K, C', N) of the `channels`, values (N, M) -> what the sensors say (K, C, N)."""
+        out = responses[:, :self._measured]
+        if self.trivial:
+            return out
+        out = out.copy()
+        if self._angle is not None:
+            for place, turned, _ in self._turned(responses, values[:, self._angle]):
+                if place < self._measured:
+                    out[:, place] = turned
+        for place, i in self._offsets:
+            out[:, place] += values[:, i]
+        return out
+
+    def slopes(self, responses: np.ndarray, derivatives: np.ndarray, values: np.ndarray, nuisances: slice) -> np.ndarray:
+        """Derivatives of what the sensors say, (K, C, Q).
+
+        responses (K, C') and their derivatives (K, C', Q), values (M,) of the nuisances, whose own columns of Q are `nuisances`.
+        """
+        out = derivatives[:, :self._measured].copy()
+        if self._angle is not None:
+            angle = values[self._angle]
+            both = [self.channels.index(name) for name in ("vx", "vy")]
+            # Linear in the velocities: the derivatives turn as they do.
+            for (place, _, by_angle), turned in zip(self._turned(responses[..., None], np.array([angle])),
+                                                    _rotated(derivatives[:, both[0]], derivatives[:, both[1]], angle)):
+                if place < self._measured:
+                    out[:, place] = turned
+                    out[:, place, nuisances.start + self._angle] += by_angle[:, 0]
+        for place, i in self._offsets:
+            out[:, place, nuisances.start + i] += 1.0
+        return out
+
+    def _turned(self, responses: np.ndarray, angle: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        # Place, value and derivative by the angle of vx and vy.
+        places = [self.channels.index(name) for name in ("vx", "vy")]
+        vx, vy = (responses[:, place] for place in places)
+        forward, left = _rotated(vx, vy, angle)
+        return [(places[0], forward, left), (places[1], left, -forward)]
+
+
+def _rotated(vx: np.ndarray, vy: np.ndarray, angle: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    c, s = np.cos(angle), np.sin(angle)
+    return vx * c + vy * s, vy * c - vx * s

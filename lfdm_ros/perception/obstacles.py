@@ -1,0 +1,399 @@
+"""Obstacles from LIDAR scans: circles that are remembered from scan to scan, and how fast they move."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
+from lfdm_ros.sensors.scan import Scan, check_scan, within
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacles:
+    """Circles, nearest to the vehicle first: centres (n, 2) [m] at `time` [s], radii (n,) [m], velocities (n, 2) [m/s], 0 if static.
+
+    time is -inf as long as nothing was seen.
+    """
+
+    centres: np.ndarray
+    radii: np.ndarray
+    velocities: np.ndarray
+    time: float
+
+    def at(self, time: float) -> Obstacles:
+        """The same, where they are at `time` [s] if they go on as they do."""
+        if not len(self.radii):
+            return self
+        return replace(self, centres=self.centres + (time - self.time) * self.velocities, time=time)
+
+
+NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+
+
+@dataclass(frozen=True)
+class TrackerSettings(GroupingSettings):
+    """How circles of several scans become obstacles; see GroupingSettings for the rest.
+
+    horizon: how far returns count, what lies beyond is as if it were not there [m];
+    mount_x, mount_y [m], mount_yaw [rad]: place of the sensor from the position point, in the vehicle's axes; max_obstacles: how many
+    are given out; max_tracks: how many are remembered; speed_sd: standard deviation of the speed of what is seen first [m/s];
+    acceleration_sd: of the change of speed in a second [m/s]; moving_speed: something faster moves [m/s]; moving_scans: for how many
+    scans in a row it must be, and weak_scans if it gives one or two returns only; still_scans: for how many scans less than half of it
+    before it is static again; gate: farthest step from one scan to the next beyond the predicted place [m]; static_memory,
+    moving_memory, doubtful_memory: for how long static, moving and not yet believed things are kept unseen [s]; passed: how far behind
+    the vehicle they are forgotten [m]; free_scans: how many scans have to see through its place before a thing is dropped.
+    """
+
+    mount_x: float = 1.0
+    mount_y: float = 0.0
+    mount_yaw: float = 0.0
+    max_obstacles: int = 256
+    max_tracks: int = 256
+    speed_sd: float = 10.0
+    acceleration_sd: float = 1.0
+    moving_speed: float = 0.8
+    moving_scans: int = 3
+    weak_scans: int = 5
+    still_scans: int = 5
+    gate: float = 3.0
+    horizon: float = 250.0
+    static_memory: float = 4.0
+    moving_memory: float = 1.0
+    doubtful_memory: float = 0.5
+    passed: float = 30.0
+    free_scans: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_obstacles", "max_tracks", "moving_scans", "weak_scans", "still_scans", "free_scans"):
+            if getattr(self, name) < 1 or int(getattr(self, name)) != getattr(self, name):
+                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give a whole number, 1 or more")
+        for name in ("speed_sd", "acceleration_sd", "moving_speed", "gate", "horizon"):
+            if getattr(self, name) <= 0.0:
+                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give more than 0")
+        for name in ("static_memory", "moving_memory", "doubtful_memory", "passed"):
+            if getattr(self, name) < 0.0:
+                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give 0 or more")
+
+
+class _T(IntEnum):
+    """Rows of the table of tracks; one column a track."""
+
+    X = 0  # filtered position and velocity of the middle [m, m/s]
+    Y = 1
+    VX = 2
+    VY = 3
+    PXX = 4  # their covariance, the same in both axes
+    PXV = 5
+    PVV = 6
+    CX = 7  # the circle to keep clear of [m]
+    CY = 8
+    RADIUS = 9
+    ANCHOR_X = 10  # where it was seen first, or came to rest [m]
+    ANCHOR_Y = 11
+    REACH = 12  # the largest part of it that was seen [m]
+    SEEN = 13  # stamp of the last sighting [s]
+    SIGHTINGS = 14
+    FREE = 15  # scans in a row that saw through it
+    STREAK = 16  # scans in a row that speak against what it is taken for, static or moving
+    MOVING = 17
+    BODY = 18  # stands for a thing whose motion is followed: its only circle or its frame
+    FRAME = 19  # as in Circles
+    ARC = 20
+    DOUBTFUL = 21  # a lone return that was seen once
+    THING = 22  # number of the thing that it is part of; 0: of a long surface
+
+
+_OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
+_NO_PLACES = np.empty((0, 2))
+
+
+class ObstacleTracker:
+    """Turns scans into obstacles.
+
+    A group of returns of limited size is followed by a Kalman filter of constant velocity and is static until its velocity differs from
+    zero in several scans by more than its uncertainty, while it has also moved farther than the size of what was seen of it: the visible
+    part of a static thing wanders over the thing as the vehicle passes, but not beyond. A larger surface is static and simply what was
+    seen last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
+    returns are not, and waiting costs one period of the scan.
+
+    What is not seen any more is kept for a time, unless something else is seen at its place or beams go through it. Beams that were lost
+    (nan), or returned from nearer than the sensor can see, are no evidence of anything; what ended beyond its range saw nothing within it.
+
+    The work of an update is bounded, whatever the ranges are: by the horizon, by 4096 beams of use, and by the nearest circles.
+
+    A scan is taken as of one instant: its stamp.
+    """
+
+    def __init__(self, settings: TrackerSettings | None = None):
+        self.settings = settings or TrackerSettings()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._tracks = np.empty((len(_T), 0))
+        self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
+
+    def obstacles(self) -> Obstacles:
+        """What was known after the last scan; the arrays are read-only."""
+        return self._obstacles
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
+        """Takes a scan and the pose of the position point [m, rad] at its stamp.
+
+        A scan of the stamp of the last one changes nothing; one of an earlier stamp means that the clock was set back and begins anew.
+
+        Raises:
+            InputError: a scan that no sensor can have sent (`check_scan`), or a pose that is not finite or not possible; nothing is
+                changed then.
+        """
+        check_scan(scan)
+        _check_pose(x, y, yaw)
+        if scan.stamp == self._obstacles.time:
+            return
+        back = scan.stamp < self._obstacles.time
+        old = self._tracks[:, :0] if back else self._tracks
+        elapsed = scan.stamp - self._obstacles.time if old.shape[1] else 0.0
+        st = self.settings
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        sensor = (x + cos * st.mount_x - sin * st.mount_y, y + sin * st.mount_x + cos * st.mount_y, yaw + st.mount_yaw)
+
+        scan = within(scan, st.horizon)
+        seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
+        tracks = _predict(old, elapsed, st)
+        track, found = _associate(tracks, seen, st)
+        _correct(tracks, track, seen, found, scan, sensor, st)
+        # The circles of a frame move as it does.
+        of_body = np.zeros((4, len(seen.x) + 1))  # the last is for those of no body
+        of_body[:, found] = tracks[_OF_BODY][:, track]
+        of_body[:2] *= of_body[2]
+        tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
+        new = np.ones(len(seen.x), bool)
+        new[found] = False
+        begun = _begin(seen, of_body, np.flatnonzero(new), tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
+        tracks = np.concatenate([tracks, begun], axis=1)
+
+        distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
+        order = np.argsort(distance, kind="stable")[:st.max_tracks]
+        tracks = tracks[:, order]
+        shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
+        velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
+        self._tracks = tracks
+        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array = np.array(array, order="C")
+    array.setflags(write=False)
+    return array
+
+
+def _check_pose(x: float, y: float, yaw: float) -> None:
+    if not np.isfinite(x + y + yaw):
+        raise Refused(f"scan: the pose ({x}, {y}, {yaw}) is not finite; give x, y and yaw of the vehicle at the scan's stamp", NOT_FINITE)
+    require_all({"x": x, "y": y, "yaw": yaw}, where="scan: the pose's ")
+
+
+# -- Steps of an update -----------------------------------------------------------------------------------------------------
+
+
+def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray:
+    """The tracks (len(_T), n) a time [s] later; a copy. The circles of static ones stay."""
+    tracks = old.copy()
+    moving = tracks[_T.MOVING]
+    tracks[_T.X] += elapsed * tracks[_T.VX]  # of a static thing, too: with the velocity that its filter tests
+    tracks[_T.Y] += elapsed * tracks[_T.VY]
+    tracks[_T.CX] += moving * elapsed * tracks[_T.VX]
+    tracks[_T.CY] += moving * elapsed * tracks[_T.VY]
+    # Velocity as a random walk.
+    q = st.acceleration_sd ** 2 * elapsed
+    pxv, pvv = tracks[_T.PXV], tracks[_T.PVV]
+    tracks[_T.PXX] += elapsed * (2.0 * pxv + elapsed * pvv) + q * elapsed ** 2 / 3.0
+    tracks[_T.PXV] = pxv + elapsed * pvv + 0.5 * q * elapsed
+    tracks[_T.PVV] = pvv + q
+    return tracks
+
+
+def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of places in tracks and in seen (k,), one to one, of least total distance within the gates."""
+    candidates = np.flatnonzero(tracks[_T.BODY])
+    bodies = np.flatnonzero(seen.body == np.arange(len(seen.x)))
+    if not len(candidates) or not len(bodies):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    chosen = tracks[:, candidates]
+    dx = chosen[_T.X][:, None] - seen.x[bodies]
+    dy = chosen[_T.Y][:, None] - seen.y[bodies]
+    square = dx * dx + dy * dy
+    # The middle of what is seen may jump within the thing from one view to the next.
+    gate = 9.0 * (chosen[_T.PXX][:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = np.minimum(gate, st.gate ** 2)
+    # No pair costs as much as the largest gate and not more: one more pair is not worth that all tracks of a row of things shift by one.
+    allowed = square < gate
+    cost = np.where(allowed, np.sqrt(square), st.gate)
+    rows, columns = linear_sum_assignment(cost)
+    good = allowed[rows, columns]
+    return candidates[rows[good]], bodies[columns[good]]
+
+
+def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
+    """Variance of the middle [m2]: larger where only a part is seen, whose middle depends on the view."""
+    extent = seen.extent[which]
+    return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
+
+
+def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
+             st: TrackerSettings) -> None:
+    """Takes the circles `found` for the tracks `track`, both (k,), in place."""
+    if not len(track):
+        return
+    t = tracks[:, track]
+    arc, partial = seen.arc[found], seen.partial[found]
+    x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
+    # What is seen of a circle that was seen whole before tells where that circle is, not where its own middle is.
+    inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
+    x, y, radius = np.where(inner, t[_T.CX], x), np.where(inner, t[_T.CY], y), np.where(inner, t[_T.RADIUS], radius)
+
+    variance = _position_variance(seen, found)
+    pxx, pxv, pvv = t[_T.PXX].copy(), t[_T.PXV].copy(), t[_T.PVV].copy()
+    gain_x, gain_v = pxx / (pxx + variance), pxv / (pxx + variance)
+    ex, ey = x - t[_T.X], y - t[_T.Y]
+    t[_T.X] += gain_x * ex
+    t[_T.Y] += gain_x * ey
+    t[_T.VX] += gain_v * ex
+    t[_T.VY] += gain_v * ey
+    t[_T.PXX], t[_T.PXV], t[_T.PVV] = (1.0 - gain_x) * pxx, (1.0 - gain_x) * pxv, pvv - gain_v * pxv
+
+    # The circle itself is the one that covers what was seen now.
+    t[_T.CX], t[_T.CY], t[_T.RADIUS] = x, y, radius
+    t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
+    t[_T.REACH] = np.maximum(t[_T.REACH], radius)
+    t[_T.SEEN] = scan.stamp
+    t[_T.SIGHTINGS] += 1.0
+    t[_T.FREE] = 0.0
+    t[_T.DOUBTFUL] = 0.0
+
+    moving = t[_T.MOVING] > 0.0
+    speed = np.hypot(t[_T.VX], t[_T.VY])
+    travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
+    # A part whose end is hidden or lost may slide along the thing, so it cannot show that a static thing moves.
+    starts = (~moving & ~partial & (speed > st.moving_speed) & (speed > 3.0 * np.sqrt(t[_T.PVV]))
+              & (travelled > np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd))
+    stops = moving & (speed < 0.5 * st.moving_speed)
+    # The step has to fit the velocity: a new thing beside one that went out of sight does not.
+    starts &= ex * ex + ey * ey < 6.0 * (pxx + variance)
+    # What moves leaves its place. If something is still seen there, what is followed is something else, or slides along a surface.
+    tested = np.flatnonzero(starts)
+    if len(tested):
+        there, _ = _evidence(t[_T.ANCHOR_X, tested], t[_T.ANCHOR_Y, tested], 0.6 * t[_T.REACH, tested], scan, sensor,
+                             (x[tested], y[tested], radius[tested]))
+        stayed = tested[there]
+        starts[stayed] = False
+        t[_T.ANCHOR_X, stayed], t[_T.ANCHOR_Y, stayed] = x[stayed], y[stayed]
+    t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, 0.0)
+    # Among many small things that are seen by turns, one or two returns may seem to be one that moves.
+    needed = np.where(seen.weak[found], st.weak_scans, st.moving_scans)
+    changes = t[_T.STREAK] >= np.where(moving, st.still_scans, needed)
+    t[_T.MOVING] = moving ^ changes
+    t[_T.STREAK][changes] = 0.0
+    at_rest = changes & moving
+    t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
+    tracks[:, track] = t
+
+
+def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
+          vehicle: tuple[float, float, float, float], st: TrackerSettings) -> np.ndarray:
+    """Which tracks (n,) stay; counts in place the scans that saw through those that were not seen."""
+    n = tracks.shape[1]
+    keep = np.ones(n, bool)
+    unseen = np.ones(n, bool)
+    unseen[matched] = False
+    lost = np.flatnonzero(unseen)
+    if not len(lost):
+        return keep
+    t = tracks[:, lost]
+    moving = t[_T.MOVING] > 0.0
+    hit, through = _evidence(t[_T.CX], t[_T.CY], t[_T.RADIUS], scan, sensor)
+    t[_T.FREE] = np.where(through, t[_T.FREE] + 1.0, np.where(hit, 0.0, t[_T.FREE]))
+    t[_T.STREAK] = 0.0
+    still, link, frame = ~moving, t[_T.BODY] == 0.0, t[_T.FRAME] > 0.0
+    # The filter of a static one starts anew when it is seen again: nobody knows what it did.
+    t[_T.X], t[_T.Y] = np.where(still, t[_T.CX], t[_T.X]), np.where(still, t[_T.CY], t[_T.Y])
+    t[_T.VX:_T.PVV + 1, still] = np.array([[0.0], [0.0], [0.0], [0.0], [st.speed_sd ** 2]])
+    t[_T.PXX, still] = (0.5 * t[_T.RADIUS, still]) ** 2 + 4e-4
+    tracks[:, lost] = t
+
+    # A static thing at whose place another is seen is that other one. The circles of a surface are replaced by what is
+    # seen of it; nothing stays behind of a thing that moves.
+    square = (t[_T.CX][:, None] - seen.x) ** 2 + (t[_T.CY][:, None] - seen.y) ** 2
+    again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
+    covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
+    replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
+    memory = np.where(moving, st.moving_memory, st.static_memory)
+    memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
+    x, y, cos, sin = vehicle
+    behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
+    forgotten = scan.stamp - t[_T.SEEN] > memory + 1e-9
+    keep[lost] = ~(replaced | behind | forgotten | (t[_T.FREE] >= st.free_scans) & ~frame)
+    return keep
+
+
+def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
+              own: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Whether beams end in circles x, y, radius (n,), and whether all that should have met their middle parts go on behind: both (n,).
+
+    Beams that end in the circles `own`, x, y and radius (n,) too, do not count as ending.
+    """
+    n, beams = len(x), len(scan.ranges)
+    dx, dy = x - sensor[0], y - sensor[1]
+    distance = np.maximum(np.hypot(dx, dy), 1e-6)
+    turn = np.copysign(2.0 * np.pi, scan.angle_increment)
+    bearing = np.arctan2(dy, dx) - sensor[2] - scan.angle_min
+    half = np.arcsin(np.minimum(0.9 * radius / distance, 1.0))
+    angles = bearing[:, None] + half[:, None] * np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    # Beams are counted from angle_min on, in the sense of the scan; half an increment before it rounds to the first.
+    angles = np.mod(angles + 0.5 * scan.angle_increment, turn) - 0.5 * scan.angle_increment
+    index = np.rint(angles / scan.angle_increment).astype(np.int64)
+    inside = (index >= 0) & (index < beams)
+    if is_full_circle(scan):
+        index, inside = index % beams, np.ones((n, 5), bool)
+    index = np.where(inside, index, 0)
+    r = scan.ranges[index]
+    off = index * scan.angle_increment - bearing[:, None]
+    aside = distance[:, None] * np.sin(off)
+    chord = radius[:, None] ** 2 - aside ** 2
+    along, half_chord = distance[:, None] * np.cos(off), np.sqrt(np.maximum(chord, 0.0))
+    valid = inside & (chord > 0.0) & (r >= scan.range_min) & (np.isposinf(r) | (r <= scan.range_max))
+    far = np.minimum(along + half_chord, scan.range_max)  # what lies beyond the range of the sensor is not seen to be free
+    hit = valid & (r >= along - half_chord - 0.1) & (r <= along + half_chord + 0.1)
+    passes = valid & (np.abs(aside) < 0.5 * radius[:, None]) & (r > far + 0.1) & (along < scan.range_max)
+    # A beam that should have met the middle and ended before, or somewhere in the circle, leaves it possible.
+    stopped = valid & (r <= far + 0.1)
+    if own is not None:
+        direction = sensor[2] + scan.angle_min + scan.angle_increment * index
+        with np.errstate(invalid="ignore"):  # inf times 0
+            aside = np.hypot(sensor[0] + r * np.cos(direction) - own[0][:, None], sensor[1] + r * np.sin(direction) - own[1][:, None])
+        hit &= aside > own[2][:, None] + 0.1
+    return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1)
+
+
+def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, number: float, stamp: float, st: TrackerSettings) -> np.ndarray:
+    """New tracks (len(_T), k) of the circles `new` (k,), with what they have from their bodies; new things are counted from `number`."""
+    t = np.zeros((len(_T), len(new)))
+    t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
+    t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
+    t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
+    t[_T.PXX], t[_T.PVV] = _position_variance(seen, new), st.speed_sd ** 2
+    t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
+    body = seen.body[new]
+    t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
+    things = new[body == new]
+    of_body[3, things] = number + np.arange(len(things))
+    t[_OF_BODY] = of_body[:, body]
+    return t

@@ -1,0 +1,101 @@
+"""What Markov chain samplers share: draws as they come, progress, stopping, and the finished run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
+
+LEAST_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
+HAMILTONIAN = {"energy": float, "tree_size": int, "step_size": float, "diverging": bool, "reached_max_treedepth": bool,
+               "mean_tree_accept": float}  # statistics of each draw
+ESS_INTERVAL = 2.0  # [s] between two estimates of the effective sample size
+
+
+class Collector:
+    """Takes the draws of chains, which need not be equally far, and tells how far they are."""
+
+    def __init__(self, problem: Problem, *, tune: int, draws: int, chains: int, evaluations: int, began: float, report: Report | None,
+                 thin: int = 1):
+        """`tune`: steps of each chain that are not kept; `draws`: those kept, one of `thin` steps; `evaluations`: simulations before the
+        chains began."""
+        self._problem, self._tune, self._draws, self._thin, self._report = problem, tune, draws, thin, report
+        self._parts: list[list[np.ndarray]] = [[] for _ in range(chains)]
+        self._tuned = np.zeros(chains, int)
+        self._drawn = np.zeros(chains, int)
+        self._evaluations = evaluations
+        self._began, self._first = began, time.perf_counter()
+        self._ess, self._estimated = float("nan"), self._first
+
+    def add(self, chain: int, particles: np.ndarray, tuning: bool, evaluations: int) -> None:
+        """Takes draws (n, D) of a chain and reports; KeyboardInterrupt of the report passes through."""
+        if tuning:
+            self._tuned[chain] += len(particles)
+        else:
+            self._drawn[chain] += len(particles)
+            self._parts[chain].append(particles)
+        self._evaluations += evaluations
+        if self._report is None:
+            return
+        now = time.perf_counter()
+        share = (self._tuned.sum() + self._thin * self._drawn.sum()) / (len(self._parts) * (self._tune + self._thin * self._draws))
+        if self.useful and now - self._estimated > ESS_INTERVAL:
+            self._ess, self._estimated = self._least_ess(), now
+        what = "tuning" if self._tuned.sum() < len(self._parts) * self._tune else f"{self._drawn.sum()} draws"
+        self._report(SamplerProgress(1.0, min(float(share), 0.99), float((now - self._first) * (1.0 / share - 1.0)), self._evaluations,
+                                     f"{what}, {self._evaluations} runs", self._ess))
+
+    @property
+    def useful(self) -> bool:
+        """Whether there is enough of every chain for a result."""
+        return bool(self._drawn.min() >= min(LEAST_DRAWS, self._draws))
+
+    def particles(self) -> np.ndarray:
+        """The draws that every chain has (C, N, D)."""
+        count = int(self._drawn.min())
+        return np.stack([np.concatenate(parts)[:count] for parts in self._parts])
+
+    def finish(self, particles: np.ndarray, *, statistics: Mapping[str, Any], stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
+               account: str, notes: Sequence[str] = ()) -> SampleRun:
+        """The finished run of particles (C, N, D)."""
+        density, (chains, count, _) = self._problem.density, particles.shape
+        flat = particles.reshape(chains * count, -1)
+        draws = {name: values.reshape(chains, count) for name, values in density.constrain(flat).items()}
+        log_likelihood = density.log_likelihood(flat).reshape(chains, count)
+        warnings = list(notes)
+        if count < self._draws:
+            warnings.append(f"stopped after {count} of {self._draws} draws of each chain")
+        return SampleRun(
+            draws=draws, log_likelihood=log_likelihood, point={name: float(draws[name].mean()) for name in self._problem.unknowns},
+            point_is="posterior mean", evaluations=self._evaluations + len(flat), seconds=time.perf_counter() - self._began,
+            statistics=statistics, stored=stored, account=account, warnings=tuple(warnings), stopped=count < self._draws)
+
+    def finish_hamiltonian(self, name: str, kept: Mapping[str, np.ndarray]) -> SampleRun:
+        """The finished run of a Hamiltonian sampler; `kept`: `HAMILTONIAN` statistics of its draws (C, N), the first of each chain."""
+        particles = self.particles()[:, :next(iter(kept.values())).shape[1]]
+        total = particles.shape[0] * particles.shape[1]
+        diverging, deep = int(kept["diverging"].sum()), int(kept["reached_max_treedepth"].sum())
+        notes = []
+        if diverging:
+            notes.append(f"{diverging} of {total} draws met a divergence: there is a part of the posterior that NUTS cannot enter and may "
+                         "miss; compare with --sampler smc")
+        if deep:
+            notes.append(f"{deep} of {total} trajectories were cut off at the greatest length: draws depend on each other more than they "
+                         "need to")
+        gradients = float(kept["tree_size"].mean())
+        return self.finish(
+            particles, notes=notes,
+            statistics={"tuning": self._tune, "divergences": diverging, "gradients_per_draw": gradients,
+                        "acceptance": float(kept["mean_tree_accept"].mean()), "step_size": kept["step_size"][:, -1].tolist()},
+            stored={key: (("chain", "draw"), kept[key]) for key in ("energy", "tree_size", "step_size", "diverging")},
+            account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
+
+    def _least_ess(self) -> float:
+        import arviz as az
+
+        with np.errstate(all="ignore"):
+            return float(min(az.ess(values) for values in np.moveaxis(self.particles(), 2, 0)))

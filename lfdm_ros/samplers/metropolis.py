@@ -1,0 +1,89 @@
+"""Random-walk Metropolis, all chains in lock step: needs no gradient and assumes little, for comparison with the other samplers.
+
+Chains begin around the least-squares optimum. While they are tuned, proposals take the covariance of what all chains have seen, scaled
+for the acceptance that is best in many dimensions (Roberts, Gelman and Gilks 1997); after that nothing is adapted, so that the chains
+are Markov chains with the posterior as their limit.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import numpy as np
+
+from lfdm_ros.samplers.chains import Collector
+from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
+from lfdm_ros.samplers.starts import find_starts
+
+ADAPT = 250  # steps between two estimates of the covariance
+ACCEPTANCE = 0.234
+LONG, SHARE = 3.0, 0.1  # so many proposals are so much longer: a way out of a corner
+BLOCK = 10  # draws between two reports
+
+
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int,
+        thin: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    began = time.perf_counter()
+    start_seed, walk_seed = seed.spawn(2)
+    starts = find_starts(problem, chains, start_seed, report)
+    walk = _Walk(problem, starts.points, starts.covariance, np.random.default_rng(walk_seed))
+    collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report,
+                          thin=thin)
+    try:
+        for first in range(0, tune, ADAPT):
+            count = min(ADAPT, tune - first)
+            seen = walk.steps(count, adapt=True)
+            walk.learn(seen)
+            for chain in range(chains):
+                collector.add(chain, seen[chain], tuning=True, evaluations=count)
+        walk.accepted = walk.taken = 0
+        for first in range(0, draws, BLOCK):
+            count = min(BLOCK, draws - first)
+            seen = walk.steps(count * thin, adapt=False)[:, thin - 1::thin]
+            for chain in range(chains):
+                collector.add(chain, seen[chain], tuning=False, evaluations=count * thin)
+    except KeyboardInterrupt:
+        if not collector.useful:
+            raise
+    acceptance = walk.accepted / max(walk.taken, 1)
+    return collector.finish(collector.particles(), statistics={"tuning": tune, "thinning": thin, "acceptance": acceptance}, stored={},
+                            account=f"random-walk Metropolis, {tune} steps of tuning and {thin} for each draw, "
+                                    f"{100 * acceptance:.0f} % accepted")
+
+
+class _Walk:
+    """C walkers that propose with one covariance."""
+
+    def __init__(self, problem: Problem, points: np.ndarray, covariance: np.ndarray, rng: np.random.Generator):
+        self._density, self._points, self._rng = problem.density, points.copy(), rng
+        self._logp = np.add(*problem.density(points))
+        self._root = np.linalg.cholesky(covariance)
+        self._scale = 2.38 / np.sqrt(points.shape[1])
+        self._history: list[np.ndarray] = []
+        self.accepted = self.taken = 0
+
+    def steps(self, count: int, adapt: bool) -> np.ndarray:
+        """Where the walkers are after each of the next steps (C, count, D)."""
+        seen = np.empty((len(self._points), count, self._points.shape[1]))
+        for step in range(count):
+            length = self._scale * np.where(self._rng.random((len(self._points), 1)) < SHARE, LONG, 1.0)
+            proposal = self._points + length * self._rng.standard_normal(self._points.shape) @ self._root.T
+            logp = np.add(*self._density(proposal))
+            accept = np.log(self._rng.random(len(logp))) < logp - self._logp
+            self._points[accept], self._logp[accept] = proposal[accept], logp[accept]
+            self.accepted += int(accept.sum())
+            self.taken += len(accept)
+            if adapt:
+                self._scale *= float(np.exp((accept.mean() - ACCEPTANCE) / np.sqrt(1.0 + len(self._history))))
+            seen[:, step] = self._points
+        return seen
+
+    def learn(self, seen: np.ndarray) -> None:
+        """Takes the covariance of the later half of all steps (C, n, D) so far."""
+        self._history.append(seen)
+        late = np.concatenate(self._history[len(self._history) // 2:], axis=1)
+        covariance = np.atleast_2d(np.cov(late.reshape(-1, late.shape[2]), rowvar=False))
+        with suppress(np.linalg.LinAlgError):  # while the walkers have not moved in every direction
+            self._root = np.linalg.cholesky(covariance)

@@ -1,0 +1,250 @@
+"""Hamiltonian Monte Carlo: PyMC's NUTS with exact gradients, which bounds of priors reflect.
+
+The gradient is that of the compiled model's forward sensitivities. A chain begins near the least-squares optimum with the Laplace
+approximation there as metric, so that tuning is short and no chain starts where nothing fits. Search over the whole prior is the SMC
+sampler's business: chains that begin around one optimum do not find another.
+
+Coordinates are those of the SMC sampler, in which bounded unknowns are not transformed: a logit would bend the straight ridges of
+parameters that the data know only as a sum. A trajectory that reaches a bound is reflected there as by a wall: the momentum's part
+along the wall's normal is turned round in the metric, which keeps energy and volume, and is its own inverse, so that NUTS remains
+exact (Afshar and Domke 2015, "Reflection, refraction, and Hamiltonian Monte Carlo"). The simulator is never asked beyond a bound.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, RaveledVars
+from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
+from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
+
+from lfdm_ros.backends import cores
+from lfdm_ros.inference.plan import RHO, SIGMA
+from lfdm_ros.samplers.chains import HAMILTONIAN, Collector
+from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
+from lfdm_ros.samplers.starts import Starts, bounds, find_starts
+
+TARGET_ACCEPTANCE = 0.8
+PRIOR_WEIGHT = 30.0  # draws that Laplace's covariance counts for
+BLOCK = 20  # draws between two looks at a chain
+REFLECTIONS = 100  # in one step
+
+
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, tune: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    began = time.perf_counter()
+    start_seed, chain_seed = seed.spawn(2)
+    starts = find_starts(problem, chains, start_seed, report)
+    walkers = _chains(problem, starts, chain_seed)
+    collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
+    blocks = _blocks(walkers, tune, draws) if _workers(chains) == 1 else _parallel(walkers, tune, draws, _workers(chains))
+    statistics: list[list[dict[str, np.ndarray]]] = [[] for _ in range(chains)]
+    try:
+        for block in blocks:
+            if not block.tuning:
+                statistics[block.chain].append(block.statistics)
+            collector.add(block.chain, block.draws, block.tuning, int(block.statistics["tree_size"].sum()) + len(block.draws))
+    except KeyboardInterrupt:
+        if not collector.useful:
+            raise
+    finally:
+        blocks.close()
+    count = collector.particles().shape[1]
+    return collector.finish_hamiltonian("NUTS", {
+        name: np.stack([np.concatenate([part[name] for part in own])[:count] for own in statistics]) for name in HAMILTONIAN})
+
+
+# -- One chain --------------------------------------------------------------------------------------------------------
+
+
+class LogDensity:
+    """The log density of the PyMC model up to a constant, with its slope, in the model's coordinates.
+
+    In NumPy: PyTensor takes longer for priors and Gaussian of one point than the simulator for its run with derivatives, and without
+    a C compiler it fails at sums of more than 31 terms.
+    """
+
+    def __init__(self, problem: Problem):
+        names = problem.density.names
+        self._likelihood = problem.likelihood
+        self._priors = [problem.priors[name] for name in names]
+        self._unknowns = np.array([names.index(name) for name in problem.unknowns])
+        self._logarithmic = np.array([prior.logarithmic for prior in self._priors])
+        self._groups = [(group, names.index(SIGMA + group.label), names.index(RHO + group.label) if RHO + group.label in names else None)
+                        for group in problem.likelihood.groups]
+        # What PyMC's step and integrator look at.
+        self._pytensor_function, self._raveled_inputs, self.dtype = self.__call__, True, "float64"
+        self._extra_vars_shared: dict[str, Any] = {}
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """x (D,) -> log density and slope (D,)."""
+        values = x.copy()
+        values[self._logarithmic] = np.exp(x[self._logarithmic])
+        moments, by_q = self._likelihood.moments_and_slopes(values[self._unknowns])
+        logp, slope, by_value = 0.0, np.empty(len(x)), np.zeros(len(x))
+        for i, prior in enumerate(self._priors):
+            logp -= 0.5 * prior.deviation(x[i]) ** 2
+            slope[i] = prior.slope(x[i])
+        for (group, i, j), (a, b, d), own in zip(self._groups, moments, by_q):
+            sigma, rho = values[i], 0.0 if j is None else values[j]
+            left = 1.0 - rho * rho
+            count, pairs = group.weight * group.count, group.weight * (group.count - group.runs)
+            weight = 0.5 * group.weight / (sigma * sigma * left)
+            cost = (a - 2.0 * rho * b + rho * rho * d) * weight
+            logp -= count * np.log(sigma) + 0.5 * pairs * np.log(left) + cost
+            by_value[i] += (2.0 * cost - count) / sigma
+            if j is not None:
+                by_value[j] += (pairs * rho - 2.0 * rho * cost) / left + 2.0 * (b - rho * d) * weight
+            by_value[self._unknowns] -= weight * (own[0] - 2.0 * rho * own[1] + rho * rho * own[2])
+        return float(logp), slope + by_value * np.where(self._logarithmic, values, 1.0)
+
+
+class ReflectingLeapfrog(CpuLeapfrogIntegrator):
+    """Leapfrog steps in a box whose walls reflect."""
+
+    def __init__(self, potential: Any, function: Any, lower: np.ndarray, upper: np.ndarray):
+        super().__init__(potential, function)
+        self._lower, self._upper = lower, upper
+
+    def _step(self, epsilon: float, state: State) -> State:
+        p = state.p + 0.5 * epsilon * state.q_grad
+        q, p = self._drift(state.q.data, p, float(epsilon))
+        logp, slope = self._logp_dlogp_func(q, state.q.point_map_info)
+        p = p + 0.5 * epsilon * slope
+        v = self._potential.velocity(p)
+        energy = self._potential.energy(p, velocity=v) - logp
+        return State(RaveledVars(q, state.q.point_map_info), p, v, slope, energy, logp, state.index_in_trajectory + int(np.sign(epsilon)))
+
+    def _drift(self, q: np.ndarray, p: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
+        # Along a straight line for the time that is left, from wall to wall.
+        v = self._potential.velocity(p)
+        for _ in range(REFLECTIONS):
+            end = q + left * v
+            beyond = np.flatnonzero((end < self._lower) | (end > self._upper))
+            if not len(beyond):
+                return end, p
+            walls = np.where(end[beyond] < self._lower[beyond], self._lower[beyond], self._upper[beyond])
+            times = (walls - q[beyond]) / v[beyond]
+            first = np.argmin(np.abs(times))
+            hit = beyond[first]
+            q = q + times[first] * v
+            q[hit] = walls[first]
+            normal = np.zeros_like(p)
+            normal[hit] = 1.0
+            p = p - 2.0 * v[hit] / self._potential.velocity(normal)[hit] * normal
+            v = self._potential.velocity(p)
+            left -= times[first]
+        raise IntegrationError("the trajectory rattles between bounds")
+
+
+@dataclass(frozen=True)
+class _Block:
+    chain: int
+    tuning: bool
+    draws: np.ndarray  # (n, D)
+    statistics: dict[str, np.ndarray]
+
+
+class _Chain:
+    def __init__(self, number: int, step: Any, point: RaveledVars):
+        self.number, self._step, self._point = number, step, point
+
+    def block(self, count: int, tuning: bool) -> _Block:
+        """The next draws."""
+        self._step.tune = tuning
+        drawn, told = [], []
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for _ in range(count):
+                self._point, (statistics,) = self._step.astep(self._point)
+                drawn.append(self._point.data.copy())
+                told.append(statistics)
+        return _Block(self.number, tuning, np.array(drawn),
+                      {name: np.array([statistics[name] for statistics in told], kind) for name, kind in HAMILTONIAN.items()})
+
+
+def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
+    model, function = problem.density.model, LogDensity(problem)
+    lower, upper = bounds(problem)
+    out = []
+    for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
+        rng, potential_rng = (np.random.default_rng(s) for s in own.spawn(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
+            potential = QuadPotentialFullAdapt(len(start), starts.points.mean(axis=0), starts.covariance, PRIOR_WEIGHT, rng=potential_rng)
+        step = pm.NUTS(model=model, potential=potential, target_accept=TARGET_ACCEPTANCE, logp_dlogp_func=function, rng=rng)
+        step.integrator = ReflectingLeapfrog(potential, function, lower, upper)
+        out.append(_Chain(number, step, DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, start)})))
+    return out
+
+
+# -- All chains -------------------------------------------------------------------------------------------------------
+
+
+def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block, None, None]:
+    # In turn, so that all chains are about as far when the run is stopped.
+    for tuning, count in ((True, tune), (False, draws)):
+        for first in range(0, count, BLOCK):
+            for chain in chains:
+                yield chain.block(min(BLOCK, count - first), tuning)
+
+
+def _workers(chains: int) -> int:
+    # A fork takes the compiled functions along, where a new process would import for seconds. It is safe with one thread only.
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1
+
+
+def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> Generator[_Block, None, None]:
+    context = multiprocessing.get_context("fork")
+    readers: dict[Any, Any] = {}
+    processes = []
+    try:
+        for worker in range(workers):
+            reader, writer = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(chains[worker::workers], tune, draws, writer), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, which wait for nothing
+                process.start()
+            writer.close()
+            readers[reader] = reader
+            processes.append(process)
+        while readers:
+            for ready in wait(list(readers)):
+                try:
+                    message = readers[ready].recv()
+                except EOFError:
+                    raise RuntimeError("a process of the NUTS sampler ended by itself; is there memory left?") from None
+                if message is None:
+                    del readers[ready]
+                elif isinstance(message, Exception):
+                    raise message
+                else:
+                    yield message
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        for block in _blocks(chains, tune, draws):
+            writer.send(block)
+        writer.send(None)
+    except BrokenPipeError:
+        pass
+    except Exception as error:  # has to be told, whatever it is
+        writer.send(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,303 @@
+"""Samplers by name: what ships with the package, and what is registered from outside.
+
+A sampler is a record: the function that takes the problem of a stage and returns draws, its options, and what it can do. Everything else
+is the same for all of them, and nobody asks for their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lfdm_ros import plugins
+from lfdm_ros.documents import number
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.inference.plan import RHO, SIGMA, Objective
+from lfdm_ros.inference.priors import Prior
+
+if TYPE_CHECKING:  # PyMC is imported when a calibration is run, not when a sampler is looked up
+    from lfdm_ros.inference.likelihood import Likelihood
+    from lfdm_ros.inference.model import Density, ErrorPriors
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a stage asks.
+
+    unknowns: prior by name, in the order of the likelihood's q; errors: priors by group; start (Q,): where a search begins, NaN for
+    an unknown that has no value yet. population: of an earlier posterior that this one continues, (C, N) by variable; the density is
+    then an `UpdatedDensity`, and log_evidence that of the earlier data.
+    """
+
+    likelihood: Likelihood
+    density: Density
+    unknowns: Mapping[str, Prior]
+    errors: Mapping[str, ErrorPriors]
+    start: np.ndarray
+    objective: Objective
+    population: Mapping[str, np.ndarray] | None = None
+    log_evidence: float = 0.0
+
+    @property
+    def priors(self) -> dict[str, Prior]:
+        """The prior of every variable: unknowns, noise, correlations."""
+        noise = {SIGMA + label: prior.noise for label, prior in self.errors.items()}
+        correlation = {RHO + label: prior.correlation for label, prior in self.errors.items() if prior.correlation is not None}
+        return {**self.unknowns, **noise, **correlation}
+
+
+@dataclass(frozen=True)
+class SamplerProgress:
+    """Where a run is: how far the data count (temperature [0, 1]), the share done [0, 1], the seconds left (NaN: unknown).
+
+    ess: effective sample size so far, of the unknown that has least (NaN: unknown).
+    """
+
+    temperature: float
+    progress: float
+    time_left: float
+    evaluations: int
+    message: str
+    ess: float = float("nan")
+
+
+@dataclass(frozen=True)
+class SampleRun:
+    """What a sampler returns; C chains of N draws.
+
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); point: the value of each unknown that is passed on,
+    and what it is; evaluations of the simulator; statistics: what it adds to the stage in summary.json; stored: name -> dimensions
+    and values of `sample_stats` in posterior.nc; account: its work in half a sentence, for the report; warnings for the reader.
+    stopped: whether KeyboardInterrupt ended the run before all was done. temperature: below 1 where the draws are then still those of
+    a flatter density than the posterior.
+    error_of_mean: variable -> Monte Carlo error where the sampler knows it better than ArviZ does.
+    """
+
+    draws: Mapping[str, np.ndarray]
+    log_likelihood: np.ndarray
+    point: Mapping[str, float]
+    point_is: str
+    evaluations: int
+    seconds: float
+    statistics: Mapping[str, Any]
+    stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+    account: str
+    warnings: tuple[str, ...] = field(default=())
+    temperature: float = 1.0
+    stopped: bool = False
+    error_of_mean: Mapping[str, float] = field(default_factory=dict)
+
+
+Report = Callable[[SamplerProgress], None]
+
+
+class Sample(Protocol):
+    """Draws from the posterior of a problem, or from an approximation."""
+
+    def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None,
+                 **options: Any) -> SampleRun:
+        """Runs; the same seed gives the same draws. `report` is called between simulations; KeyboardInterrupt from it ends the run, with
+        what there is so far where that means anything.
+
+        Raises:
+            ValueError: no unknowns that can be simulated were found.
+        """
+        ...
+
+
+Evaluation = tuple[np.ndarray, np.ndarray]  # log prior, log likelihood
+
+
+class Together(Protocol):
+    """Infers data sets of one design in common calls of the density, as simulation-based calibration wants it."""
+
+    def __call__(self, density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
+                 seeds: Sequence[np.random.SeedSequence], **options: Any) -> np.ndarray:
+        """populations (R, N, D) of the prior, one for each data set -> draws (R, N, D) of its posterior, in the density's coordinates.
+
+        `evaluate` is asked instead of the density: particles of some data sets, one after the other, and the numbers of those.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a sampler with its unit, if it has one, in the description. Whole numbers where `value` is one."""
+
+    name: str
+    value: float
+    description: str
+    least: float
+    most: float
+
+    def read(self, given: Any, where: str) -> float:
+        """What a person gave.
+
+        Raises:
+            InputError: no number, none within the range, or a fraction where a whole one is meant.
+        """
+        value = number(given, where)
+        if not self.least <= value <= self.most or (isinstance(self.value, int) and value != int(value)):
+            kind = "a whole number" if isinstance(self.value, int) else "a number"
+            raise InputError(f"{where}: {self.description}: {kind} from {self.least:g} to {self.most:g}, found {quote(given)}")
+        return int(value) if isinstance(self.value, int) else value
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A way to the posterior.
+
+    Args:
+        description: what it is in a few words, for --help.
+        sample: the function that draws.
+        options: its settings with their values; `having` changes them.
+        approximation: what the draws are of where that is not the posterior itself ("a bell curve at the optimum"). Such a sampler gives
+            the statistic `pareto_k`, which judges the approximation; the draws of others are judged by R-hat and ESS, and others may
+            continue them.
+        continues: whether it takes `Problem.population`, an earlier posterior, with an `UpdatedDensity`.
+        evidence: whether its statistics have `log_evidence`.
+        independent: whether the draws of a chain do not remember each other.
+        together: infers many data sets at once, where it can.
+        reading: how to read what is said of the draws, in a sentence or two for the report.
+        needs: packages that do not come with this one.
+    """
+
+    name: str
+    description: str
+    sample: Sample
+    options: tuple[Option, ...] = ()
+    approximation: str = ""
+    continues: bool = False
+    evidence: bool = False
+    independent: bool = False
+    together: Together | None = None
+    reading: str = ""
+    needs: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether draws are those of the posterior itself, but for Monte Carlo error."""
+        return not self.approximation
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The values of the options by name."""
+        return {option.name: option.value for option in self.options}
+
+    def having(self, given: Mapping[str, Any], where: str = "option") -> Sampler:
+        """The same sampler with other values of some options; `where` leads messages.
+
+        Raises:
+            InputError: no such option, or a value out of its range.
+        """
+        for name in given:
+            if name not in self.settings:
+                raise InputError(f"{where}: sampler {self.name} has no option {quote(name)}"
+                                 + (f"; it has: {', '.join(self.settings)}" if self.options else ""))
+        return replace(self, options=tuple(
+            replace(option, value=option.read(given[option.name], f"{where} {option.name}")) if option.name in given else option
+            for option in self.options))
+
+    def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
+        """Runs with its options; see `Sample`."""
+        return self.sample(problem, draws=draws, chains=chains, seed=seed, report=report, **self.settings)
+
+
+# -- What ships with the package ------------------------------------------------------------------------------------------------
+
+
+def _later(module: str, function: str = "run") -> Callable[..., Any]:
+    """A function of a module of this package that is imported when it is first called."""
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(f"lfdm_ros.samplers.{module}"), function)(*arguments, **options)
+    return call
+
+
+def _tune(value: int, what: str = "draws") -> Option:
+    return Option("tune", value, f"{what} of each chain that adapt and are not kept", 10, 1_000_000)
+
+
+_DIVERGENCES = "Divergences, if there are any, mark places of the posterior that the sampler could not enter."
+SMC = Sampler(
+    "smc", "sequential Monte Carlo", _later("smc"), (
+        Option("steps", 10, "moves at each temperature", 1, 10_000),
+        Option("final_steps", 40, "moves at the posterior itself", 1, 10_000)),
+    continues=True, evidence=True, together=_later("smc", "together"),
+    reading="Particles of one chain share ancestors, so ArviZ's ESS and MCSE flatter; the error column comes from the spread of the "
+            "independent chains.")
+NUTS = Sampler("nuts", "Hamiltonian, exact gradients", _later("nuts"), (_tune(400),), reading=_DIVERGENCES)
+NUTPIE = Sampler("nutpie", "the same by the package nutpie", _later("nutpie"), (_tune(400),), reading=_DIVERGENCES, needs=("nutpie",))
+METROPOLIS = Sampler(
+    "metropolis", "random walk", _later("metropolis"), (
+        _tune(2000, "steps"), Option("thin", 20, "steps from one draw to the next", 1, 10_000)),
+    reading="A random walk: R-hat and ESS say whether it was long enough.")
+LEAST_SQUARES = Sampler(
+    "least_squares", "optimum and Gaussian intervals, in seconds", _later("least_squares"),
+    approximation="a bell curve around the optimum", independent=True,
+    reading="The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether that "
+            "Gaussian is the posterior is what Pareto k says: below 0.7 it is close.")
+
+
+def load_plugins() -> None:
+    """Registers the samplers that other packages name in their entry points."""
+    plugins.load({"lfdm_ros.samplers": register_sampler})
+
+
+_SAMPLERS: plugins.Registry[Sampler] = plugins.Registry(load_plugins, SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
+SAMPLERS: Mapping[str, Sampler] = _SAMPLERS
+DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies that make many
+
+
+def register_sampler(sampler: Sampler) -> None:
+    """Makes a sampler known by its name: in recipes and to commands.
+
+    Raises:
+        InputError: a name that is taken or is no name.
+    """
+    for name in (sampler.name, *sampler.settings):
+        if not name.isidentifier():
+            raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")
+    if _SAMPLERS.registered.get(sampler.name, sampler) is not sampler:
+        raise InputError(f"sampler '{sampler.name}' is registered already; choose another name")
+    if sampler.name not in _SAMPLERS.registered:
+        _SAMPLERS.add(sampler, sampler.sample)
+
+
+def known_sampler(name: str, where: str = "") -> Sampler:
+    """The sampler of a name, whether or not it can run here; `where` leads messages.
+
+    Raises:
+        InputError: no such sampler; the message lists those there are.
+    """
+    if name not in SAMPLERS:
+        raise InputError(f"{where and where + ': '}no sampler {quote(name)}; choose one of: {', '.join(SAMPLERS)}")
+    return SAMPLERS[name]
+
+
+def able(ability: str) -> str:
+    """The names of the samplers that have an ability, which is an attribute of `Sampler`: 'smc or nuts'."""
+    return " or ".join(sampler.name for sampler in SAMPLERS.values() if getattr(sampler, ability))
+
+
+def check_continues(name: str, where: str = "") -> None:
+    """Raises InputError where the sampler of a name cannot continue a posterior; `where` leads the message."""
+    if not known_sampler(name, where).continues:
+        raise InputError(f"{where and where + ': '}sampler {name} cannot continue a posterior; use {able('continues')}")
+
+
+def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:
+    """The sampler of a name, with other values of some options.
+
+    Raises:
+        InputError: no such sampler or option, or a package that it needs is not installed.
+    """
+    sampler = known_sampler(name)
+    for package in sampler.needs:
+        if find_spec(package) is None:
+            raise InputError(f"sampler {name}: the package {package} is not installed; pip install {package}")
+    return sampler.having(options or {})

@@ -1,0 +1,332 @@
+"""Sequential Monte Carlo with all particles of all chains in one likelihood call.
+
+A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are ours.
+Each chain is a generator that yields proposals; `sample` drives all chains in lock step, `pm.sample_smc(kernel=LockstepKernel)` one by one.
+
+Moves. PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
+without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
+fixed number at each temperature and more at the last: the intermediate populations need only stay alive, the last is the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.smc.kernels import SMC_KERNEL
+
+from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, Density, without_compiler
+from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
+
+STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
+TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
+TARGET_ACCEPTANCE = 0.234  # of the random walk
+
+Chain = Generator[np.ndarray, Evaluation, None]
+
+
+class LockstepKernel(SMC_KERNEL):
+    """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
+
+    stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
+
+    def __init__(self, *args: Any, density: Density | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+                 compile_kwargs: dict[str, Any] | None = None, **kwargs: Any):
+        """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""
+        with without_compiler():
+            super().__init__(*args, compile_kwargs={"mode": COMPILE_MODE, **(compile_kwargs or {})}, **kwargs)
+            self.density = density or BatchedDensity(pm.modelcontext(kwargs.get("model")))
+        self.steps, self.final_steps = steps, final_steps
+        self.scale = 0.0
+        self.acceptance = [np.nan, np.nan]  # of independence and random-walk moves
+        self.betas: list[float] = []
+        self.population: np.ndarray | None = None
+        self.ancestors = np.arange(self.draws)
+
+    def fresh(self, rng: np.random.Generator, population: np.ndarray | None = None) -> LockstepKernel:
+        """A kernel for another chain, before its first temperature; `population` (N, D) to start from instead of the prior."""
+        chain = copy.copy(self)
+        chain.rng, chain.betas, chain.acceptance, chain.population = rng, [], [np.nan, np.nan], population
+        return chain
+
+    def run(self) -> Chain:
+        """The whole chain: yields particles (N, D), is sent their log prior and log likelihood."""
+        yield from self.populate()
+        while self.beta < 1.0:
+            self.update_beta_and_weights()
+            self.resample()
+            self.ancestors = self.ancestors[self.resampling_indexes]
+            yield from self.moves()
+            self.betas.append(float(self.beta))
+
+    def populate(self) -> Chain:
+        """Particles from the prior, or those given."""
+        self.tempered_posterior = self.density.draw_prior(self.draws, self.rng) if self.population is None else self.population.copy()
+        self.prior_logp, self.likelihood_logp = yield self.tempered_posterior
+        self.scale = 2.38 / np.sqrt(self.tempered_posterior.shape[1])
+
+    def moves(self) -> Chain:
+        """Metropolis moves of all particles at the present temperature."""
+        particles, rng = self.tempered_posterior, self.rng
+        n, d = particles.shape
+        mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
+        root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance) + 1e-12))
+        accepted: tuple[list[float], list[float]] = ([], [])
+        for step in range(self.final_steps if self.beta == 1.0 else self.steps):
+            independent = step % 2 == 0
+            directions = rng.standard_normal((n, d)) @ root.T
+            if independent:
+                proposal = mean + directions / np.sqrt(rng.chisquare(TAIL_FREEDOM, (n, 1)) / TAIL_FREEDOM)
+                correction = _log_t(particles, mean, root) - _log_t(proposal, mean, root)
+            else:
+                proposal = particles + self.scale * np.exp(0.5 * rng.standard_normal((n, 1))) * directions
+                correction = 0.0
+            prior, likelihood = yield proposal
+            logp = prior + likelihood * self.beta
+            accept = np.log(rng.random(n)) < logp - self.tempered_posterior_logp + correction
+            particles[accept] = proposal[accept]
+            for kept, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp)):
+                kept[accept] = new[accept]
+            accepted[not independent].append(accept.mean())
+            if not independent:
+                self.scale *= float(np.exp(accept.mean() - TARGET_ACCEPTANCE))
+        self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
+
+    # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
+
+    def set_rng(self, rng: np.random.Generator) -> None:
+        """PyMC would copy its compiled functions here; ours draw nothing."""
+        self.rng = rng
+
+    def _initialize_kernel(self) -> None:
+        if self.start:
+            raise ValueError("LockstepKernel starts from the prior; `start` would change the target's meaning, not the target")
+        point = self.density.model.initial_point()
+        self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
+        self._drive(self.populate())
+
+    def mutate(self) -> None:
+        """Moves the population at the present temperature."""
+        self._drive(self.moves())
+
+    def _drive(self, chain: Chain) -> None:
+        try:
+            particles = next(chain)
+            while True:
+                particles = chain.send(self.density(particles))
+        except StopIteration:
+            pass
+
+    def sample_stats(self) -> dict[str, Any]:
+        """Statistics of the temperature just finished."""
+        return {"log_marginal_likelihood": self.log_marginal_likelihood if self.beta == 1 else np.nan, "beta": self.beta,
+                "accept_rate": float(np.nanmean(self.acceptance))}
+
+    def sample_settings(self) -> dict[str, Any]:
+        """Settings of the run."""
+        return {"_n_draws": self.draws, "threshold": self.threshold, "_n_tune": self.steps}
+
+
+def _log_t(x: np.ndarray, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
+    # Log density of the multivariate t with shape root root', up to a constant.
+    z = np.linalg.solve(root, (x - mean).T)
+    return -0.5 * (TAIL_FREEDOM + len(mean)) * np.log1p((z * z).sum(axis=0) / TAIL_FREEDOM)
+
+
+@dataclass(frozen=True)
+class SmcResult:
+    """What `sample` returns; C chains of N draws.
+
+    draws: variable -> (C, N) in the units of the model; log_likelihood (C, N); log_evidence (C,), of what was tempered in; betas:
+    temperatures by chain, which end below 1 where the run was stopped; acceptance (C, 2) of independence and random-walk moves at the
+    last temperature; ancestors (C, N): which particle of the start each descends from; evaluations of the simulator; seconds.
+    """
+
+    draws: dict[str, np.ndarray]
+    log_likelihood: np.ndarray
+    log_evidence: np.ndarray
+    betas: list[list[float]]
+    acceptance: np.ndarray
+    ancestors: np.ndarray
+    evaluations: int
+    seconds: float
+
+    @property
+    def temperature(self) -> float:
+        """That of the chain that got least far."""
+        return min(betas[-1] for betas in self.betas)
+
+
+def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None, steps: int,
+        final_steps: int) -> SampleRun:
+    """Samples the posterior of a stage; see `lfdm_ros.samplers.sampler.Sample`."""
+    population = None if problem.population is None else _population(problem, draws, chains, np.random.default_rng(seed.spawn(1)[0]))
+    result = sample(problem.density, draws=draws, chains=chains, seed=seed, steps=steps, final_steps=final_steps, report=report,
+                    population=population)
+    temperatures = max(len(betas) for betas in result.betas)
+    evidence = float(result.log_evidence.mean())
+    spread = float(result.log_evidence.std(ddof=1)) if chains > 1 else None
+    error = {name: genealogical_error(values, result.ancestors) for name, values in result.draws.items()}
+    statistics = {"temperatures": temperatures, "acceptance": result.acceptance.mean(axis=0).tolist(),
+                  "log_evidence": problem.log_evidence + evidence, "log_evidence_sd": spread}
+    if problem.population is not None:
+        statistics["log_evidence_of_new_data"] = evidence
+    return SampleRun(
+        draws=result.draws, log_likelihood=result.log_likelihood, point_is="posterior mean",
+        point={name: float(result.draws[name].mean()) for name in problem.unknowns},
+        evaluations=result.evaluations, seconds=result.seconds, statistics=statistics,
+        stored={"beta": (("chain", "temperature"), np.array([betas + [np.nan] * (temperatures - len(betas)) for betas in result.betas])),
+                "log_evidence": (("chain",), problem.log_evidence + result.log_evidence),
+                "ancestor": (("chain", "draw"), result.ancestors)},
+        account=f"{temperatures} temperatures, log evidence {problem.log_evidence + evidence:.2f}"
+                + (f" ± {spread:.2f}" if spread is not None else ""),
+        temperature=result.temperature, stopped=result.temperature < 1.0, error_of_mean=error)
+
+
+def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
+    """Standard error of the mean of particles (C, N) from their descent (Lee and Whiteley 2018, "Variance estimation in the particle
+    filter", eq. 6 without resampling correction): descendants of one particle of the start may err together, families do not.
+    """
+    errors = []
+    for chain, families in zip(values, ancestors):
+        families = np.unique(families, return_inverse=True)[1]
+        errors.append((np.bincount(families, chain - chain.mean()) ** 2).sum() / len(chain) ** 2)
+    return float(np.sqrt(np.sum(errors)) / len(values))
+
+
+def _population(problem: Problem, draws: int, chains: int, rng: np.random.Generator) -> np.ndarray:
+    """Particles (C, N, D) of the earlier posterior; what is unknown now only comes from the prior.
+
+    As many as were stored are taken as they are, chain by chain, so that chains stay independent; others are drawn from all.
+    """
+    assert problem.population is not None
+    out = problem.density.draw_prior(chains * draws, rng).reshape(chains, draws, -1)
+    stored_chains, stored = next(iter(problem.population.values())).shape
+    pick = rng.integers(stored_chains * stored, size=(chains, draws)) if (stored_chains, stored) != (chains, draws) else \
+        np.arange(chains * draws).reshape(chains, draws)
+    for column, name in enumerate(problem.density.names):
+        if name in problem.population:
+            out[:, :, column] = problem.priors[name].coordinate(problem.population[name].ravel()[pick])
+    return out
+
+
+def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation],
+             step: Callable[[Mapping[int, np.ndarray]], None] | None = None) -> None:
+    """Drives chains together to the posterior, all their particles in one call.
+
+    Args:
+        evaluate: particles of some chains, one after the other, and the numbers of those chains -> log prior, log likelihood.
+        step: called after each call with the chains that go on.
+
+    Raises:
+        ValueError: no particle of the start has a finite likelihood.
+    """
+    started = False
+    runs = [kernel.run() for kernel in kernels]
+    pending = {i: next(run) for i, run in enumerate(runs)}
+    while pending:
+        prior, likelihood = evaluate(np.concatenate(list(pending.values())), list(pending))
+        if not (started or np.isfinite(likelihood).any()):
+            raise ValueError("no particle has a finite likelihood")
+        started = True
+        first = 0
+        for i in list(pending):
+            part = slice(first, first + len(pending[i]))
+            first = part.stop
+            try:
+                pending[i] = runs[i].send((prior[part], likelihood[part]))
+            except StopIteration:
+                del pending[i]
+        if step is not None:
+            step(pending)
+
+
+def together(density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
+             seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
+    """One chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
+    kernel = LockstepKernel(draws=populations.shape[1], model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernels = [kernel.fresh(np.random.default_rng(own), population) for own, population in zip(seeds, populations)]
+    lockstep(kernels, evaluate)
+    return np.array([own.tempered_posterior for own in kernels])
+
+
+def sample(density: Density, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+           report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
+    """Runs SMC chains in lock step; the same seed gives the same draws.
+
+    Args:
+        report: called after every likelihood call; KeyboardInterrupt from it ends the run with the populations there are, unless the
+            data do not count yet at all.
+        population: particles (C, N, D) to start from, drawn from the first density that `density` gives; the prior otherwise.
+
+    Raises:
+        ValueError: no particle of the start has a finite likelihood.
+    """
+    began, evaluations = time.perf_counter(), density.evaluations
+    first = LockstepKernel(draws=draws, model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernels = [first.fresh(np.random.default_rng(s), None if population is None else population[i])
+               for i, s in enumerate(seed.spawn(chains))]
+    clock = _Clock(kernels, steps, final_steps, began)
+
+    def step(pending: Mapping[int, np.ndarray]) -> None:
+        if report is not None:
+            report(clock.read(pending, density.evaluations - evaluations))
+
+    try:
+        lockstep(kernels, lambda particles, _: density(particles), step)
+    except KeyboardInterrupt:
+        if not all(kernel.betas for kernel in kernels):
+            raise
+    particles = np.concatenate([kernel.tempered_posterior for kernel in kernels])
+    flat = density.constrain(particles)
+    updated = density.log_likelihood(particles) if population is not None else np.concatenate([k.likelihood_logp for k in kernels])
+    return SmcResult(draws={name: values.reshape(chains, draws) for name, values in flat.items()},
+                     log_likelihood=updated.reshape(chains, draws),
+                     log_evidence=np.array([kernel.log_marginal_likelihood for kernel in kernels], float),
+                     betas=[kernel.betas for kernel in kernels], acceptance=np.array([kernel.acceptance for kernel in kernels]),
+                     ancestors=np.array([kernel.ancestors for kernel in kernels]),
+                     evaluations=density.evaluations - evaluations, seconds=time.perf_counter() - began)
+
+
+class _Clock:
+    """Estimates the time left: temperatures rise about geometrically, every move costs the same."""
+
+    def __init__(self, kernels: Sequence[LockstepKernel], steps: int, final_steps: int, began: float):
+        self._kernels, self._steps, self._final, self._began = kernels, steps, final_steps, began
+        self._calls = 0
+        self._progress = 0.0
+        self._ess = (0, float("nan"))  # at which temperature, how much
+
+    def read(self, pending: Mapping[int, np.ndarray], evaluations: int) -> SamplerProgress:
+        self._calls += 1
+        slowest = min(self._kernels, key=lambda kernel: kernel.beta)
+        if not pending:
+            return self._state(1.0, 0.0, evaluations)
+        if len(slowest.betas) < 2:
+            return self._state(float(slowest.beta), float("nan"), evaluations)
+        rate = np.log(slowest.betas[-1] / slowest.betas[0]) / (len(slowest.betas) - 1)
+        temperatures = max(len(slowest.betas) + np.log(1.0 / slowest.betas[-1]) / rate, slowest.iteration)
+        total = 1 + (temperatures - 1) * self._steps + self._final
+        # An estimate that moves back would only annoy.
+        self._progress = max(self._progress, min(0.99, self._calls / total))
+        spent = time.perf_counter() - self._began
+        return self._state(float(slowest.beta), spent / self._progress - spent, evaluations)
+
+    def _state(self, temperature: float, left: float, evaluations: int) -> SamplerProgress:
+        # The temperature is that of the slowest chain.
+        done = min(len(kernel.betas) for kernel in self._kernels)
+        if done > self._ess[0]:
+            self._ess = done, self._least_ess()
+        return SamplerProgress(temperature, self._progress, left, evaluations, f"temperature {temperature:.2g}, {evaluations} runs",
+                               self._ess[1])
+
+    def _least_ess(self) -> float:
+        particles = np.array([kernel.tempered_posterior for kernel in self._kernels])
+        ancestors = np.array([kernel.ancestors for kernel in self._kernels])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nanmin([values.var() / genealogical_error(values, ancestors) ** 2 for values in np.moveaxis(particles, 2, 0)]))

@@ -1,0 +1,135 @@
+"""What the baselines share with the controller: a task, the way that the lattice finds to its goal, and how fast that may be driven.
+
+The controllers of a comparison see the same obstacles and look for the same ways by the same rules as `controller.Controller`, so that
+what differs is how they follow them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.guidance import Guide, GuideSettings, Route
+from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.rules import PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.simulation import Goal
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A path, the highest speed (n,) [m/s] at its points, and whether it ends before what blocks it."""
+
+    path: Path
+    speeds: np.ndarray
+    blocked: bool
+
+    def speed_at(self, s: float) -> float:
+        """Highest speed [m/s] at `s` [m] along the path; beyond its end that of its end."""
+        return float(np.interp(s, self.path.s, self.speeds))
+
+
+class Wayfinder:
+    """Keeps the task and the obstacles, and looks for the way where that is due."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        self._guide = Guide(GuideSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
+        self.obstacles = NOTHING
+        self.way: Way | None = None
+        self.done = False
+        self._goal: Goal | None = None
+        self._followed: Path | None = None
+        self._route: Route | None = None
+        self._speed, self._stop, self._blocked_since, self._looked, self._along = 0.0, False, math.inf, -math.inf, 0.0
+
+    def follow(self, path: Path, speed: float | np.ndarray, stop: bool) -> None:
+        """A path as it is, at most at `speed` [m/s], one or one a point. Raises InputError as `speed_profile`."""
+        self._goal, self._route, self._followed, self._stop, self.done, self._along = None, None, path, stop, False, 0.0
+        s = self.settings
+        self.way = Way(path, speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+                                           0.0 if stop else math.inf), False)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
+        self._goal, self._route, self._followed, self._stop, self.done, self.way = goal, None, None, goal.stop, False, None
+        self._speed, self._blocked_since, self._looked = speed, math.inf, -math.inf
+
+    def see(self, obstacles: Obstacles) -> None:
+        """What is seen now."""
+        self.obstacles = obstacles
+
+    def station(self, x: float, y: float) -> float:
+        """How far along the way the vehicle is [m]; there is one."""
+        assert self.way is not None
+        guess = None if self._goal is not None else np.array([self._along])
+        self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
+        return self._along
+
+    def look(self, now: float, pose: Pose) -> None:
+        """Looks for the way to the goal, unless it did so a moment ago; and whether the task is done."""
+        s, goal = self.settings, self._goal
+        slow = not self._stop or abs(pose.vx) < STANDING
+        if goal is None:
+            if self._followed is not None and self.station(pose.x, pose.y) >= self._followed.length - 1.0 and slow:
+                self.done = True
+            return
+        remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
+        if remaining <= goal.tolerance and slow:
+            self.done = True
+        route = self._route
+        if self.done or keeps_its_way(route, remaining, pose.vx) or now - self._looked < s.route_period - 1e-9:
+            return
+        self._looked = now
+        route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, self.obstacles.at(now),
+                                                0.5 * s.vehicle_width, s.obstacle_margin, self._route)
+        speeds = speed_profile(route.path, min(self._speed, sight_speed(s)), s.path_lateral_acceleration, s.path_acceleration,
+                               s.path_braking, 0.0 if self._stop else math.inf)
+        if route.blocked:
+            # Before what blocks it the vehicle stands; where there is no way for long, here and now.
+            self._blocked_since = min(self._blocked_since, now)
+            if now - self._blocked_since > PATIENCE:
+                speeds = np.minimum(speeds, np.sqrt(np.maximum(pose.vx**2 - 2.0 * s.path_braking * route.path.s, 0.0)))
+            speeds = np.minimum(speeds, stopping_speeds(s, route))
+        else:
+            self._blocked_since = math.inf
+        self.way = Way(route.path, speeds, route.blocked)
+
+
+class Baseline:
+    """A `closed_loop.Driver` that looks for its way as the controller does; who inherits it says how the way is followed: `cycle`."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        self.settings = settings or Settings()
+        self._finder = Wayfinder(self.settings)
+        self._command = (0.0, 0.0)  # steering, pedal
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """A path, at most at `speed` [m/s], one or one a point; a corridor is not looked at. Raises InputError as `speed_profile`."""
+        self._finder.follow(path, speed, stop)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        self._finder.go_to(goal, speed)
+
+    def see(self, obstacles: Obstacles) -> None:
+        """What is seen now."""
+        self._finder.see(obstacles)
+
+    def look(self, now: float) -> None:
+        """The way is looked for in the cycle, from the state of that moment."""
+
+    def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
+        """The cycle with what the actuators can follow within the period from `now` [s], and the wall-clock time since `began`."""
+        self._command = rated(self._command, (steering, pedal), self.settings)
+        steering, pedal = self._command
+        return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
