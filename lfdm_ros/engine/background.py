@@ -70,4 +70,6 @@ if __name__ == "__main__":
     keep_to(int(sys.argv[2]))
     if sys.argv[3] == LOWEST:
         yield_to_others()
+    # A program in the background of a shell script has SIGINT ignored, and so would the child have, which is ended by it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execvp(sys.argv[4], sys.argv[4:])

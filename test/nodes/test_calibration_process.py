@@ -95,6 +95,17 @@ def test_it_yields_to_others_and_gets_its_options(tmp_path: Path) -> None:
     assert child.status == 130 and child.process.interrupted and not state(pid)
 
 
+def test_it_is_ended_where_whoever_started_the_node_ignores_interrupts(tmp_path: Path) -> None:
+    """As a shell script does for what it starts in its background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Child(tmp_path, seed=3) as child:
+            wait(lambda: len(child.reports) > 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert child.status == 130
+
+
 def test_normal_priority_where_it_is_asked(tmp_path: Path) -> None:
     with Child(tmp_path, seed=3, share=Share(priority=NORMAL)) as child:
         wait(lambda: len(child.reports) > 1)
