@@ -30,6 +30,14 @@ demo: $(PACKAGE)  ## drive, record and calibrate a hidden vehicle on the real RO
 test: lint  ## linters, types, import direction, then all tests
 	@$(ISOLATED) $(VENV)/bin/python -m pytest
 
+# Of every room what is quick; neither the graph nor samplers.
+QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \
+  test/control/test_stops.py test/nodes/test_stepping.py test/nodes/test_command_gate.py test/test_bounds.py test/test_documents.py test/test_units.py
+
+.PHONY: check
+check: lint  ## the quick part of it, in about a minute
+	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(QUICK)
+
 .PHONY: lint
 lint: $(PACKAGE)  ## ruff, mypy and the import direction
 	@$(VENV)/bin/ruff check
@@ -55,13 +63,13 @@ clean:  ## remove .venv and all that was built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a person may have wrong, told in one line each before anything else fails on it.
-.PHONY: check
-check:
+.PHONY: interpreter
+interpreter:
 	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info[0] < 3)" 2>/dev/null || \
 	  { echo "lfdm_ros: $(PYTHON) is no Python 3 that runs; fix: install Python 3.10 to 3.13, or make PYTHON=/path/to/python ..." >&2; exit 2; }
 	@$(PYTHON) lfdm_ros/environment.py
 
-$(MADE): requirements.txt | check
+$(MADE): requirements.txt | interpreter
 	@echo "Making $(VENV) with $$($(PYTHON) -V), a few hundred MB of packages ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
