@@ -320,7 +320,8 @@ class Controller:
             else:
                 self._planner.shift(ahead - self._plan_time)
                 self._unwrap(z0)
-            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until)
+            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until,
+                                         begun=cold)
         except _RAISED as error:  # the ladder is there for it
             outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
         self._plan_time = ahead

@@ -210,7 +210,7 @@ class Planner:
         np.clip(self.w, [-s.steering_rate, -s.brake_rate], [s.steering_rate, s.throttle_rate], out=self.w)
 
     def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
-             until: float = math.inf) -> Outcome:
+             until: float = math.inf, begun: bool = False) -> Outcome:
         """Improves the plan by steps of sequential quadratic programming. Where that fails, the plan stays what it was.
 
         Args:
@@ -219,6 +219,7 @@ class Planner:
             time: of z0 [s], in the time of the obstacles.
             iterations: linearisations, and up to FURTHER more where the last step left large gaps.
             until: on the clock of `perf_counter` [s]: the solver should end by then, and no further step begins.
+            begun: the plan is a first guess, of which no part is worth keeping before a whole step: the first one may take longer.
         """
         if not np.isfinite(z0).all():
             return Outcome.failed(UNKNOWN)
@@ -234,7 +235,7 @@ class Planner:
             gap = self._gap()
             if done > 1 and gap <= LARGEST_GAP:
                 reached = self.z.copy(), self.w.copy()
-            solution = self._solver.solve(until)
+            solution = self._solver.solve(math.inf if begun and done == 1 else until)
             residual = (self._exact or self.qp).residual(solution.dx, solution.du)
             if not solution.solved or residual > RESIDUAL:
                 outcome = self._outcome(False, f"{self._solver.name}: {solution.status}, residual {residual:.1e}", done, residual, gap)
