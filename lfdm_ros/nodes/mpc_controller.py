@@ -121,10 +121,10 @@ class MpcController(Component):
         self._plan_publisher = publish(PlanMessage, "autonomy/plan", qos.STATE)
         self._horizon_publisher = publish(PathMessage, "autonomy/horizon", qos.STATE)
         self._marker_publisher = publish(MarkerArray, "autonomy/markers", qos.STATUS)
-        subscribe = self.create_subscription
+        subscribe, state = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
         self._heard = [
-            subscribe(Odometry, "odom", self._on_odometry, qos.STATE) if self.value("odometry") else
-            subscribe(VehicleState, self.value("state_topic"), self._on_state, qos.STATE),
+            subscribe(Odometry, "odom", self._on_odometry, state) if self.value("odometry") else
+            subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
             subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
             subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
             subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
