@@ -1,6 +1,7 @@
 """Who may import whom: pyproject.toml has the contracts, import-linter reads them."""
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,3 +60,10 @@ def test_nodes_are_imported_by_the_command_line_inside_functions_only() -> None:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 text = ast.unparse(node)
                 assert "lfdm_ros.nodes" not in text, f"{path.name}: {text}"
+
+
+def test_vehicles_come_without_what_few_of_them_need() -> None:
+    """Every command loads vehicles; SciPy's optimizers would be most of its start."""
+    found = subprocess.run([sys.executable, "-c", "import sys, lfdm_ros.vehicles; print('scipy.optimize' in sys.modules)"],
+                           capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "False"

@@ -18,7 +18,7 @@ import numpy as np
 
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, hidden
+from lfdm_ros.control.stops import Stops, hidden, outline_distance
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 SPACING = 0.25  # [m] between the places that are remembered
@@ -90,18 +90,13 @@ class Trail:
 
     def enter(self, now: float, obstacles: Obstacles, settings: Settings) -> None:
         """Forgets the places that something that moves is at, or may be soon, and those beyond them."""
-        moving = (obstacles.velocities != 0.0).any(axis=1)
-        if not moving.any() or not self._places:
+        moving = obstacles.where(obstacles.moving)
+        if not len(moving.radii) or not self._places:
             return
-        x, y, yaw = self._table().T
-        later = now - obstacles.time + np.linspace(0.0, SOON, 5)[:, None, None]
-        centres = obstacles.centres[moving] + later * obstacles.velocities[moving]  # (times, m, 2)
-        dx, dy = centres[None, ..., 0] - x[:, None, None], centres[None, ..., 1] - y[:, None, None]
-        c, s = np.cos(yaw)[:, None, None], np.sin(yaw)[:, None, None]
-        qx = np.abs(c * dx + s * dy - 0.5 * (settings.vehicle_front - settings.vehicle_rear)) - 0.5 * (
-            settings.vehicle_front + settings.vehicle_rear)
-        qy = np.abs(c * dy - s * dx) - 0.5 * settings.vehicle_width
-        away = np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) - obstacles.radii[moving]
+        later = now - moving.time + np.linspace(0.0, SOON, 5)[:, None, None]
+        centres = moving.centres + later * moving.velocities  # (times, m, 2)
+        x, y, yaw = self._table().T[..., None, None]
+        away = outline_distance(settings, centres[..., 0] - x, centres[..., 1] - y, yaw) - moving.radii
         entered = np.flatnonzero((away < NEAR).any(axis=(1, 2)))
         for _ in range(int(entered[-1]) + 1 if len(entered) else 0):
             self._places.popleft()
@@ -124,13 +119,12 @@ def free_length(way: Back, stops: Stops, time: float, obstacles: Obstacles, pace
     """How far a way back is free of what is seen [m], at `pace` [m/s] from `time` [s] on."""
     if not len(obstacles.radii):
         return float(way.s[-1])
-    moving = (obstacles.velocities != 0.0).any(axis=1)
+    moving = obstacles.moving
     shortest = float(way.s[-1])
     for part, margin in ((~moving, MARGIN), (moving, MOVING_MARGIN)):
         if not part.any():
             continue
-        chosen = Obstacles(obstacles.centres[part], obstacles.radii[part], obstacles.velocities[part], obstacles.time)
-        distance = stops.distances(way.poses, way.s / pace, time, chosen)
+        distance = stops.distances(way.poses, way.s / pace, time, obstacles.where(part))
         # What is nearer already must not come nearer.
         need = np.minimum(margin, np.maximum(distance[0] - 0.02, 0.0))
         met = (distance < need).any(axis=1)
@@ -144,12 +138,6 @@ def out_of_sight(centres: np.ndarray, radii: np.ndarray, others: np.ndarray, the
     away = np.hypot(*centres.T)
     fronts = centres * np.maximum(1.0 - (radii + BESIDE) / np.maximum(away, 1e-6), 0.0)[:, None]
     return (away - radii > sight) | hidden(fronts, others, their_radii)
-
-
-def _still(obstacles: Obstacles) -> Obstacles:
-    """Those that stand."""
-    kept = (obstacles.velocities == 0.0).all(axis=1)
-    return Obstacles(obstacles.centres[kept], obstacles.radii[kept], obstacles.velocities[kept], obstacles.time)
 
 
 def pursue(way: Back, pose: Pose, rear: float, wheelbase: float) -> float:
@@ -236,7 +224,7 @@ class Backing:
                 return None
             self._phase, self._press, self._left, self._bout = _Phase.BACKING, 0.0, self._bout, BOUT
             self._tries += 1
-            self._remembered, self._remembered_at = self.recall(now, pose, _still(obstacles)), now
+            self._remembered, self._remembered_at = self.recall(now, pose, obstacles.where(~obstacles.moving)), now
         if self._phase is _Phase.BACKING:
             self._left -= max(-pose.vx, 0.0) * span
             return self._goes_on(now, pose, obstacles, steering, span)

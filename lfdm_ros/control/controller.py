@@ -236,8 +236,7 @@ class Controller:
             return seen
         s, e = task.reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
         left, right = task.reference.room_at(s)
-        kept = (seen.velocities != 0.0).any(axis=1) | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right))
-        return Obstacles(seen.centres[kept], seen.radii[kept], seen.velocities[kept], seen.time)
+        return seen.where(seen.moving | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right)))
 
     def take(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
@@ -382,13 +381,12 @@ class Controller:
             if stops.look(curve, x, self._command, first, ahead, obstacles, margin, s.sight_braking, sight).free:
                 self._stop = curve
                 return None
-            moving = (obstacles.velocities != 0.0).any(axis=1)
-            if moving.any() and stops.clearance(plan, at, ahead, obstacles) > margin:
-                # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
-                still = Obstacles(obstacles.centres[~moving], obstacles.radii[~moving], obstacles.velocities[~moving], obstacles.time)
-                if stops.look(curve, x, self._command, first, ahead, still, margin, s.sight_braking, sight).free:
-                    self._stop = curve
-                    return None
+            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+            still = obstacles.where(~obstacles.moving)
+            if (len(still.radii) < len(obstacles.radii) and stops.clearance(plan, at, ahead, obstacles) > margin
+                    and stops.look(curve, x, self._command, first, ahead, still, margin, s.sight_braking, sight).free):
+                self._stop = curve
+                return None
         kept = curve if self._stop is None else self._stop
         last = stops.look(kept, x, self._command, None, ahead, obstacles, 0.5 * margin, sight=False)
         if not last.free:

@@ -134,10 +134,6 @@ class LimitTable:
         """
         return np.interp(np.maximum(speed, self.speeds[0]) ** -2.0, *self._knots)
 
-    def acceleration_at(self, speed: ArrayLike) -> np.ndarray:
-        """The lateral acceleration [m/s^2] that the largest steering reaches at speeds [m/s]; that of the ends beyond them."""
-        return np.interp(np.asarray(speed, float), self.speeds, self.lateral_acceleration)
-
 
 def lift_limits(vehicle: Vehicle, model: str = CHASSIS[0], tyre: str | None = None, *, manoeuvres: Manoeuvres | None = None) -> LimitTable:
     """The limits of a vehicle, from the cache directory or computed (seconds) and kept there.

@@ -268,20 +268,16 @@ class Stops:
         s, n = self._settings, len(times)
         x, y, yaw = poses.T
         away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
-        moving = (obstacles.velocities != 0.0).any(axis=1)
+        moving = obstacles.moving
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
         near = (away < length + s.vehicle_front + s.vehicle_rear) | moving
-        centres, radii, velocities = obstacles.centres[near], obstacles.radii[near], obstacles.velocities[near]
-        if not len(radii):
+        found = obstacles.where(near)
+        if not len(found.radii):
             return np.full((n, 1), math.inf)
         ahead = (time - obstacles.time) + times[:, None]
-        dx = centres[:, 0] + ahead * velocities[:, 0] - x[:, None]
-        dy = centres[:, 1] + ahead * velocities[:, 1] - y[:, None]
-        c, t = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
-        qx = np.abs(c * dx + t * dy - 0.5 * (s.vehicle_front - s.vehicle_rear)) - 0.5 * (s.vehicle_front + s.vehicle_rear)
-        qy = np.abs(c * dy - t * dx) - 0.5 * s.vehicle_width
-        outside = np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
-        return outside - radii - s.obstacle_growth * moving[near] * times[:, None]
+        dx = found.centres[:, 0] + ahead * found.velocities[:, 0] - x[:, None]
+        dy = found.centres[:, 1] + ahead * found.velocities[:, 1] - y[:, None]
+        return outline_distance(s, dx, dy, yaw[:, None]) - found.radii - s.obstacle_growth * moving[near] * times[:, None]
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float) -> Stop:
@@ -298,6 +294,14 @@ class Stops:
                     found = stop
         assert found is not None
         return found
+
+
+def outline_distance(settings: Settings, dx: np.ndarray, dy: np.ndarray, yaw: np.ndarray) -> np.ndarray:
+    """From the vehicle's outline, turned by yaw [rad], to points dx, dy [m] from its position point, below 0 inside [m]; all broadcast."""
+    s, c, t = settings, np.cos(yaw), np.sin(yaw)
+    qx = np.abs(c * dx + t * dy - 0.5 * (s.vehicle_front - s.vehicle_rear)) - 0.5 * (s.vehicle_front + s.vehicle_rear)
+    qy = np.abs(c * dy - t * dx) - 0.5 * s.vehicle_width
+    return np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
 
 
 def _needed(here: np.ndarray, margin: float) -> np.ndarray:

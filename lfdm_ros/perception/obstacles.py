@@ -33,6 +33,15 @@ class Obstacles:
             return self
         return replace(self, centres=self.centres + (time - self.time) * self.velocities, time=time)
 
+    @property
+    def moving(self) -> np.ndarray:
+        """Which of them move (n,)."""
+        return (self.velocities != 0.0).any(axis=1)
+
+    def where(self, chosen: np.ndarray) -> Obstacles:
+        """Some of them (n,)."""
+        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time)
+
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 

@@ -3,7 +3,7 @@
 mpc: obstacle fields at several speeds, and every other scenario that is a task. delay: state age and actuation delay, with and without
 prediction through them. lane_change: entry speeds that grow until the vehicle fails. density: obstacle fields that become denser, against
 other ways to drive through them. The plant is always larger than the controller's model; tables and pictures of what is found make
-`study_tables` and `pictures`.
+`driving_tables` and `pictures`.
 """
 
 from __future__ import annotations

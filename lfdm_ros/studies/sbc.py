@@ -36,7 +36,6 @@ from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, abl
 from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
-LIKELIHOODS = (GAUSSIAN, PUBLISHED)
 LEVEL = 0.05  # probability that a stage that is right fails
 FAR = 5.0  # |z| that a posterior does not reach by chance
 BINS = 20

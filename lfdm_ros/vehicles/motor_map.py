@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lfdm_ros.models.gearbox import AUTOMATIC, CONVERTER_PARAMETERS, CONVERTER_POINTS, ENGINE_POINTS, GEARS, LOSS_POINTS
 from lfdm_ros.models.motor import MAP_POINTS
@@ -33,6 +32,8 @@ def with_motor_map(vehicle: Vehicle) -> Vehicle:
 @lru_cache  # a controller takes over vehicle after vehicle, with the same engine
 def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float], list[float]]:
     """Speeds [rad/s] and torques [N m] of the map, from the parameters of a gearbox."""
+    from scipy.optimize import brentq  # most of what importing this room would cost, for few vehicles
+
     p = dict(zip(names, values))
 
     def column(stem: str, points: int) -> np.ndarray:
