@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lfdm_ros.inference.dataset import Dataset
+from lfdm_ros.inference.gaussian import correlated_noise
 from lfdm_ros.inference.likelihood import RolloutLikelihood
-from lfdm_ros.inference.model import correlated_noise
 
 RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles

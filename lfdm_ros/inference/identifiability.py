@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.inference import gaussian
 from lfdm_ros.inference.likelihood import Likelihood
 from lfdm_ros.inference.plan import INITIAL
 from lfdm_ros.inference.priors import Prior
@@ -32,20 +33,9 @@ Noise = Sequence[tuple[float, float]]  # of each group of errors: standard devia
 
 
 def whiten(likelihood: Likelihood, parts: Sequence[np.ndarray], noise: Noise) -> np.ndarray:
-    """Errors, or derivatives of them, of each group (n, ...) -> (M, ...), in independent standard deviations.
-
-    What a sample's predecessor tells of it, where neighbours are correlated, is taken away.
-    """
-    out = []
-    for group, (part, (sigma, rho)) in enumerate(zip(parts, noise)):
-        scaled = part / sigma
-        if rho:
-            follows = np.flatnonzero(~likelihood.runs(group))
-            whitened = scaled.copy()
-            whitened[follows] = (scaled[follows] - rho * scaled[follows - 1]) / np.sqrt(1.0 - rho**2)
-            scaled = whitened
-        out.append(np.sqrt(likelihood.groups[group].weight) * scaled)
-    return np.concatenate(out)
+    """Errors, or derivatives of them, of each group (n, ...) -> (M, ...), in independent standard deviations."""
+    return np.concatenate([gaussian.whiten(group, part, likelihood.runs(g) if rho else None, sigma, rho)
+                           for g, (group, part, (sigma, rho)) in enumerate(zip(likelihood.groups, parts, noise))])
 
 
 def information_root(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray:

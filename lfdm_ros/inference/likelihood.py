@@ -1,13 +1,7 @@
 """Model against data: moments of the errors of many particles in a few compiled calls.
 
-The Gaussian likelihood of paper 000, eq. 3, with independent channels c of n_c samples and sampled noise sigma_c, needs the data only
-through A_c(q) = sum_k e_kc^2, e = measured - model. With errors of first-order autoregression (correlation rho_c of neighbours, R_c
-unbroken runs of samples, marginal deviation sigma_c) it needs B_c = sum e_k e_{k+1} within runs, and D_c = A_c without the first and the
-last of each run:
-
-    log p = sum_c [ -n log(sigma) - (n - R)/2 log(1 - rho^2) - n/2 log(2 pi) - (A - 2 rho B + rho^2 D) / (2 sigma^2 (1 - rho^2)) ].
-
-q holds the unknowns of a stage: parameters, then nuisances, then initial states of each data set.
+The likelihood (`lfdm_ros.inference.gaussian`) needs of the errors, measured - model, only the moments A, B and D of each group. q holds the
+unknowns of a stage: parameters, then nuisances, then initial states of each data set.
 """
 
 from __future__ import annotations
@@ -15,13 +9,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from lfdm_ros.backends import cores
 from lfdm_ros.inference.dataset import Dataset
+from lfdm_ros.inference.gaussian import MOMENTS, Group
 from lfdm_ros.inference.measurement import InputPath, OutputPath
 from lfdm_ros.inference.plan import MISALIGNMENT
 from lfdm_ros.simulation import BatchRollout, SensitivityRollout, initial_state
@@ -29,24 +24,10 @@ from lfdm_ros.vehicles import Vehicle
 
 Targets = Sequence[tuple[str, float]]  # vehicle parameter, factor
 _Reduced = TypeVar("_Reduced")
-MOMENTS = 3  # A, B and D
 BLOCK = 16  # particles that share an instruction
 CHUNK = 200_000  # numbers of responses that are looked at together: what a core's cache holds
 # Samples further apart than this many times the usual distance do not follow each other.
 GAP = 2.5
-
-
-@dataclass(frozen=True)
-class Group:
-    """Errors that share noise and correlation: label, number of samples n, unbroken runs of them.
-
-    weight: power of their likelihood, below 1 where n samples tell as much as fewer independent ones.
-    """
-
-    label: str
-    count: int
-    runs: int
-    weight: float = 1.0
 
 
 class Likelihood(Protocol):

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.signal import lfilter
 
 from lfdm_ros.inference.dataset import Dataset
+from lfdm_ros.inference.gaussian import autoregress
 from lfdm_ros.inference.plan import INPUT_FIELDS, MISALIGNMENT
 
-FEW = 8  # particles for which a filter each is quicker than a loop over time for all
 LEAST_LAG = 1e-6  # [s]; below it a lag is none
 
 
@@ -94,15 +93,8 @@ class InputPath:
         kept = np.exp(-1.0 / ratio)
         out = (ratio * (1.0 - kept) - kept) * signal[:-1] + (1.0 - ratio * (1.0 - kept)) * signal[1:]
         whole = np.empty(signal.shape)
-        whole[0] = value = signal[0].copy()
-        if signal.shape[1] <= FEW:
-            for n, (pole, news) in enumerate(zip(kept, out.T)):
-                whole[1:, n] = lfilter([1.0], [1.0, -pole], news, zi=[pole * value[n]])[0]
-            return whole
-        for k, new in enumerate(out, start=1):
-            value *= kept
-            value += new
-            whole[k] = value
+        whole[0], whole[1:] = signal[0], out
+        autoregress(whole.T, kept)
         return whole
 
 

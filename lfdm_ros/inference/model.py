@@ -21,7 +21,8 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node, vectorize_graph
 
-from lfdm_ros.inference.likelihood import MOMENTS, Group, Likelihood
+from lfdm_ros.inference.gaussian import MOMENTS, Group, correlated_noise, log_density
+from lfdm_ros.inference.likelihood import Likelihood
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
 
@@ -105,11 +106,8 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
 
 def _gaussian(moments: Moments, index: int, group: Group) -> Callable[..., Any]:
     def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
-        squares, neighbours, inner = (moments(q)[0][index, i] for i in range(MOMENTS))
-        left = 1.0 - rho**2
-        total = squares - 2.0 * rho * neighbours + rho**2 * inner
-        return group.weight * (-group.count * (pt.log(sigma) + 0.5 * np.log(2.0 * np.pi))
-                               - 0.5 * (group.count - group.runs) * pt.log(left) - total / (2.0 * sigma**2 * left))
+        own = [moments(q)[0][index, i] for i in range(MOMENTS)]
+        return log_density(group, own, pt.log(sigma), rho, maths=pt)
 
     return logp
 
@@ -121,17 +119,6 @@ def _response(likelihood: Likelihood, index: int) -> Callable[..., np.ndarray]:
         return response + correlated_noise(rng, (*(size or ()), len(rows)), sigma, rho)
 
     return draw
-
-
-def correlated_noise(rng: np.random.Generator, shape: tuple[int, ...], sigma: Any, rho: Any) -> np.ndarray:
-    """Stationary errors of standard deviation sigma and neighbour correlation rho along the last axis."""
-    white = rng.standard_normal(shape)
-    rho = np.asarray(rho)[..., None]
-    if rho.any():
-        scale = np.sqrt(1.0 - rho[..., 0] ** 2)
-        for k in range(1, shape[-1]):
-            white[..., k] = rho[..., 0] * white[..., k - 1] + scale * white[..., k]
-    return white * np.asarray(sigma)[..., None]
 
 
 class BatchedDensity:

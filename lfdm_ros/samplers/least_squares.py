@@ -21,8 +21,8 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize
 
+from lfdm_ros.inference.gaussian import Group, misfit, scatter
 from lfdm_ros.inference.identifiability import INFORMED, information_root, whiten
-from lfdm_ros.inference.likelihood import Group
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
@@ -289,11 +289,7 @@ def _pairs(noise: Sequence[_Noise]) -> list[tuple[float, float]]:
 
 def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: Group, log_sigma: float, rho: float) -> float:
     # Minus the log density of log sigma and rho.
-    a, b, d = moments
-    left = 1.0 - rho * rho
-    total = (a - 2.0 * rho * b + rho * rho * d) / left
-    misfit = group.count * log_sigma + 0.5 * (group.count - group.runs) * np.log(left) + 0.5 * total * np.exp(-2.0 * log_sigma)
-    cost = (group.weight * misfit
+    cost = (group.weight * misfit(group, moments, log_sigma, rho)
             - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
     return float(cost if priors.correlation is None else cost - priors.correlation.frozen().logpdf(rho))
 
@@ -319,8 +315,7 @@ def _noise_mode(priors: ErrorPriors, moments: np.ndarray, group: Group) -> _Nois
 
 def _sigma_mode(priors: ErrorPriors, moments: np.ndarray, group: Group, rho: float) -> float:
     lower, upper = np.log(_noise_bounds(priors.noise))
-    a, b, d = moments
-    centre = 0.5 * np.log(max((a - 2.0 * rho * b + rho * rho * d) / (1.0 - rho * rho) / group.count, 1e-300))
+    centre = 0.5 * np.log(max(scatter(moments, rho) / (1.0 - rho * rho) / group.count, 1e-300))
     # The errors alone have their mode at the centre; a prior of any width moves it by less than its own distance.
     away = np.log(float(priors.noise.frozen().median()))
     left, right = max(min(centre, away) - 1.0, lower), min(max(centre, away) + 1.0, upper)

@@ -29,6 +29,7 @@ from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, Integration
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
 
 from lfdm_ros.backends import cores
+from lfdm_ros.inference.gaussian import misfit, slopes
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.samplers.chains import HAMILTONIAN, Collector
 from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
@@ -95,17 +96,14 @@ class LogDensity:
         for i, prior in enumerate(self._priors):
             logp -= 0.5 * prior.deviation(x[i]) ** 2
             slope[i] = prior.slope(x[i])
-        for (group, i, j), (a, b, d), own in zip(self._groups, moments, by_q):
+        for (group, i, j), own, own_by_q in zip(self._groups, moments, by_q):
             sigma, rho = values[i], 0.0 if j is None else values[j]
-            left = 1.0 - rho * rho
-            count, pairs = group.weight * group.count, group.weight * (group.count - group.runs)
-            weight = 0.5 * group.weight / (sigma * sigma * left)
-            cost = (a - 2.0 * rho * b + rho * rho * d) * weight
-            logp -= count * np.log(sigma) + 0.5 * pairs * np.log(left) + cost
-            by_value[i] += (2.0 * cost - count) / sigma
+            logp -= group.weight * misfit(group, own, np.log(sigma), rho)
+            by_sigma, by_rho, by_unknowns = slopes(group, own, own_by_q, sigma, rho)
+            by_value[i] += by_sigma
             if j is not None:
-                by_value[j] += (pairs * rho - 2.0 * rho * cost) / left + 2.0 * (b - rho * d) * weight
-            by_value[self._unknowns] -= weight * (own[0] - 2.0 * rho * own[1] + rho * rho * own[2])
+                by_value[j] += by_rho
+            by_value[self._unknowns] += by_unknowns
         return float(logp), slope + by_value * np.where(self._logarithmic, values, 1.0)
 
 

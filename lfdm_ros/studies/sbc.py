@@ -28,8 +28,9 @@ from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.stage import StageData, StageModel, stage_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
-from lfdm_ros.inference.likelihood import Group, Likelihood, RolloutLikelihood
-from lfdm_ros.inference.model import BatchedDensity, build_model, correlated_noise
+from lfdm_ros.inference.gaussian import Group, correlated_noise
+from lfdm_ros.inference.likelihood import Likelihood, RolloutLikelihood
+from lfdm_ros.inference.model import BatchedDensity, build_model
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, able, get_sampler

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from lfdm_ros.inference.likelihood import Group, _Column
+from lfdm_ros.inference.gaussian import Group
+from lfdm_ros.inference.likelihood import _Column
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior

@@ -11,7 +11,8 @@ from lfdm_ros.bags import import_recording
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.likelihood import Group, _Column
+from lfdm_ros.inference.gaussian import Group
+from lfdm_ros.inference.likelihood import _Column
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior

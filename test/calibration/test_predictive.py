@@ -10,8 +10,8 @@ import pytest
 from lfdm_ros.calibration import predictive
 from lfdm_ros.calibration.predictive import LEAST_KEPT, PREDICTIVE_DRAWS, Ranks, compare, kept_draws, predict_draws
 from lfdm_ros.inference.dataset import Dataset, Recording
+from lfdm_ros.inference.gaussian import correlated_noise
 from lfdm_ros.inference.likelihood import RolloutLikelihood
-from lfdm_ros.inference.model import correlated_noise
 from lfdm_ros.vehicles import load_vehicle
 
 ROWS, FINER, CHAINS, DRAWS = 300, 10, 2, 150
