@@ -43,7 +43,9 @@ ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by mor
 MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
 JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
 CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
+HASTE = 0.02  # [s] who goes faster needs so much more room on the stop to go faster still
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
+NO_STOP_LEFT = "no room to stop: driving on along the plan, which passes"
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"
 _RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
@@ -78,10 +80,10 @@ class Cycle:
     """What one cycle came to.
 
     command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line, why it is not SOLVED, or that the way
-    is blocked. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds: wall-clock time.
-    residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of violated constraints
-    among them. active, violated: names of constraints. age: of the state [s]; delay: what was predicted through [s]. plan: the one in
-    force. route: the way to a goal, or the path.
+    is blocked or no stop is left. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
+    wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
+    violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: what was predicted through [s].
+    plan: the one in force. route: the way to a goal, or the path.
     """
 
     command: tuple[float, float, float]
@@ -354,47 +356,50 @@ class Controller:
                     self._good, self._good_time = new, ahead
                 return Outcome.BRAKING, reason, self._braking(x)
             rung, plan = Outcome.SHIFTED, self._good
-        halt = self._halt(plan, ahead, x)
-        if halt is not None:
-            return Outcome.BRAKING, "; ".join(filter(None, (reason, halt[0]))), halt[1]
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
         command = self._held(self._planned(plan, ahead + s.period), x)
+        driven, said, command = self._with_stop(plan, command, ahead, x)
+        reason = "; ".join(filter(None, (reason, said)))
+        if not driven:
+            return Outcome.BRAKING, reason, command
         if new is not None:
             self._good, self._good_time = new, ahead
         return rung, reason, command
 
-    def _halt(self, plan: Plan, ahead: float, x: np.ndarray) -> tuple[str, tuple[float, float]] | None:
-        """Why a plan is not to be driven, and the steering and pedal instead; None: there is a stop along it."""
+    def _with_stop(self, plan: Plan, command: tuple[float, float], ahead: float, x: np.ndarray) -> tuple[bool, str, tuple[float, float]]:
+        """Whether a plan is driven, since there is a stop along it, what there is to say, and steering and pedal: its own, or the stop's.
+
+        While the stop is close to something the vehicle does not go faster: what is seen of it, and how the vehicle slides, is not sure.
+        """
         obstacles = self._obstacles
         if not len(obstacles.radii):
             self._stop = None
-            return None
+            return True, "", command
         s, place, task, stops = self.settings, self._planner.place, self._task, self._stops
-        at, curve = [place[name] for name in ("x", "y", "yaw")], self._curve(plan)
-        reference = task.reference if task is not None else None
-        margin = s.stop_margin if reference is None or reference.margin is None else min(s.stop_margin, 0.5 * reference.margin)
+        at, curve, vx = [place[name] for name in ("x", "y", "yaw")], self._curve(plan), float(x[place["vx"]])
+        between = None if task is None or task.reference is None else task.reference.margin  # the walls of a corridor
+        margin = s.stop_margin if between is None else min(s.stop_margin, 0.5 * between)
+        eased = command[0], min(command[1], 0.0)
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
         sight = task is not None and task.goal is not None
-        first = self._held(self._planned(plan, ahead + s.period), x)
         # Who is about to move off looks where to.
-        if float(x[place["vx"]]) >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
-            if stops.look(curve, x, self._command, first, ahead, obstacles, margin, s.sight_braking, sight).free:
-                self._stop = curve
-                return None
-            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+        if vx >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
+            stop = stops.look(curve, x, self._command, command, ahead, obstacles, margin, s.sight_braking, sight)
             still = obstacles.where(~obstacles.moving)
-            if (len(still.radii) < len(obstacles.radii) and stops.clearance(plan, at, ahead, obstacles) > margin
-                    and stops.look(curve, x, self._command, first, ahead, still, margin, s.sight_braking, sight).free):
+            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+            if not stop.free and len(still.radii) < len(obstacles.radii) and stops.clearance(plan, at, ahead, obstacles) > margin:
+                stop = stops.look(curve, x, self._command, command, ahead, still, margin, s.sight_braking, sight)
+            if stop.free:
                 self._stop = curve
-                return None
+                return True, "", command if between is not None or stop.clearance > margin + HASTE * vx else eased
         kept = curve if self._stop is None else self._stop
         last = stops.look(kept, x, self._command, None, ahead, obstacles, 0.5 * margin, sight=False)
         if not last.free:
             last = stops.best([kept, curve], x, self._command, ahead, obstacles, 0.5 * margin)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
-                return None
+                return True, NO_STOP_LEFT, eased
         self._stop = last.curve
-        return NO_STOP, stops.command(last.curve, x)
+        return False, NO_STOP, stops.command(last.curve, x)
 
     def _curve(self, plan: Plan) -> Curve:
         """Where a plan leads."""
