@@ -399,7 +399,7 @@ class Controller:
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
                 return True, NO_STOP_LEFT, eased
         self._stop = last.curve
-        return False, NO_STOP, stops.command(last.curve, x)
+        return False, NO_STOP, stops.command(last.curve, x, last.trust)
 
     def _curve(self, plan: Plan) -> Curve:
         """Where a plan leads."""

@@ -12,6 +12,7 @@ and under the law that brakes and steers in earnest. What it slides, and how far
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -24,9 +25,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
-GRIP = 0.75  # share of the tyres' peak on which a stop is looked at: what is certain without knowing the tyres
-CIRCLE = 0.65  # share that the law uses, along and across together
-EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend
+SIDE = 0.9  # share of what the tyres hold that counts across at most: who slides brakes too, and better tyres must not brake less
 SPACING = 1.0  # [m] between the places of a curve
 BEYOND = 60.0  # [m] straight on after the curve's end
 LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
@@ -40,6 +39,18 @@ UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
 SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
 SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
 SHIFTING = 1.6, 6.0  # time [s] and least distance [m] in which it is
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is relied on: the tyres' grip, and what of it the law uses, along and across together; shares of the peak that is said."""
+
+    grip: float
+    circle: float
+
+
+SURE = Trust(0.75, 0.65)  # certain without knowing the tyres
+LAST = Trust(1.0, 0.85)  # where on those nothing is free
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +102,14 @@ def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.nda
 class Stop:
     """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is
     asked for, or as much as there is already, and the way lies in sight; speed: at which what is hit is reached [m/s], 0 where nothing is;
-    blind: at which the vehicle comes to where it has not seen [m/s]."""
+    blind: at which the vehicle comes to where it has not seen [m/s]; trust: what it relies on."""
 
     curve: Curve
     clearance: float
     free: bool
     speed: float
     blind: float = 0.0
+    trust: Trust = SURE
 
 
 class Stops:
@@ -111,11 +123,15 @@ class Stops:
         names = [f.name for f in model.states]
         self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
         self._step = min(STEP, model.largest_step)
-        self._grip, self._circle = GRIP * friction, CIRCLE * friction
+        self._friction = friction
         self._state, self._before, self._after = np.zeros(len(names)), np.zeros(3), np.zeros(3)
-        less = {"friction_scale" if "friction_scale" in vehicle.parameters else "friction_max": GRIP * getattr(
-            values, "friction_scale", values.friction_max)}
-        self._advance = advance_kernel(model)(self._state, vehicle.replace(**less).vector(model), self._before, self._after)
+        scale = "friction_scale" if "friction_scale" in vehicle.parameters else "friction_max"
+
+        def model_on(trust: Trust) -> Callable[[int, float], bool]:
+            less = vehicle.replace(**{scale: trust.grip * getattr(values, scale)})
+            return advance_kernel(model)(self._state, less.vector(model), self._before, self._after)
+
+        self._advance = {trust: model_on(trust) for trust in (SURE, LAST)}
 
         a, b = values.cg_to_front_axle, values.cg_to_rear_axle
         self._wheelbase, self._front_axle, self._full_lock = a + b, a, values.max_road_wheel_angle
@@ -135,22 +151,24 @@ class Stops:
     @property
     def hardest(self) -> float:
         """Deceleration of a stop on a straight [m/s^2]."""
-        return min(self._braking(0.0, self._circle), self._settings.stop_brake * self._brake)
+        return min(self._braking(0.0, SURE.circle), self._settings.stop_brake * self._brake)
 
-    def _braking(self, across: float, circle: float) -> float:
-        """The deceleration at which the wheels still roll and the rear axle still holds the vehicle, at so much across, on tyres that hold
-        `circle` [m/s^2]."""
+    def _braking(self, across: float, share_of_peak: float) -> float:
+        """The deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at so much across [m/s^2], on
+        so much of the tyres' peak."""
+        circle = share_of_peak * self._friction
         share, rear, lift = self._rear
+        across = min(across, SIDE * circle)
         # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
         square = circle * circle
         p, q, r = share * share - square * lift * lift, square * rear * lift, rear * rear * (across * across - square)
         held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
-        return max(min(held, circle), EASIEST)
+        return min(held, circle)
 
     def hardest_pedal(self, across: float) -> float:
         """The brake [0, 1] at which the rear axle still holds the vehicle, at so much across [m/s^2]; a plan may use all the grip that is
         certain."""
-        return min(self._braking(across, self._grip) / self._brake, 1.0)
+        return min(self._braking(across, SURE.grip) / self._brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
         """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
@@ -164,7 +182,7 @@ class Stops:
         return bool((distance >= _needed(distance[0], margin)).all())
 
     def look(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
-             obstacles: Obstacles, margin: float, braking: float = math.inf, sight: bool = True) -> Stop:
+             obstacles: Obstacles, margin: float, braking: float = math.inf, sight: bool = True, trust: Trust = SURE) -> Stop:
         """The stop along a curve.
 
         Args:
@@ -172,22 +190,22 @@ class Stops:
             first: steering and pedal of a period before it begins; None: it begins now.
             margin: to keep [m]; braking: most deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
         """
-        times, poses, speeds = self._driven(curve, x, command, first, braking)
+        times, poses, speeds = self._driven(curve, x, command, first, braking, trust)
         if not (np.isfinite(poses).all() and speeds[-1] < FASTEST):
-            return Stop(curve, -math.inf, False, math.inf)
+            return Stop(curve, -math.inf, False, math.inf, trust=trust)
         if not len(obstacles.radii):
-            return Stop(curve, math.inf, True, 0.0)
+            return Stop(curve, math.inf, True, 0.0, trust=trust)
         distance = self.distances(poses, times, time, obstacles)
         nearest, need = distance.min(axis=0), _needed(distance[0], margin)
         hit = np.flatnonzero((distance <= np.minimum(need, 0.02)).any(axis=1))
         blind = self._blind(poses, speeds, obstacles) if sight else 0.0
         return Stop(curve, float(nearest.min()), bool((nearest >= need).all()) and blind <= UNSEEN_PACE,
-                    float(speeds[hit[0]]) if len(hit) else 0.0, blind)
+                    float(speeds[hit[0]]) if len(hit) else 0.0, blind, trust)
 
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
-                braking: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+                braking: float, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands."""
-        s, state, before, after, advance = self._settings, self._state, self._before, self._after, self._advance
+        s, state, before, after, advance = self._settings, self._state, self._before, self._after, self._advance[trust]
         (x_at, y_at, yaw_at), vx_at, ay_at, full = self._pose, self._vx, self._ay, self._brake
         courses, bends, xs, ys = curve.course.tolist(), curve.curvature.tolist(), curve.x.tolist(), curve.y.tolist()
         last, weakest = len(xs) - 1, -braking / full
@@ -209,7 +227,7 @@ class Stops:
                 while i < last and (further := (xs[i + 1] - px) ** 2 + (ys[i + 1] - py) ** 2) <= best:
                     i, best = i + 1, further
                 aim, press = self._law(courses[i], bends[i], xs[i], ys[i], bends[min(i + round(AHEAD * vx / SPACING), last)], px, py,
-                                       row[yaw_at], vx, row[ay_at])
+                                       row[yaw_at], vx, row[ay_at], trust)
                 press = max(press, weakest)
             turn = s.steering_rate * step
             steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
@@ -228,7 +246,7 @@ class Stops:
         return np.array(times), table[:, self._pose], table[:, vx_at]
 
     def _law(self, course: float, curvature: float, x0: float, y0: float, bend: float, x: float, y: float, yaw: float, vx: float,
-             ay: float) -> tuple[float, float]:
+             ay: float, trust: Trust) -> tuple[float, float]:
         """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0)."""
         v = max(vx, 0.0)
         # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
@@ -237,16 +255,16 @@ class Stops:
         aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
         road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
             ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
-        braking = self._braking(max(v * v * max(abs(bend), abs(curvature)), abs(ay)), self._circle)
+        braking = self._braking(max(v * v * max(abs(bend), abs(curvature)), abs(ay)), trust.circle)
         return min(max(road / self._full_lock, -1.0), 1.0), -min(braking / self._brake, self._settings.stop_brake)
 
-    def command(self, curve: Curve, x: np.ndarray) -> tuple[float, float]:
+    def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
         """Steering and pedal that stop the vehicle in a state (nx,) along a curve."""
         px, py, yaw, vx = (float(x[k]) for k in (*self._pose, self._vx))
         i = curve.nearest(px, py)
         bend = curve.curvature[min(i + round(AHEAD * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
         return self._law(float(curve.course[i]), float(curve.curvature[i]), float(curve.x[i]), float(curve.y[i]), float(bend), px, py, yaw,
-                         vx, float(x[self._ay]))
+                         vx, float(x[self._ay]), trust)
 
     def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
         """The speed at which a front corner comes to where nothing was seen [m/s]."""
@@ -281,13 +299,15 @@ class Stops:
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float) -> Stop:
-        """Where no stop is free as it is: the one along a curve, or beside it, that is, or that hits the least."""
+        """Where no stop is free as it is: the one along a curve, or beside it, that is, or that hits the least, on all that is said of the
+        tyres."""
         found: Stop | None = None
         length = max(SHIFTING[0] * float(x[self._vx]), SHIFTING[1])
         begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
         for side in SHIFTS:
             for curve, begin in zip(curves, begins):
-                stop = self.look(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin)
+                stop = self.look(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
+                                 trust=LAST)
                 if stop.free:
                     return stop
                 if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):

@@ -9,7 +9,7 @@ from lfdm_ros.control.controller import NO_STOP, Controller, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Curve, Stops, curve_of, hidden
+from lfdm_ros.control.stops import LAST, SURE, Curve, Stops, curve_of, hidden
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -43,7 +43,7 @@ def circles(*rows, time=0.0):
     return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time)
 
 
-def drive(curve: Curve, speed: float, aside: float = 0.0) -> tuple[float, float, float]:
+def drive(curve: Curve, speed: float, aside: float = 0.0, trust=SURE) -> tuple[float, float, float]:
     """The largest vehicle with other tyres, from the curve's start: furthest from the curve [m], way [m], largest slip angle [rad]."""
     simulator = Simulator(HMMWV, "twenty_four_dof", 1e-3, "tmeasy")
     simulator.reset(y=aside, vx=speed)
@@ -54,7 +54,7 @@ def drive(curve: Curve, speed: float, aside: float = 0.0) -> tuple[float, float,
         px, py, _, vx, vy, *_ = x.tolist()
         if vx < 0.1:
             return worst, way, slip
-        steering, pedal = STOPS.command(curve, x)
+        steering, pedal = STOPS.command(curve, x, trust)
         after = np.array([np.clip(steering, before[0] - 0.016, before[0] + 0.016), 0.0, min(max(-pedal, 0.0), before[2] + 0.08)])
         simulator.advance(before, after, 20)
         before, way = after, way + 0.02 * vx
@@ -137,6 +137,36 @@ def test_where_braking_hits_it_steers_round_as_well():
     assert stop.free and abs(stop.curve.y[35]) > 0.5
     wall = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles(*((15.0, y, 1.5) for y in range(-20, 21, 2))), 0.15)
     assert not wall.free and wall.speed > 5.0
+
+
+@pytest.mark.parametrize("across", [0.0, 4.0])
+def test_where_nothing_is_free_on_what_is_certain_of_the_tyres_it_relies_on_what_is_said_of_them(across):
+    """A wall behind the way that the surer stop needs, before it the harder one stands."""
+    curve, state = bend(across, 15.0) if across else STRAIGHT, moving(15.0)
+    needs = {trust: sum(drive(curve, 15.0, trust=trust)[1:2]) + SETTINGS.vehicle_front for trust in (SURE, LAST)}
+    assert needs[LAST] < 0.9 * needs[SURE]
+    at = int(0.9 * needs[SURE] + 1.0)
+    wall = circles(*((curve.x[at] - e * math.sin(curve.course[at]), curve.y[at] + e * math.cos(curve.course[at]), 1.0)
+                     for e in np.arange(-20.0, 20.1, 1.5)))
+    assert not look(curve, state, wall).free
+    stop = STOPS.best([curve], state, (0.0, 0.0), 0.0, wall, 0.1)
+    assert stop.trust is LAST and stop.speed < 4.0
+
+
+def test_who_slides_to_the_side_brakes_no_less_than_the_tyres_hold_beside_it():
+    braking = [-STOPS.command(STRAIGHT, moving(15.0, ay=across))[1] for across in (0.0, 3.0, 5.0, 8.0, 12.0)]
+    assert braking == sorted(braking, reverse=True) and braking[-2] == braking[-1] > 0.3 * braking[0]
+
+
+@pytest.mark.parametrize(("aside", "faster"), [(1.65, False), (6.0, True)])
+def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
+    controller = Controller(HMMWV, SETTINGS)
+    controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)
+    controller.see(circles(*((x, side * aside, 0.2) for x in np.arange(0.0, 60.0, 1.0) for side in (-1.0, 1.0))))
+    state = dict(x=0.0, y=0.0, yaw=0.0, vx=12.0, vy=0.0, yaw_rate=0.0)
+    cycles = [controller.cycle(0.02 * k, Measured(0.02 * k, state | {"x": 0.24 * k})) for k in range(10)]
+    assert {(cycle.outcome, cycle.reason) for cycle in cycles} == {(Outcome.SOLVED, "")}
+    assert (cycles[-1].command[1] > 0.1) == faster and cycles[-1].command[2] == 0.0
 
 
 @pytest.mark.parametrize(("across", "speed"), [(0.0, 25.0), (4.0, 15.0), (5.0, 20.0), (4.0, 26.0)])
