@@ -22,6 +22,7 @@ from lfdm_ros.control import problem
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured, Prediction
 from lfdm_ros.control.problem import Layout
+from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY, static_loads
 from lfdm_ros.vehicles import load_vehicle
@@ -51,14 +52,15 @@ class Follower:
         warnings.filterwarnings("ignore", r"\s*casadi: a numpy function", FutureWarning)  # do-mpc's calls
 
         self._path, self._speed, self._delay = Path(points), speed, delay
-        self._settings = s = Settings(model=MODEL, obstacles=0, actuation_delay=delay)
-        vehicle = load_vehicle(vehicle_name)
+        self._settings = s = Settings(model=MODEL, obstacles=0)
+        vehicle = load_vehicle(vehicle_name).replace(actuation_delay=delay)
+        outline, rates = vehicle.footprint, Rates.of(s, vehicle.actuators)
         model = vehicle.model(MODEL)
         functions = casadi_model(model)
         p = ca.DM(vehicle.vector(model))
         values = SimpleNamespace(**vehicle.parameters)
         front, rear = static_loads(values)
-        k = SimpleNamespace(front=s.vehicle_front, rear=s.vehicle_rear, half_width=0.5 * s.vehicle_width, load_front=front, load_rear=rear,
+        k = SimpleNamespace(front=outline.front, rear=outline.rear, half_width=outline.half_width, load_front=front, load_rear=rear,
                             to_rear_axle=values.cg_to_rear_axle)
         self._names = tuple(f.name for f in model.states)
         layout = Layout(self._names, False, 0)
@@ -100,7 +102,7 @@ class Follower:
                             penalty_term_cons=STEP * getattr(s, penalty), maximum_violation=np.inf)
         for name, low, high in (("steering", -1.0, 1.0), ("pedal", -s.largest_brake, s.largest_throttle)):
             mpc.bounds["lower", "_x", name], mpc.bounds["upper", "_x", name] = low, high
-        for name, low, high in (("steering_rate", -s.steering_rate, s.steering_rate), ("pedal_rate", -s.brake_rate, s.throttle_rate)):
+        for name, low, high in (("steering_rate", -rates.steering, rates.steering), ("pedal_rate", -rates.down, rates.up)):
             mpc.bounds["lower", "_u", name], mpc.bounds["upper", "_u", name] = low, high
         self._numbers = mpc.get_tvp_template()
         self._fixed = {"friction": s.friction_use * GRAVITY * values.friction_max, "limit": 1.0, "step": STEP, "path_speed": speed}

@@ -176,8 +176,8 @@ class Plant:
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
     """A controller that never gives up for time: what is measured must not change what is computed."""
-    vehicle = load_vehicle(VEHICLE)
-    chosen = Settings(model=model, solver=solver, time_budget=0.0, actuation_delay=DELAY, **settings)
+    vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
+    chosen = Settings(model=model, solver=solver, time_budget=0.0, **settings)
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
@@ -27,11 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
                         "start, from some density on without a way through (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
+                        "as its file says, known to the controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--plant", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), default="tmeasy", help="its tyre model (default %(default)s)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
-    parser.add_argument("--delay", type=float, default=0.0, metavar="SEC", help="of the actuator; the controller knows it (default 0)")
-    parser.add_argument("--steering-lag", type=float, default=0.0, metavar="SEC", help="time constant of the steering, known (default 0)")
+    parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
+    parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, default=0.0, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller, for example "
                         "model=eight_dof, solver=piqp or compensate=false; repeat")
@@ -44,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_settings
     from lfdm_ros.control.limits import largest_model
     from lfdm_ros.sensors import LidarSettings
-    from lfdm_ros.simulation.world import Footprint
     from lfdm_ros.studies import driving as studies
     from lfdm_ros.studies.closed_loop import Plant, drive
     from lfdm_ros.studies.driving_tables import ending, failures
@@ -53,25 +53,28 @@ def run(args: argparse.Namespace) -> int:
     if args.seed is not None and args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
     for name in ("state_age", "delay", "steering_lag"):
-        if not 0.0 <= getattr(args, name) <= 2.0:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name):g}: give 0 to 2 s")
+        value = getattr(args, name)
+        if value is not None and not 0.0 <= value <= 2.0:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
     for path in (args.figure, args.animation):
         if path is not None and not path.resolve().parent.is_dir():
             raise InputError(f"{path}: no such folder")
-    settings = replace(parse_settings(args.set), actuation_delay=args.delay, steering_lag=args.steering_lag)
+    settings = parse_settings(args.set)
     lidar = LidarSettings(drop_out=args.drop_out)
-    vehicle = load_vehicle(args.vehicle)
+    given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
+    changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
+    vehicle = load_vehicle(args.vehicle, changes)
     model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
-    plant = Plant(model, args.tyre, delay=args.delay, steering_lag=args.steering_lag, state_age=args.state_age, lidar=lidar,
-                  seed=1 if args.seed is None else args.seed)
-    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, density=args.density)
+    plant = Plant(model, args.tyre, state_age=args.state_age, lidar=lidar, seed=1 if args.seed is None else args.seed)
+    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, changes=changes,
+                          density=args.density)
     scenario = studies.trial_scenario(trial)
     driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
     film = None
     if args.animation is not None:
         from lfdm_ros.studies.pictures import Film
 
-        film = Film(lidar)
+        film = Film(vehicle.lidar)
     found = drive(vehicle, scenario, driver, plant, film.note if film else None)
     what = studies.figures(trial, scenario, found)
     del what["cycle_us"]
@@ -93,13 +96,12 @@ def run(args: argparse.Namespace) -> int:
               "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
         if what["violated"]:
             print(f"  violated in the plan: {', '.join(f'{name} in {count} cycles' for name, count in what['violated'].items())}")
-    footprint = Footprint(settings.vehicle_front, settings.vehicle_rear, 0.5 * settings.vehicle_width)
     if args.figure is not None:
         from lfdm_ros.studies.pictures import draw_run, save_png
 
-        save_png(draw_run(scenario, found, footprint, f"{scenario.name}: {ending(what)}"), args.figure)
+        save_png(draw_run(scenario, found, vehicle.footprint, f"{scenario.name}: {ending(what)}"), args.figure)
     if film is not None and film.frames:
         from lfdm_ros.studies.pictures import animate
 
-        animate(args.animation, scenario, found, footprint, film)
+        animate(args.animation, scenario, found, vehicle.footprint, film)
     return 1 if failures([what]) else 0

@@ -20,6 +20,7 @@ from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops, hidden, outline_distance
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.vehicles import Footprint
 
 SPACING = 0.25  # [m] between the places that are remembered
 REMEMBERED = 60.0  # [m] of way
@@ -88,7 +89,7 @@ class Trail:
         while places and now - places[0].time > MEMORY:
             places.popleft()
 
-    def enter(self, now: float, obstacles: Obstacles, settings: Settings) -> None:
+    def enter(self, now: float, obstacles: Obstacles, outline: Footprint) -> None:
         """Forgets the places that something that moves is at, or may be soon, and those beyond them."""
         moving = obstacles.where(obstacles.moving)
         if not len(moving.radii) or not self._places:
@@ -96,7 +97,7 @@ class Trail:
         later = now - moving.time + np.linspace(0.0, SOON, 5)[:, None, None]
         centres = moving.centres + later * moving.velocities  # (times, m, 2)
         x, y, yaw = self._table().T[..., None, None]
-        away = outline_distance(settings, centres[..., 0] - x, centres[..., 1] - y, yaw) - moving.radii
+        away = outline_distance(outline, centres[..., 0] - x, centres[..., 1] - y, yaw) - moving.radii
         entered = np.flatnonzero((away < NEAR).any(axis=(1, 2)))
         for _ in range(int(entered[-1]) + 1 if len(entered) else 0):
             self._places.popleft()
@@ -209,7 +210,7 @@ class Backing:
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEPS else math.inf
         self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDS else math.inf
-        self.trail.enter(now, obstacles, self._settings)
+        self.trail.enter(now, obstacles, self._stops.outline)
         if not blocked:
             self.why_not = ""
         if self._phase is _Phase.DRIVING:

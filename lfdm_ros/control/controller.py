@@ -27,9 +27,9 @@ from lfdm_ros.control.planner import SLOWER, Plan, Planner
 from lfdm_ros.control.planner import Outcome as PlanOutcome
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
+from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, Rates, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import SENSOR, SLOW, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of, hidden
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
@@ -62,7 +62,8 @@ def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> 
     """
     if not settings.use_limit_table:
         return None
-    return lift_limits(vehicle, tyre=tyre, manoeuvres=Manoeuvres(load_margin=settings.load_margin, steering_rate=settings.steering_rate))
+    return lift_limits(vehicle, tyre=tyre, manoeuvres=Manoeuvres(
+        load_margin=settings.load_margin, steering_rate=vehicle.actuators.steering_rate))
 
 
 class Outcome(Enum):
@@ -145,7 +146,10 @@ class Controller:
         self._guide = Guide(self._guide_settings())
         self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
         self._backing = Backing(*self._backing_of(vehicle))
-        self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag, s.learning_time if s.compensate else 0.0)
+        self.outline, self.actuators = vehicle.footprint, vehicle.actuators
+        self._rates = Rates.of(s, self.actuators)
+        self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
+                                      s.learning_time if s.compensate else 0.0)
         self._task: _Task | None = None
         self.reset()
 
@@ -241,11 +245,14 @@ class Controller:
         return seen.where(seen.moving | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right)))
 
     def take(self, vehicle: Vehicle) -> None:
-        """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some."""
+        """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some, or has
+        other actuators."""
         vehicle = with_motor_map(vehicle)
+        if vehicle.actuators != self.actuators:
+            raise InputError(f"vehicle {vehicle.name} has other actuators; they cannot change while driving")
         self._planner.take(vehicle)
         self._prediction.take(vehicle)
-        self._vehicle, self._stops = vehicle, Stops(self.settings, vehicle)
+        self._vehicle, self._stops, self.outline = vehicle, Stops(self.settings, vehicle), vehicle.footprint
         self._backing.take(*self._backing_of(vehicle))
 
     def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
@@ -295,8 +302,8 @@ class Controller:
             return self._stand(now, began, "no state yet", math.inf)
         age = now - self._measured.time
         # A state that is stale still says where the vehicle is about to stop.
-        ahead = min(now + s.actuation_delay, self._measured.time + s.state_timeout + s.actuation_delay) if s.compensate else (
-            self._measured.time)
+        delay = self.actuators.delay
+        ahead = min(now + delay, self._measured.time + s.state_timeout + delay) if s.compensate else self._measured.time
         x, road = self._prediction.at(self._measured, ahead)
         if age > s.state_timeout:
             return self._stand(now, began, f"state is stale: {age:.2f} s old", age, x)
@@ -310,7 +317,7 @@ class Controller:
         backing = self._back(task, now, x, age, began)
         if backing is not None:
             return backing
-        z0 = np.concatenate([x, self._command, [road] if s.steering_lag > 0.0 else []])
+        z0 = np.concatenate([x, self._command, [road] if self.actuators.steering_lag > 0.0 else []])
         # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
         cold = self._cold or ahead - self._solved_time > s.plan_timeout or self._failures > FAILURES
         until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
@@ -458,7 +465,7 @@ class Controller:
                 command = command[0], min(command[1], 0.0)
             else:
                 self._reverse = reverse
-        steering, pedal = self._command = rated(self._command, command, self.settings)
+        steering, pedal = self._command = rated(self._command, command, self.settings, self._rates)
         self._prediction.sent(now, steering, pedal, self._reverse)
         throttle = max(pedal, 0.0)
         return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)))
@@ -505,14 +512,15 @@ class Controller:
         remaining = math.hypot(goal.x - px, goal.y - py)
         if not (task.done or keeps_its_way(task.route, remaining, vx)):
             known = self._backing.recall(now, Pose(px, py, yaw, vx), self._obstacles.at(now))
-            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, known, 0.5 * s.vehicle_width, s.obstacle_margin,
-                                           task.route)
+            task.route = self._guide.route(px, py, yaw, max(vx, 0.0), goal.x, goal.y, known, self.outline.half_width,
+                                           s.obstacle_margin, task.route)
             self._planner.forget()
         task.routed = now
         assert task.route is not None
         path = task.route.path
-        profile = speed_profile(path, np.maximum(self._slower(path, vx), min(task.speed, sight_speed(s))), s.path_lateral_acceleration,
-                                s.path_acceleration, s.path_braking, 0.0 if task.stop or task.done else math.inf)
+        profile = speed_profile(path, np.maximum(self._slower(path, vx), min(task.speed, sight_speed(s, self.outline.front))),
+                                s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+                                0.0 if task.stop or task.done else math.inf)
         if not task.route.blocked:
             task.blocked_since = math.inf
         else:
@@ -520,14 +528,14 @@ class Controller:
             if now - task.blocked_since > PATIENCE:
                 # There is none for long: stop here and now, and drive on when one is seen.
                 profile = np.minimum(profile, np.sqrt(np.maximum(vx * vx - 2.0 * s.path_braking * path.s, 0.0)))
-            profile = np.minimum(profile, stopping_speeds(s, task.route))
+            profile = np.minimum(profile, stopping_speeds(s, self.outline.front, task.route))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
         stopping = task.stop and remaining < vx * float(self._planner.grid[-1])
         hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
         # What lies hidden on the plan may be anything: a stop before it has to be possible.
-        highest = min(task.speed, max(sight_speed(s, self._seen_along(now, px, py, yaw)), CREEPING))
+        highest = min(task.speed, max(sight_speed(s, self.outline.front, self._seen_along(now, px, py, yaw)), CREEPING))
         task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, hurry=hurry, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
@@ -555,14 +563,14 @@ class Controller:
         if task.joining is None or math.hypot(task.meeting[0] - px, task.meeting[1] - py) < AIM:
             (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + MEETING + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
-        task.route = self._guide.route(px, py, yaw, max(vx, 0.0), *task.meeting, self._obstacles.at(now), 0.5 * s.vehicle_width,
+        task.route = self._guide.route(px, py, yaw, max(vx, 0.0), *task.meeting, self._obstacles.at(now), self.outline.half_width,
                                        s.obstacle_margin, task.route)
         task.routed = now
         self._planner.forget()
         way = task.route.path
-        profile = speed_profile(way, np.maximum(self._slower(way, vx), min(task.speed, sight_speed(s))), s.path_lateral_acceleration,
-                                s.path_acceleration, s.path_braking)
-        longer, speeds = self._longer(way, np.minimum(profile, stopping_speeds(s, task.route)))
+        profile = speed_profile(way, np.maximum(self._slower(way, vx), min(task.speed, sight_speed(s, self.outline.front))),
+                                s.path_lateral_acceleration, s.path_acceleration, s.path_braking)
+        longer, speeds = self._longer(way, np.minimum(profile, stopping_speeds(s, self.outline.front, task.route)))
         task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
         return task.joining
 
@@ -577,9 +585,9 @@ class Controller:
             return s.sight
         px, py, heading = plan.states[plan.times > now][:, [place[name] for name in ("x", "y", "yaw")]].T
         along = np.cumsum(np.hypot(np.diff(px, prepend=x), np.diff(py, prepend=y)))
-        sensor = np.array([x + SENSOR * math.cos(yaw), y + SENSOR * math.sin(yaw)])
+        sensor, half = self._stops.sensor(x, y, yaw), self.outline.half_width
         centres, out_of_sight = obstacles.centres - sensor, np.zeros(len(px), bool)
-        for side in (-0.5 * s.vehicle_width, 0.5 * s.vehicle_width):  # both sides of the vehicle have to be in sight, not only its middle
+        for side in (-half, half):  # both sides of the vehicle have to be in sight, not only its middle
             out_of_sight |= hidden(np.column_stack([px - side * np.sin(heading), py + side * np.cos(heading)]) - sensor, centres,
                                    obstacles.radii)
         return min(s.sight, float(along[int(out_of_sight.argmax())]) if out_of_sight.any() else math.inf)

@@ -9,6 +9,7 @@ import numpy as np
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.problem import Layout
 from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 
@@ -24,13 +25,13 @@ class FirstGuess:
     Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
     """
 
-    def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray):
-        """p (np,) are the model's parameters, durations those of the stages [s]."""
-        self._layout, self._durations, self._substeps = layout, durations.tolist(), substeps
+    def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray, lag: float):
+        """p (np,) are the model's parameters, durations those of the stages [s], lag the steering's time constant [s]."""
+        self._layout, self._durations, self._substeps, self._lag = layout, durations.tolist(), substeps, lag
         self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)
         self._advance = advance_kernel(model)(self._x, p, self._before, self._after)
 
-    def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, wheelbase: float,
+    def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, rates: Rates, wheelbase: float,
              full_lock: float) -> None:
         """Writes states z (N+1, nz) and controls w (N+1, nw) from z0 (nz,)."""
         place = {name: i for i, name in enumerate(self._layout.states)}
@@ -45,15 +46,15 @@ class FirstGuess:
             (s,), (offset,) = (a.tolist() for a in path.project(x[[ix]], x[[iy]], np.array([s])))
             turn, press = self._drive(reference, s, offset, float(x[ix]), float(x[iy]), float(x[iyaw]), float(x[iv]), settings, wheelbase)
             steer = math.atan(turn) / full_lock
-            reach = settings.steering_rate * dt
+            reach = rates.steering * dt
             steer = max(min(steer, 1.0, steering + reach), -1.0, steering - reach)
-            press = max(min(press, settings.largest_throttle, pedal + settings.throttle_rate * dt), -settings.largest_brake,
-                        pedal - settings.brake_rate * dt)
+            press = max(min(press, settings.largest_throttle, pedal + rates.up * dt), -settings.largest_brake,
+                        pedal - rates.down * dt)
             w[i] = (steer - steering) / dt, (press - pedal) / dt
             from_, to = steering, steer
             if self._layout.lag:
                 middle = 0.5 * (steering + steer)
-                from_, to = road, middle + (road - middle) * math.exp(-dt / settings.steering_lag)
+                from_, to = road, middle + (road - middle) * math.exp(-dt / self._lag)
                 road = to
             self._before[:] = from_, max(pedal, 0.0), max(-pedal, 0.0)
             self._after[:] = to, max(press, 0.0), max(-press, 0.0)

@@ -18,6 +18,7 @@ from lfdm_ros.control.first_guess import FirstGuess
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY, static_loads
@@ -101,7 +102,7 @@ class Planner:
         self.model = vehicle.model(settings.model)
         settings.require_steps(self.model)
         names = tuple(f.name for f in self.model.states)
-        self.layout = layout = Layout(names, settings.steering_lag > 0.0, settings.obstacles)
+        self.layout = layout = Layout(names, vehicle.actuators.steering_lag > 0.0, settings.obstacles)
         self.names = layout.states
         self.place = {name: i for i, name in enumerate(self.names)}
         self.function = stage_function(
@@ -117,7 +118,7 @@ class Planner:
         self._number = {name: self._c[:, i] for i, name in enumerate(layout.stage_numbers)}
         self._number["step"][:-1] = self.durations / settings.substeps
         self._number["step"][-1] = self._number["step"][-2]
-        self._number["decay"][:] = np.exp(-self._number["step"] / settings.steering_lag) if layout.lag else 0.0
+        self._number["decay"][:] = np.exp(-self._number["step"] / vehicle.actuators.steering_lag) if layout.lag else 0.0
         first = layout.stage_numbers.index("obstacle_x_0") if settings.obstacles else len(layout.stage_numbers)
         self._obstacle_numbers = self._c[:, first:].reshape(stages + 1, settings.obstacles, 3)
         self._p, self._k = np.zeros(len(self.model.parameters)), np.zeros(len(VEHICLE_NUMBERS))
@@ -160,18 +161,21 @@ class Planner:
         if missing:
             raise InputError(f"vehicle {vehicle.name} has no {', '.join(missing)}; the controller needs it beside its model's parameters")
         values = SimpleNamespace(**vehicle.parameters)
-        s = self.settings
+        s, outline = self.settings, vehicle.footprint
         front, rear = static_loads(values)
         self._p[:] = p
-        self._k[:] = s.vehicle_front, s.vehicle_rear, 0.5 * s.vehicle_width, front, rear, values.cg_to_rear_axle
+        self._k[:] = outline.front, outline.rear, outline.half_width, front, rear, values.cg_to_rear_axle
+        self._outline, self._actuators = outline, vehicle.actuators
+        self._rates = Rates.of(s, self._actuators)
         self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
         self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
         self.full_lock = values.max_road_wheel_angle
-        self._guess = FirstGuess(self.model, self.layout, self.durations, s.substeps, self._p)
+        self._guess = FirstGuess(self.model, self.layout, self.durations, s.substeps, self._p, self._actuators.steering_lag)
 
     def tune(self, settings: Settings) -> None:
         """Other weights, penalties and limits; what is not live (model, stages, ...) stays as it was."""
         self.settings = s = settings
+        self._rates = Rates.of(s, self._actuators)
         spans = np.append(self.durations, s.weight_terminal)[:, None]
         self._weights = spans * [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
                                  s.weight_steering_rate, s.weight_pedal_rate]
@@ -188,7 +192,7 @@ class Planner:
         """A first plan from the state z0 (nz,). Raises ValueError if that is not finite."""
         if not np.isfinite(z0).all():
             raise ValueError(UNKNOWN)
-        self._guess.fill(self.z, self.w, z0, reference, self.settings, self.wheelbase, self.full_lock)
+        self._guess.fill(self.z, self.w, z0, reference, self.settings, self._rates, self.wheelbase, self.full_lock)
 
     def shift(self, time: float) -> None:
         """Moves the plan on by `time` [s], interpolated; beyond its end it goes on as it did."""
@@ -198,16 +202,16 @@ class Planner:
         index = np.minimum(np.searchsorted(self.grid, at, side="right") - 1, len(self.durations) - 1)
         share = ((at - self.grid[index]) / self.durations[index])[:, None]
         self.z[:] = self.z[index] + share * (self.z[index + 1] - self.z[index])
-        self._rates()
+        self._rate()
 
-    def _rates(self) -> None:
+    def _rate(self) -> None:
         """The controls that belong to the plan's steering and pedal, within their bounds."""
         for j, name in enumerate(("steering", "pedal")):
             column = self.z[:, self.place[name]]
             np.clip(column, -1.0, 1.0, out=column)
             self.w[:-1, j] = np.diff(column) / self.durations
-        s = self.settings
-        np.clip(self.w, [-s.steering_rate, -s.brake_rate], [s.steering_rate, s.throttle_rate], out=self.w)
+        r = self._rates
+        np.clip(self.w, [-r.steering, -r.down], [r.steering, r.up], out=self.w)
 
     def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
              until: float = math.inf, begun: bool = False) -> Outcome:
@@ -306,12 +310,13 @@ class Planner:
         lower[:, at["load_front"]], lower[:, at["load_rear"]] = s_.load_margin, s_.load_margin
         upper[:, at["friction"]] = 1.0
         lower[:, at["steering_limit"]], upper[:, at["steering_limit"]] = -1.0, 1.0
-        for name, reach in (("corridor_front", s_.vehicle_front), ("corridor_rear", -s_.vehicle_rear)):
+        outline = self._outline
+        for name, reach in (("corridor_front", outline.front), ("corridor_rear", -outline.rear)):
             if reference.corridor is None:
                 upper[:, at[name]], lower[:, at[name]] = np.inf, -np.inf
                 continue
             left, right = reference.room_at(s + reach)
-            upper[:, at[name]], lower[:, at[name]] = left - 0.5 * s_.vehicle_width, 0.5 * s_.vehicle_width - right
+            upper[:, at[name]], lower[:, at[name]] = left - outline.half_width, outline.half_width - right
         lower[:, at["speed"]], upper[:, at["speed"]] = 0.0, fastest
 
     _stations: np.ndarray | None = None  # where on the path the stages are
@@ -389,8 +394,9 @@ class Planner:
         steering, pedal = self.z[:, self.place["steering"]], self.z[:, self.place["pedal"]]
         qp.lower_x[:, 0], qp.upper_x[:, 0] = -1.0 - steering, 1.0 - steering
         qp.lower_x[:, 1], qp.upper_x[:, 1] = -s.largest_brake - pedal, s.largest_throttle - pedal
-        np.subtract([-s.steering_rate, -s.brake_rate], self.w[:-1], out=qp.lower_u)
-        np.subtract([s.steering_rate, s.throttle_rate], self.w[:-1], out=qp.upper_u)
+        r = self._rates
+        np.subtract([-r.steering, -r.down], self.w[:-1], out=qp.lower_u)
+        np.subtract([r.steering, r.up], self.w[:-1], out=qp.upper_u)
 
     def _outcome(self, solved: bool, status: str, iterations: int, residual: float, gap: float, dx: np.ndarray | None = None) -> Outcome:
         """Cost by its terms, and the rows as they will be after a step `dx` (N+1, nz), to first order; without one, as they are."""

@@ -56,9 +56,10 @@ class Settings:
                                   live=True)
 
     # -- Limits -------------------------------------------------------------------------------------------------------
-    steering_rate: float = setting(0.8, "1/s", "largest rate of the steering, share of full lock", 0.01, 100.0)
-    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released", 0.01, 100.0)
-    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed", 0.01, 100.0)
+    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released; no more than the "
+                                               "vehicle's actuators have", 0.01, 100.0)
+    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed; no more than the "
+                                            "vehicle's actuators have", 0.01, 100.0)
     largest_throttle: float = setting(1.0, "1", "largest throttle", 0.0, 1.0, live=True)
     largest_brake: float = setting(0.5, "1", "largest brake; with more the rear wheels lock, and what is locked does not steer", 0.01, 1.0,
                                    live=True)
@@ -78,9 +79,6 @@ class Settings:
     path_braking: float = setting(3.5, "m/s^2", "for the reference speed along the path", 0.1, 20.0, live=True)
     reverse_speed: float = setting(1.5, "m/s", "for backing along the way that was driven, where the way ahead is blocked; 0: never",
                                    0.0, 3.0, live=True)
-    vehicle_front: float = setting(2.4, "m", "from the vehicle's centre of mass to its front end", 0.1, 20.0)
-    vehicle_rear: float = setting(2.4, "m", "from the vehicle's centre of mass to its rear end", 0.1, 20.0)
-    vehicle_width: float = setting(2.2, "m", "width over all", 0.1, 10.0)
 
     penalty_obstacle: float = setting(300.0, "1/m", "of coming nearer to an obstacle than the margin, for a second", 0.0, 1e7, live=True)
     penalty_load: float = setting(60.0, "1", "of a wheel load below its margin, as share of the one at rest, a second", 0.0, 1e7, live=True)
@@ -91,8 +89,6 @@ class Settings:
 
     # -- Time ---------------------------------------------------------------------------------------------------------
     compensate: bool = setting(True, "", "predict the state through its age and the actuation delay", live=True)
-    actuation_delay: float = setting(0.0, "s", "from the command to its effect", 0.0, 2.0)
-    steering_lag: float = setting(0.0, "s", "time constant of the steering actuator; 0: none", 0.0, 2.0)
     learning_time: float = setting(0.1, "s", "time constant with which prediction through a delay learns what the model misses; 0: never",
                                    0.0, 10.0)
     time_budget: float = setting(0.015, "s", "wall-clock time of a cycle after which its plan is late and the last one is used; 0: no "

@@ -20,10 +20,11 @@ import numpy as np
 
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles import Footprint, Vehicle
 
 SIDE = 0.9  # share of what the tyres hold that counts across at most: who slides brakes too, and better tyres must not brake less
 SPACING = 1.0  # [m] between the places of a curve
@@ -36,7 +37,6 @@ AHEAD = 0.15  # [s] the steering looks ahead by so much
 ACROSS, LEAST_PACE = 3.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
 SLOW = 0.5  # [m/s] the vehicle stands when it is slower
 UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
-SENSOR = 1.0  # [m] before the vehicle's position point: from there places are in sight or not
 SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
 SHIFTING = 1.6, 6.0  # time [s] and least distance [m] in which it is
 
@@ -117,7 +117,8 @@ class Stops:
 
     def __init__(self, settings: Settings, vehicle: Vehicle):
         """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
-        self._settings = settings
+        self._settings, self.outline, self._lidar = settings, vehicle.footprint, vehicle.lidar
+        self._rates = Rates.of(settings, vehicle.actuators)
         model, values = vehicle.model(settings.model), SimpleNamespace(**vehicle.parameters)
         friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)  # acceleration at the tyres' peak
         names = [f.name for f in model.states]
@@ -205,7 +206,8 @@ class Stops:
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
                 braking: float, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands."""
-        s, state, before, after, advance = self._settings, self._state, self._before, self._after, self._advance[trust]
+        s, rates, state, before, after = self._settings, self._rates, self._state, self._before, self._after
+        advance = self._advance[trust]
         (x_at, y_at, yaw_at), vx_at, ay_at, full = self._pose, self._vx, self._ay, self._brake
         courses, bends, xs, ys = curve.course.tolist(), curve.curvature.tolist(), curve.x.tolist(), curve.y.tolist()
         last, weakest = len(xs) - 1, -braking / full
@@ -229,9 +231,9 @@ class Stops:
                 aim, press = self._law(courses[i], bends[i], xs[i], ys[i], bends[min(i + round(AHEAD * vx / SPACING), last)], px, py,
                                        row[yaw_at], vx, row[ay_at], trust)
                 press = max(press, weakest)
-            turn = s.steering_rate * step
+            turn = rates.steering * step
             steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
-            pedal = min(max(press, -s.largest_brake, pedal - s.brake_rate * step), s.largest_throttle, pedal + s.throttle_rate * step)
+            pedal = min(max(press, -s.largest_brake, pedal - rates.down * step), s.largest_throttle, pedal + rates.up * step)
             after[:] = steering, max(pedal, 0.0), max(-pedal, 0.0)
             pieces = math.ceil(step / self._step)
             sound = advance(pieces, step / pieces)
@@ -268,18 +270,23 @@ class Stops:
 
     def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
         """The speed at which a front corner comes to where nothing was seen [m/s]."""
-        s = self._settings
+        outline = self.outline
         x, y, yaw = poses[::2].T
         c, t = np.cos(yaw), np.sin(yaw)
-        sensor = np.array([x[0] + SENSOR * c[0], y[0] + SENSOR * t[0]])
+        sensor = self.sensor(float(x[0]), float(y[0]), float(yaw[0]))
         centres = obstacles.centres - sensor
         first = 0.0
-        for side in (-0.5 * s.vehicle_width, 0.5 * s.vehicle_width):
-            corners = np.column_stack([x + s.vehicle_front * c - side * t, y + s.vehicle_front * t + side * c]) - sensor
+        for side in (-outline.half_width, outline.half_width):
+            corners = np.column_stack([x + outline.front * c - side * t, y + outline.front * t + side * c]) - sensor
             behind = hidden(corners, centres, obstacles.radii)
             if behind.any():
                 first = max(first, float(speeds[::2][int(behind.argmax())]))
         return first
+
+    def sensor(self, x: float, y: float, yaw: float) -> np.ndarray:
+        """Where the LIDAR of the vehicle at a pose is (2,) [m]: from there places are in sight or not."""
+        c, t, mount = math.cos(yaw), math.sin(yaw), self._lidar
+        return np.array([x + mount.x * c - mount.y * t, y + mount.x * t + mount.y * c])
 
     def distances(self, poses: np.ndarray, times: np.ndarray, time: float, obstacles: Obstacles) -> np.ndarray:
         """From the vehicle's outline at poses (n, 3), at `times` from `time` on, to each obstacle near: (n, m)."""
@@ -288,14 +295,14 @@ class Stops:
         away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
         moving = obstacles.moving
         length = float(np.hypot(np.diff(x), np.diff(y)).sum())
-        near = (away < length + s.vehicle_front + s.vehicle_rear) | moving
+        near = (away < length + self.outline.front + self.outline.rear) | moving
         found = obstacles.where(near)
         if not len(found.radii):
             return np.full((n, 1), math.inf)
         ahead = (time - obstacles.time) + times[:, None]
         dx = found.centres[:, 0] + ahead * found.velocities[:, 0] - x[:, None]
         dy = found.centres[:, 1] + ahead * found.velocities[:, 1] - y[:, None]
-        return outline_distance(s, dx, dy, yaw[:, None]) - found.radii - s.obstacle_growth * moving[near] * times[:, None]
+        return outline_distance(self.outline, dx, dy, yaw[:, None]) - found.radii - s.obstacle_growth * moving[near] * times[:, None]
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
              margin: float) -> Stop:
@@ -316,11 +323,11 @@ class Stops:
         return found
 
 
-def outline_distance(settings: Settings, dx: np.ndarray, dy: np.ndarray, yaw: np.ndarray) -> np.ndarray:
+def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np.ndarray) -> np.ndarray:
     """From the vehicle's outline, turned by yaw [rad], to points dx, dy [m] from its position point, below 0 inside [m]; all broadcast."""
-    s, c, t = settings, np.cos(yaw), np.sin(yaw)
-    qx = np.abs(c * dx + t * dy - 0.5 * (s.vehicle_front - s.vehicle_rear)) - 0.5 * (s.vehicle_front + s.vehicle_rear)
-    qy = np.abs(c * dy - t * dx) - 0.5 * s.vehicle_width
+    o, c, t = outline, np.cos(yaw), np.sin(yaw)
+    qx = np.abs(c * dx + t * dy - 0.5 * (o.front - o.rear)) - 0.5 * (o.front + o.rear)
+    qy = np.abs(c * dy - t * dx) - o.half_width
     return np.hypot(np.maximum(qx, 0.0), np.maximum(qy, 0.0)) + np.minimum(np.maximum(qx, qy), 0.0)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.client import Client
@@ -30,6 +30,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.guarding import Guard
 from lfdm_ros.nodes.parameters import Parameter, by_name
+from lfdm_ros.vehicles.body import moved
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 # Longer than the 3 s after which Fast DDS asks a reader again what it is missing.
@@ -53,6 +54,8 @@ class Component(LifecycleNode):
 
     NAME: ClassVar[str]
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
+    # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
+    MOVED: ClassVar[Mapping[str, str]] = {}
     # Topics of which a graph has one publisher: two would drive the same vehicle, or the same clock.
     SOLE_TOPICS: ClassVar[tuple[str, ...]] = ()
     # Whether at its end the node should still take what has come for it; `settled` then says when it has.
@@ -87,7 +90,12 @@ class Component(LifecycleNode):
         try:
             for parameter in self.PARAMETERS:
                 self.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
-        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            for old, now in self.MOVED.items():  # rclpy says nothing of a parameter that no node declares
+                given = self.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
+                self.undeclare_parameter(old)
+                if given is not None:
+                    raise InputError(f"{old}: {moved(now)}")
+        except (InputError, InvalidParameterTypeException, InvalidParameterValueException) as error:
             self.destroy_node()
             raise InputError(f"node {name or self.NAME}: {error}") from None
         self._wall_clock = Clock(clock_type=ClockType.STEADY_TIME)

@@ -29,13 +29,14 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import PLAN, ROUTE, Picture
 from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_dataclass, seed_of
 from lfdm_ros.nodes.plan_messages import PlanMessages, goal_task, path_task, reason, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles.body import MOVED
 
 _TRACKER = TrackerSettings()
 _SETTINGS = tuple(f.name for f in fields(Settings))
@@ -55,7 +56,7 @@ class MpcController(Component):
 
     NAME = "mpc_controller"
     PARAMETERS = (
-        Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path"),
+        VEHICLE, VEHICLE_CHANGES,
         Parameter("stepping", FREE_RUNNING, "free_running: a cycle a period; lockstep: an answer to every state, stamped as that state, "
                                             "and no time budget, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is driven from"),
@@ -77,22 +78,20 @@ class MpcController(Component):
                                      "vehicle does not set out; 0: take them as they come", 0.0, 1000.0),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep [s]", 0.0, 2.0),
         Parameter("lidar_noise", _TRACKER.noise_sd, "standard deviation of a range [m]", 0.0, 10.0),
-        Parameter("lidar_x", _TRACKER.mount_x, "place of the LIDAR, forward of the vehicle's position [m]", -20.0, 20.0),
-        Parameter("lidar_y", _TRACKER.mount_y, "place of the LIDAR, to the left of the vehicle's position [m]", -20.0, 20.0),
-        Parameter("lidar_yaw", _TRACKER.mount_yaw, "heading of the LIDAR against the vehicle's [rad]", -math.pi, math.pi),
         Parameter("scan_timeout", 1.0, "age of the newest scan from which on the vehicle stops, where scans have come or are due [s]; "
                                        "0: never", 0.0, 60.0),
         Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due [s]", 0.1, 600.0),
         Parameter("marker_rate", 5.0, "markers a second of the wall clock [Hz]", 0.1, 50.0),
         *of_dataclass(Settings),
     )
+    MOVED = MOVED
     SOLE_TOPICS = ("autonomy/command",)
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        vehicle = load_vehicle(self.value("vehicle"))
+        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
         self._lockstep = self.value("stepping") == LOCKSTEP
         values = {name: self.value(name) for name in _SETTINGS}
         if self._lockstep:
@@ -101,8 +100,7 @@ class MpcController(Component):
         task = self._first_task()
         self._controller = Controller(vehicle, settings, limits_of(vehicle, settings))
         tracker = ObstacleTracker(TrackerSettings(
-            noise_sd=max(self.value("lidar_noise"), 1e-3), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
-            mount_yaw=self.value("lidar_yaw"), horizon=max(_TRACKER.horizon, min(settings.sight, _FARTHEST))))
+            noise_sd=max(self.value("lidar_noise"), 1e-3), horizon=max(_TRACKER.horizon, min(settings.sight, _FARTHEST))), vehicle.lidar)
         self._pilot = Pilot(
             self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)

@@ -90,6 +90,10 @@ def of_dataclass(kind: Any, only: Iterable[str] = (), without: Iterable[str] = (
         for f in fields(kind) if (f.name in wanted if wanted else f.name not in unwanted))
 
 
+# Of nodes that have a vehicle.
+VEHICLE = Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path")
+VEHICLE_CHANGES = Parameter("vehicle_changes", [], "parameters of the vehicle that are not as its file says, NAME=VALUE in SI units: "
+                                                   "actuation_delay=0.1, overall_width=2.5")
 # Of nodes that take part in a scenario; given to the whole stack.
 SCENARIO_SEED = Parameter("scenario_seed", -1, "seed of the scenario's course: another field; -1: as its file says", -1, 2**31 - 1)
 

@@ -24,6 +24,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
 from lfdm_ros.resources import find_config
+from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller")
 _STACK_KEYS = ("description", "parameters", "nodes")
@@ -109,8 +110,13 @@ class NodeEntry:
         """
         if name not in self.table:
             raise InputError(f"{where}: node {self.name} ({self.executable}) has no parameter '{name}'; "
-                             f"it has {', '.join(self.table)}")
+                             f"{self.hint(name) or 'it has ' + ', '.join(self.table)}")
         return replace(self, parameters={**self.parameters, name: self.table[name].convert(value, where)})
+
+    def hint(self, name: str) -> str:
+        """Where the value of a parameter of former versions stands now; empty for others."""
+        now = node_class(self.executable).MOVED.get(name)
+        return moved(now) if now else ""
 
     def value(self, name: str) -> Value:
         """The parameter's value in this stack."""
@@ -137,7 +143,7 @@ class Stack:
             return replace(self, nodes=tuple(
                 entry.with_parameter(parameter, value, where) if entry.name == node else entry for entry in self.nodes))
         if all(parameter not in entry.table for entry in self.nodes):
-            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'")
+            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'{self.hint(parameter)}")
         return replace(self, nodes=tuple(
             entry.with_parameter(parameter, value, where) if parameter in entry.table else entry for entry in self.nodes))
 
@@ -158,6 +164,10 @@ class Stack:
 
     def declares(self, parameter: str) -> bool:
         return any(parameter in entry.table for entry in self.nodes)
+
+    def hint(self, parameter: str) -> str:
+        """The end of a message about a parameter that no node has."""
+        return next((f"; {hint}" for hint in (entry.hint(parameter) for entry in self.nodes) if hint), "")
 
     def recorded(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
         """The stack with a recorder of all topics, first in the list, so that it hears everything."""
@@ -201,7 +211,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         # What a node says itself goes before what all are given.
         silent = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
-            raise InputError(f"{where}: parameters: no node has a parameter '{name}'")
+            raise InputError(f"{where}: parameters: no node has a parameter '{name}'{stack.hint(name)}")
         stack = replace(stack, nodes=tuple(
             e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and name in e.table else e
             for e in stack.nodes))

@@ -17,7 +17,6 @@ from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.judge import Judge, Verdict
 from lfdm_ros.engine.simulated_lidar import SimulatedLidar
@@ -29,18 +28,18 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import Picture
 from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, of_dataclass, seed_of
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.sensors import Lidar, LidarSettings
-from lfdm_ros.simulation import Footprint, Pose, SimulationDiverged, Simulator, World, load_scenario
+from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles.body import MOVED
 
 _LIDAR_FRAME = "lidar"
 _PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
-_OUTLINE = ("vehicle_front", "vehicle_rear", "vehicle_width")
 _LIDAR = LidarSettings()
 
 
@@ -49,7 +48,7 @@ class VehicleSimulator(Component):
 
     NAME = "vehicle_simulator"
     PARAMETERS = (
-        Parameter("vehicle", "hmmwv", "name of a vehicle in config/vehicles, or a path"),
+        VEHICLE, VEHICLE_CHANGES,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=tuple(model_names())),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator [s]", 1e-5, 0.1),
@@ -71,10 +70,8 @@ class VehicleSimulator(Component):
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
         Parameter("timeout_ramp", 1.0, "length of the brake ramp [s]", 0.0, 100.0),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle and model"),
-        Parameter("actuation_delay", 0.0, "from a command to its effect on the vehicle [s]", 0.0, 2.0),
-        Parameter("steering_lag", 0.0, "time constant of the steering actuator [s]; 0: none", 0.0, 2.0),
-        *(Parameter(f"{name}_rate", 0.0, f"largest rate of the {name} actuator [1/s]; 0: not limited", 0.0, 100.0)
-          for name in ("steering", "throttle", "brake")),
+        Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
+                                     "the vehicle does"),
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
         Parameter("lidar_rate", _LIDAR.rate, "scans per simulated second [Hz]; a whole number of ticks apart", 0.1, 1000.0),
         Parameter("lidar_range", _LIDAR.range_max, "farthest that the LIDAR sees [m]", 1.0, 1000.0),
@@ -84,18 +81,15 @@ class VehicleSimulator(Component):
         Parameter("lidar_drop_out", _LIDAR.drop_out, "share of the beams that are lost", 0.0, 1.0),
         Parameter("lidar_latency", _LIDAR.latency, "from a scan's stamp to its publication [s]", 0.0, 2.0),
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
-        Parameter("lidar_x", _LIDAR.mount_x, "place of the LIDAR, forward of the vehicle's position [m]", -20.0, 20.0),
-        Parameter("lidar_y", _LIDAR.mount_y, "place of the LIDAR, to the left of the vehicle's position [m]", -20.0, 20.0),
-        Parameter("lidar_yaw", _LIDAR.mount_yaw, "heading of the LIDAR against the vehicle's [rad]", -math.pi, math.pi),
-        *of_dataclass(Settings, only=_OUTLINE),
         Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
     )
+    MOVED = MOVED | {"throttle_rate": "throttle_rate", "brake_rate": "brake_rate"}
     SOLE_TOPICS = ("/clock", "vehicle/state")
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        vehicle = load_vehicle(self.value("vehicle"))
+        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
         simulator = self._make_simulator(vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
@@ -113,15 +107,15 @@ class VehicleSimulator(Component):
         self._posterior_version, self._posterior_refused = 0, ""
         self._messages = VehicleMessages(simulator.output_index)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
-        self._lidar = self._make_lidar(round(simulator.dt * 1e9) * steps)
-        front, rear, width = (self.value(name) for name in _OUTLINE)
-        self._judge = Judge(self._world, Footprint(front, rear, 0.5 * width), simulator.output_index)
+        self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
+        self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
         self._gate = CommandGate(
             timeout=max(self.value("command_timeout"), 1.0 / self.value("publish_rate")),
             timeout_ramp=self.value("timeout_ramp"), timeout_brake=self.value("timeout_brake"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
-            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason), actuator=self._make_actuator(),
+            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason),
+            actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
         self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
@@ -154,21 +148,14 @@ class VehicleSimulator(Component):
         simulator.reset()
         return simulator
 
-    def _make_lidar(self, tick_ns: int) -> SimulatedLidar | None:
+    def _make_lidar(self, vehicle: Vehicle, tick_ns: int) -> SimulatedLidar | None:
         if not self._world.obstacles and not self.value("lidar"):
             return None
         settings = LidarSettings(
             range_max=self.value("lidar_range"), field_of_view=self.value("lidar_field_of_view"), resolution=self.value("lidar_resolution"),
             noise_sd=self.value("lidar_noise"), drop_out=self.value("lidar_drop_out"), rate=self.value("lidar_rate"),
-            latency=self.value("lidar_latency"), mount_x=self.value("lidar_x"), mount_y=self.value("lidar_y"),
-            mount_yaw=self.value("lidar_yaw"))
-        return SimulatedLidar(Lidar(self._world, settings, self.value("lidar_seed")), tick_ns)
-
-    def _make_actuator(self) -> Actuator | None:
-        delay, lag = self.value("actuation_delay"), self.value("steering_lag")
-        steering, throttle, brake = (self.value(f"{name}_rate") or math.inf for name in ("steering", "throttle", "brake"))
-        limited = min(steering, throttle, brake) < math.inf
-        return Actuator(delay, lag, steering, throttle, brake) if delay or lag or limited else None
+            latency=self.value("lidar_latency"))
+        return SimulatedLidar(Lidar(self._world, settings, self.value("lidar_seed"), vehicle.lidar), tick_ns)
 
     def activate(self) -> None:
         self._stepper.start()

@@ -13,6 +13,7 @@ from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
 from lfdm_ros.sensors.scan import Scan, check_scan, within
+from lfdm_ros.vehicles import Mount
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +51,8 @@ NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 class TrackerSettings(GroupingSettings):
     """How circles of several scans become obstacles; see GroupingSettings for the rest.
 
-    horizon: how far returns count, what lies beyond is as if it were not there [m];
-    mount_x, mount_y [m], mount_yaw [rad]: place of the sensor from the position point, in the vehicle's axes; max_obstacles: how many
-    are given out; max_tracks: how many are remembered; speed_sd: standard deviation of the speed of what is seen first [m/s];
+    horizon: how far returns count, what lies beyond is as if it were not there [m]; max_obstacles: how many are
+    given out; max_tracks: how many are remembered; speed_sd: standard deviation of the speed of what is seen first [m/s];
     acceleration_sd: of the change of speed in a second [m/s]; moving_speed: something faster moves [m/s]; moving_scans: for how many
     scans in a row it must be, and weak_scans if it gives one or two returns only; still_scans: for how many scans less than half of it
     before it is static again; gate: farthest step from one scan to the next beyond the predicted place [m]; static_memory,
@@ -60,9 +60,6 @@ class TrackerSettings(GroupingSettings):
     the vehicle they are forgotten [m]; free_scans: how many scans have to see through its place before a thing is dropped.
     """
 
-    mount_x: float = 1.0
-    mount_y: float = 0.0
-    mount_yaw: float = 0.0
     max_obstacles: int = 256
     max_tracks: int = 256
     speed_sd: float = 10.0
@@ -141,8 +138,9 @@ class ObstacleTracker:
     A scan is taken as of one instant: its stamp.
     """
 
-    def __init__(self, settings: TrackerSettings | None = None):
-        self.settings = settings or TrackerSettings()
+    def __init__(self, settings: TrackerSettings | None = None, mount: Mount | None = None):
+        """mount: place of the sensor on the vehicle, by default the position point."""
+        self.settings, self.mount = settings or TrackerSettings(), mount or Mount()
         self.reset()
 
     def reset(self) -> None:
@@ -170,9 +168,9 @@ class ObstacleTracker:
         back = scan.stamp < self._obstacles.time
         old = self._tracks[:, :0] if back else self._tracks
         elapsed = scan.stamp - self._obstacles.time if old.shape[1] else 0.0
-        st = self.settings
+        st, mount = self.settings, self.mount
         cos, sin = np.cos(yaw), np.sin(yaw)
-        sensor = (x + cos * st.mount_x - sin * st.mount_y, y + sin * st.mount_x + cos * st.mount_y, yaw + st.mount_yaw)
+        sensor = (x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, yaw + mount.yaw)
 
         scan = within(scan, st.horizon)
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)

@@ -10,6 +10,7 @@ import numpy as np
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
+from lfdm_ros.vehicles import Mount
 
 # A beam at a corner must not slip between its two edges by rounding; as a share of an edge.
 _OVERLAP = 1e-12
@@ -17,11 +18,11 @@ _OVERLAP = 1e-12
 
 @dataclass(frozen=True)
 class LidarSettings:
-    """A LIDAR and its place on the vehicle.
+    """A LIDAR; its place on the vehicle is the vehicle's (`Vehicle.lidar`).
 
     range_min, range_max [m]; field_of_view, centred on the sensor's x axis, and resolution [rad]; noise_sd: standard deviation of a
     range [m]; drop_out: share of the beams that are lost; rate of scans [Hz]; latency from a scan to its arrival [s], for the one who
-    delivers it; mount_x, mount_y [m], mount_yaw [rad]: place of the sensor from the position point, in the vehicle's axes.
+    delivers it.
 
     Raises:
         InputError: names the setting that is not finite or out of range.
@@ -35,9 +36,6 @@ class LidarSettings:
     drop_out: float = 0.0
     rate: float = 10.0
     latency: float = 0.0
-    mount_x: float = 1.0
-    mount_y: float = 0.0
-    mount_yaw: float = 0.0
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -70,11 +68,12 @@ class Lidar:
     A sensor inside an obstacle sees that one's surface from inside.
     """
 
-    def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1):
-        """Raises InputError for a negative seed."""
+    def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None):
+        """mount: its place on the vehicle, by default the position point. Raises InputError for a negative seed."""
         if seed < 0:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
+        self.mount = mount or Mount()
         beams, s = self.settings.beams, self.settings
         self.angle_min = -0.5 * s.resolution * (beams - 1)
         angles = self.angle_min + s.resolution * np.arange(beams)
@@ -98,10 +97,10 @@ class Lidar:
 
     def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
         """Distances (beams,) [m] to the first surface; inf without one."""
-        s = self.settings
+        s, mount = self.settings, self.mount
         cos, sin = np.cos(yaw), np.sin(yaw)
-        origin = np.array([x + cos * s.mount_x - sin * s.mount_y, y + sin * s.mount_x + cos * s.mount_y])
-        cos, sin = np.cos(yaw + s.mount_yaw), np.sin(yaw + s.mount_yaw)
+        origin = np.array([x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y])
+        cos, sin = np.cos(yaw + mount.yaw), np.sin(yaw + mount.yaw)
         turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the sensor's
         ranges = np.full(len(self._along), np.inf)
         centres, radii = self.world.circles_at(time)

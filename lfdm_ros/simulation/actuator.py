@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.vehicles import Actuators
 
 # Commands are stamped and time is counted in sums of steps; less than this apart [s] is the same instant.
 _SAME = 1e-9
@@ -67,6 +68,12 @@ class Actuator:
         self.delay, self.steering_lag = delay, steering_lag
         self._rates = (steering_rate, throttle_rate, brake_rate)
         self.reset(0.0, inputs)
+
+    @classmethod
+    def of(cls, actuators: Actuators) -> Actuator:
+        """Those of a vehicle. Raises InputError as above."""
+        a = actuators
+        return cls(a.delay, a.steering_lag, a.steering_rate, a.throttle_rate, a.brake_rate)
 
     def reset(self, time: float = 0.0, inputs: Command = (0.0, 0.0, 0.0)) -> None:
         """Starts anew at a time [s] with these inputs in effect and no command under way."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require, require_array
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.vehicles.body import Footprint
 
 
 @dataclass(frozen=True)
@@ -80,20 +81,6 @@ class Polygon:
         _check_simple(vertices)
         vertices.setflags(write=False)
         object.__setattr__(self, "vertices", vertices)
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive."""
-
-    front: float
-    rear: float
-    half_width: float
-
-    def __post_init__(self) -> None:
-        require_finite(self, "front", "rear", "half_width")
-        if min(self.front, self.rear, self.half_width) <= 0.0:
-            raise InputError("front, rear and half_width of a footprint must be more than 0")
 
 
 @dataclass(frozen=True)

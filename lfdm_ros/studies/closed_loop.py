@@ -15,10 +15,10 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation import Actuator, Footprint, Goal, Scenario, Selector, SimulationDiverged, Simulator
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.simulation import Actuator, Goal, Scenario, Selector, SimulationDiverged, Simulator
+from lfdm_ros.vehicles import Footprint, Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
 HELD = 0.05  # [m/s] a slower vehicle stands
@@ -30,16 +30,13 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 class Plant:
     """The vehicle that is driven, and what lies between it and the controller.
 
-    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; delay, steering_lag [s] and
-    steering_rate [1/s] of the actuator; state_age: age of a state when it arrives [s]; seed: of the LIDAR's noise.
+    model, tyre: of the simulated vehicle, larger than the controller's; step: of its integrator [s]; state_age: age of a state when it
+    arrives [s]; seed: of the LIDAR's noise. Actuators and outline are the vehicle's.
     """
 
     model: str = "twenty_four_dof"
     tyre: str | None = "tmeasy"
     step: float = 1e-3
-    delay: float = 0.0
-    steering_lag: float = 0.0
-    steering_rate: float = 0.8
     state_age: float = 0.0
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
     seed: int = 1
@@ -102,7 +99,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     arrives once its own latency is over and the state of its moment is there.
 
     Args:
-        vehicle: that is simulated.
+        vehicle: that is simulated, with its actuators and its outline; the controller may know another.
         on_cycle: called after each cycle with its time [s], what it came to and the scan that arrived, if any.
         patience: a vehicle that has stood for so long [s] will not drive on: it ends.
 
@@ -114,14 +111,13 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     simulator = Simulator(vehicle, plant.model, plant.step, plant.tyre)
     start = scenario.initial
     simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
-    actuator, selector = Actuator(plant.delay, plant.steering_lag, plant.steering_rate), Selector()
+    actuator, selector = Actuator.of(vehicle.actuators), Selector()
     lidar = tracker = None
     if plant.lidar is not None and scenario.world.obstacles:
-        lidar = Lidar(scenario.world, plant.lidar, plant.seed)
-        tracker = ObstacleTracker(TrackerSettings(mount_x=plant.lidar.mount_x, mount_y=plant.lidar.mount_y,
-                                                  mount_yaw=plant.lidar.mount_yaw))
+        lidar = Lidar(scenario.world, plant.lidar, plant.seed, vehicle.lidar)
+        tracker = ObstacleTracker(mount=vehicle.lidar)
     path = give_task(controller, scenario)
-    footprint = Footprint(settings.vehicle_front, settings.vehicle_rear, 0.5 * settings.vehicle_width)
+    footprint = vehicle.footprint
 
     index = simulator.output_index
     place = [index[name] for name in ("x", "y", "yaw")]

@@ -71,7 +71,8 @@ class Trial:
     """One run. Plain data, so it can go to another process.
 
     scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
-    patience: after standing so long it ends [s]; track: keep where it drove.
+    changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience: after standing so long it ends [s];
+    track: keep where it drove.
     """
 
     scenario: str
@@ -80,6 +81,7 @@ class Trial:
     settings: Settings = field(default_factory=lambda: Settings(time_budget=0.0))
     plant: Plant = field(default_factory=Plant)
     vehicle: str = "hmmwv"
+    changes: tuple[str, ...] = ()
     speed: float | None = None
     density: float | None = None
     patience: float = math.inf
@@ -141,9 +143,10 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     trials = []
     for delay in DELAYS:
         for compensate in (True, False) if delay else (True,):
-            settings, plant = _delayed(base, delay, compensate)
-            trials += [Trial(name, None, "mpc", settings, plant, vehicle, track=True) for name in ("slalom", "nato_lane_change")]
-            trials += [Trial(f"{FIELD}{speed}", seed, "mpc", settings, replace(plant, seed=seed), vehicle)
+            settings, plant, changes = _delayed(base, delay, compensate)
+            trials += [Trial(name, None, "mpc", settings, plant, vehicle, changes, track=True)
+                       for name in ("slalom", "nato_lane_change")]
+            trials += [Trial(f"{FIELD}{speed}", seed, "mpc", settings, replace(plant, seed=seed), vehicle, changes)
                        for speed in SPEEDS[1:] for seed in range(1, seeds + 1)]
     return trials
 
@@ -168,14 +171,15 @@ def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> l
     found = []
     for course in LANE_CHANGES:
         for delay, compensate in ((0.0, True), (0.2, True), (0.2, False)):
-            settings, plant = _delayed(base, delay, compensate)
-            found.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle), step=step))
+            settings, plant, changes = _delayed(base, delay, compensate)
+            found.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle, changes), step=step))
     return found
 
 
-def _delayed(base: Settings, delay: float, compensate: bool) -> tuple[Settings, Plant]:
+def _delayed(base: Settings, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
+    """Settings, plant and changes of the vehicle with which half of a delay [s] is the state's age, half the actuators'."""
     half = 0.5 * delay
-    return replace(base, actuation_delay=half, compensate=compensate), Plant(delay=half, state_age=half)
+    return replace(base, compensate=compensate), Plant(state_age=half), (f"actuation_delay={half}",) if half else ()
 
 
 # -- A run --------------------------------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ class _DoMpc:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # do-mpc's, of what it asks CasADi
             self._follower = self._module.Follower(self._vehicle.name, np.column_stack([path.x, path.y]), float(np.max(speed)),
-                                                   self.settings.actuation_delay)
+                                                   self._vehicle.actuators.delay)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         raise InputError("do_mpc drives along paths only; leave it out for a goal")
@@ -252,10 +256,15 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     Raises:
         InputError: no such scenario, vehicle or controller.
     """
-    vehicle = load_vehicle(trial.vehicle)
+    vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
     driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre)
     return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
+
+
+def trial_vehicle(trial: Trial) -> Vehicle:
+    """Who drives it, with the trial's changes. Raises InputError for one that it cannot have."""
+    return load_vehicle(trial.vehicle, trial.changes)
 
 
 def trial_scenario(trial: Trial) -> Scenario:
@@ -277,7 +286,7 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {
         "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
         "density": 1.0 if trial.density is None else trial.density,
-        "delay": trial.plant.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
+        "delay": trial_vehicle(trial).actuators.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
         "reached": _number(run.reached), "straight": straight,
         "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
         "collision": run.collisions[0] if run.collisions else "", "least_clearance": _number(run.least_clearance),

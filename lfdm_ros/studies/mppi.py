@@ -26,7 +26,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import BatchRollout
 from lfdm_ros.studies.wayfinding import Baseline, Pose, Way
-from lfdm_ros.vehicles import Vehicle, with_motor_map
+from lfdm_ros.vehicles import Vehicle
 
 CHANNELS = ("x", "y", "yaw", "vx", "yaw_rate")
 COLLISION = 1e4  # cost of a rollout that touches something; sums of all others stay below
@@ -108,11 +108,10 @@ class Mppi(Baseline):
         Raises:
             InputError: no such model, or the vehicle lacks parameters of it.
         """
-        super().__init__(settings)
-        vehicle = with_motor_map(vehicle)
-        s = self.settings
+        super().__init__(vehicle, settings)
+        vehicle, outline, s = self.vehicle, self.outline, self.settings
         m = self.sampling = sampling or Sampling()
-        self._prediction = Prediction(s.model, vehicle, s.actuation_delay, s.steering_lag)
+        self._prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
         p = SimpleNamespace(**vehicle.parameters)
         self._wheelbase, self._full_lock = p.cg_to_front_axle + p.cg_to_rear_axle, p.max_road_wheel_angle
         times = m.step * np.arange(m.steps + 1)
@@ -120,10 +119,10 @@ class Mppi(Baseline):
                                    parameters=(), channels=CHANNELS, precision="float32")
         self._map = Clearances()
         # Discs that cover the vehicle's outline.
-        length = s.vehicle_front + s.vehicle_rear
-        count = max(3, math.ceil(length / (0.45 * s.vehicle_width)))
-        self._discs = (length * (np.arange(count) + 0.5) / count - s.vehicle_rear).tolist()
-        self._disc = math.hypot(0.5 * s.vehicle_width, 0.5 * length / count)
+        length = outline.front + outline.rear
+        count = max(3, math.ceil(length / (0.9 * outline.half_width)))
+        self._discs = (length * (np.arange(count) + 0.5) / count - outline.rear).tolist()
+        self._disc = math.hypot(outline.half_width, 0.5 * length / count)
         self._random = np.random.default_rng(m.seed)
         self._rates = np.zeros((m.steps, 2))
         self._mapped: Obstacles | None = None  # what the map shows
@@ -135,7 +134,7 @@ class Mppi(Baseline):
         finder, s = self._finder, self.settings
         self._measured = measured or self._measured
         if self._measured is not None:
-            x = self._prediction.at(self._measured, now + s.actuation_delay)[0]
+            x = self._prediction.at(self._measured, now + self.vehicle.actuators.delay)[0]
             pose = Pose(*(float(x[i]) for i in range(4)))
             finder.look(now, pose)
         if self._measured is None or finder.way is None or finder.done:
@@ -165,16 +164,16 @@ class Mppi(Baseline):
         v = max(pose.vx, 1.0)
         # A second of rates adds up to `lateral` and `pedal`: what steering may do shrinks with the square of the speed.
         spread = 1.0 / math.sqrt(m.step)
-        sd = spread * np.array([min(m.lateral * self._wheelbase / v**2 / self._full_lock, 0.5 * s.steering_rate), m.pedal])
+        sd = spread * np.array([min(m.lateral * self._wheelbase / v**2 / self._full_lock, 0.5 * self.rate_limits.steering), m.pedal])
         noise = self._random.normal(size=(m.samples, m.steps, 2)) * sd
         noise[0] = 0.0  # the plan itself,
-        noise[1, :, 0], noise[1, :, 1] = 0.0, -s.brake_rate  # and with the brake
+        noise[1, :, 0], noise[1, :, 1] = 0.0, -self.rate_limits.down  # and with the brake
         noise = self._limited(self._rates + noise) - self._rates
         costs = self._costs(x, self._rates + noise, way, pose)
         costs += m.gamma * (self._rates / sd**2 * noise).sum(axis=(1, 2))
         best = int(np.argmin(costs))
         if costs[best] >= COLLISION:
-            self._rates[:] = (0.0, -s.brake_rate)
+            self._rates[:] = (0.0, -self.rate_limits.down)
             return True
         weights = np.exp(-(costs - costs[best]) / m.temperature)
         mean = self._rates + np.tensordot(weights / weights.sum(), noise, axes=1)
@@ -188,8 +187,8 @@ class Mppi(Baseline):
         self._rates = np.column_stack([np.interp(at, np.arange(m.steps), column, right=0.0) for column in self._rates.T])
 
     def _limited(self, rates: np.ndarray) -> np.ndarray:
-        s = self.settings
-        return np.clip(rates, (-s.steering_rate, -s.brake_rate), (s.steering_rate, s.throttle_rate))
+        r = self.rate_limits
+        return np.clip(rates, (-r.steering, -r.down), (r.steering, r.up))
 
     def _values(self, rates: np.ndarray) -> np.ndarray:
         """Steering and pedal (n, steps + 1, 2) from now on."""

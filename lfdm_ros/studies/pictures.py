@@ -18,11 +18,11 @@ from PIL import Image
 
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.errors import InputError
-from lfdm_ros.sensors import LidarSettings, Scan
+from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario, load_scenario
-from lfdm_ros.simulation.world import Footprint
 from lfdm_ros.studies.closed_loop import Run
 from lfdm_ros.studies.driving import FIELD, OUTSIDE, SPEEDS, TRACKS
+from lfdm_ros.vehicles import Footprint, Mount
 
 DPI, COLOURS = 90, 48
 OBSTACLE, PATH, GOAL, PLAN, ROUTE, SEEN, VEHICLE = "#7d8790", "#b9c4d0", "#2e8b57", "#c26a00", "#8e6bb0", "#c0392b", "#0b6fa4"
@@ -51,7 +51,7 @@ def save_png(figure: Figure, path: Path) -> None:
 class Film:
     """What a run looked like from within; hand `note` to `drive` as on_cycle. Kept every `step` [s]."""
 
-    lidar: LidarSettings | None
+    lidar: Mount | None
     step: float = FRAME
     frames: list[tuple[float, Cycle, Scan | None]] = field(default_factory=list)
     _scan: Scan | None = None
@@ -141,11 +141,11 @@ def _frame(scenario: Scenario, run: Run, footprint: Footprint, film: Film, numbe
     return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
 
 
-def _echoes(scan: Scan, lidar: LidarSettings, x: float, y: float, yaw: float) -> tuple[np.ndarray, np.ndarray]:
-    angles = scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges)) + yaw + lidar.mount_yaw
+def _echoes(scan: Scan, lidar: Mount, x: float, y: float, yaw: float) -> tuple[np.ndarray, np.ndarray]:
+    angles = scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges)) + yaw + lidar.yaw
     there = np.isfinite(scan.ranges)
     cos, sin = math.cos(yaw), math.sin(yaw)
-    sx, sy = x + cos * lidar.mount_x - sin * lidar.mount_y, y + sin * lidar.mount_x + cos * lidar.mount_y
+    sx, sy = x + cos * lidar.x - sin * lidar.y, y + sin * lidar.x + cos * lidar.y
     return sx + scan.ranges[there] * np.cos(angles[there]), sy + scan.ranges[there] * np.sin(angles[there])
 
 

@@ -20,7 +20,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STOP_SHORT
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.studies.wayfinding import Baseline, Pose
-from lfdm_ros.vehicles import Vehicle, with_motor_map
+from lfdm_ros.vehicles import Vehicle
 
 AHEAD, LEAST_AHEAD = 0.8, 5.0  # look-ahead: time [s], distance [m]
 PREVIEW = 0.3  # [s] the brake needs some time: the speed is that of the way so far ahead
@@ -37,9 +37,8 @@ class PurePursuit(Baseline):
 
     def __init__(self, vehicle: Vehicle, settings: Settings | None = None) -> None:
         """Raises InputError if the vehicle lacks what the settings' model needs: its wheelbase and steering are used of it."""
-        super().__init__(settings)
-        vehicle = with_motor_map(vehicle)
-        vehicle.vector(vehicle.model(self.settings.model))
+        super().__init__(vehicle, settings)
+        self.vehicle.vector(self.vehicle.model(self.settings.model))
         p = SimpleNamespace(**vehicle.parameters)
         self._rear, self._wheelbase = p.cg_to_rear_axle, p.cg_to_front_axle + p.cg_to_rear_axle
         self._full_lock = p.max_road_wheel_angle
@@ -88,10 +87,10 @@ class PurePursuit(Baseline):
 
     def _free(self, pose: Pose, curvature: float, v: float, now: float) -> float:
         """How far the vehicle may drive on the arc before its front is too near to an obstacle [m]; inf if further than it stops in."""
-        seen, s = self._finder.obstacles, self.settings
+        seen, outline = self._finder.obstacles, self.outline
         if not len(seen.radii):
             return math.inf
-        stop = s.vehicle_front + STOP_SHORT + v * v / HARD + PREVIEW * v
+        stop = outline.front + STOP_SHORT + v * v / HARD + PREVIEW * v
         along = np.arange(0.0, stop, LOOKED)
         turn = curvature * along
         # Arc from the position point, by sin(t)/t forms that hold for a straight line as well.
@@ -99,5 +98,5 @@ class PurePursuit(Baseline):
         y = pose.y + along * np.sinc(0.5 * turn / math.pi) * np.sin(pose.yaw + 0.5 * turn)
         centres = seen.at(now).centres
         away = np.hypot(x[:, None] - centres[:, 0], y[:, None] - centres[:, 1]) - seen.radii
-        met = (away < 0.5 * s.vehicle_width + CLEAR).any(axis=1)
-        return max(float(along[int(met.argmax())]) - s.vehicle_front - 0.5 * STOP_SHORT, 0.0) if met.any() else math.inf
+        met = (away < outline.half_width + CLEAR).any(axis=1)
+        return max(float(along[int(met.argmax())]) - outline.front - 0.5 * STOP_SHORT, 0.0) if met.any() else math.inf

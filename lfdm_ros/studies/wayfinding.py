@@ -16,11 +16,12 @@ from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.rules import PATIENCE, STANDING, keeps_its_way, rated, sight_speed, stopping_speeds
+from lfdm_ros.control.rules import PATIENCE, STANDING, Rates, keeps_its_way, rated, sight_speed, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.vehicles import Footprint, Vehicle, with_motor_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,9 @@ class Way:
 class Wayfinder:
     """Keeps the task and the obstacles, and looks for the way where that is due."""
 
-    def __init__(self, settings: Settings) -> None:
-        s = self.settings = settings
+    def __init__(self, settings: Settings, outline: Footprint) -> None:
+        s, self.outline = settings, outline
+        self.settings = settings
         self._guide = Guide(GuideSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
         self.obstacles = NOTHING
         self.way: Way | None = None
@@ -91,15 +93,15 @@ class Wayfinder:
             return
         self._looked = now
         route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, self.obstacles.at(now),
-                                                0.5 * s.vehicle_width, s.obstacle_margin, self._route)
-        speeds = speed_profile(route.path, min(self._speed, sight_speed(s)), s.path_lateral_acceleration, s.path_acceleration,
-                               s.path_braking, 0.0 if self._stop else math.inf)
+                                                self.outline.half_width, s.obstacle_margin, self._route)
+        speeds = speed_profile(route.path, min(self._speed, sight_speed(s, self.outline.front)), s.path_lateral_acceleration,
+                               s.path_acceleration, s.path_braking, 0.0 if self._stop else math.inf)
         if route.blocked:
             # Before what blocks it the vehicle stands; where there is no way for long, here and now.
             self._blocked_since = min(self._blocked_since, now)
             if now - self._blocked_since > PATIENCE:
                 speeds = np.minimum(speeds, np.sqrt(np.maximum(pose.vx**2 - 2.0 * s.path_braking * route.path.s, 0.0)))
-            speeds = np.minimum(speeds, stopping_speeds(s, route))
+            speeds = np.minimum(speeds, stopping_speeds(s, self.outline.front, route))
         else:
             self._blocked_since = math.inf
         self.way = Way(route.path, speeds, route.blocked)
@@ -108,9 +110,10 @@ class Wayfinder:
 class Baseline:
     """A `closed_loop.Driver` that looks for its way as the controller does; who inherits it says how the way is followed: `cycle`."""
 
-    def __init__(self, settings: Settings | None) -> None:
-        self.settings = settings or Settings()
-        self._finder = Wayfinder(self.settings)
+    def __init__(self, vehicle: Vehicle, settings: Settings | None) -> None:
+        self.settings, self.vehicle = settings or Settings(), with_motor_map(vehicle)
+        self.outline, self.rate_limits = vehicle.footprint, Rates.of(self.settings, vehicle.actuators)
+        self._finder = Wayfinder(self.settings, self.outline)
         self._command = (0.0, 0.0)  # steering, pedal
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
@@ -130,6 +133,6 @@ class Baseline:
 
     def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
         """The cycle with what the actuators can follow within the period from `now` [s], and the wall-clock time since `began`."""
-        self._command = rated(self._command, (steering, pedal), self.settings)
+        self._command = rated(self._command, (steering, pedal), self.settings, self.rate_limits)
         steering, pedal = self._command
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from lfdm_ros.models import Field
 from lfdm_ros.models.registry import all_parameters, outside, registered
+from lfdm_ros.vehicles import body
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ class _Live(Mapping[str, T]):
         return len(self._now())
 
 
-# Every parameter of every model, by name. A parameter that two models share is declared once and means the same in both.
-DECLARED: Mapping[str, Field] = _Live(all_parameters)
+# Every parameter of every model, by name, and those of the body. One that two models share is declared once and means the same in both.
+DECLARED: Mapping[str, Field] = _Live(lambda: all_parameters() | body.PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,10 @@ _GROUPS: dict[str, Group] = {
         "powertrain": ("crank_inertia", "converter_capacity", "converter_torque")}, needs=("gearbox",)),
     "linear_steering": Group("steering", {"steering": ("max_road_wheel_angle",)}),
     "steering_map": Group("a steering map", {"steering": ("steering_map",)}),
+    # Without these, see lfdm_ros.vehicles.body.
+    "body": Group("a body", {"body": tuple(f.name for f in body.SECTIONS["body"])}),
+    "lidar": Group("a LIDAR", {"sensors": tuple(f.name for f in body.SECTIONS["sensors"])}),
+    **{f.name: Group("an actuator", {"actuators": (f.name,)}) for f in body.SECTIONS["actuators"]},
 }
 
 REQUIRED_SECTIONS = tuple({section: None for group in _GROUPS.values() if group.required for section in group.keys})
@@ -166,7 +171,7 @@ def _groups() -> dict[str, Group]:
 
 def _sections() -> dict[str, tuple[str, ...]]:
     return {section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
-            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering")}
+            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering", *body.SECTIONS)}
 
 
 GROUPS: Mapping[str, Group] = _Live(_groups)

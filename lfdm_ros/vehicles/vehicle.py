@@ -15,6 +15,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Model, get_model
 from lfdm_ros.models.declaration import Part
 from lfdm_ros.models.registry import SLOTS, chassis_slots
+from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
@@ -89,6 +90,21 @@ class Vehicle:
         """
         notes = dict.fromkeys(changes, source) if source else {}
         return dataclasses.replace(self, parameters={**self.parameters, **changes}, sources={**self.sources, **notes})
+
+    @property
+    def footprint(self) -> body.Footprint:
+        """The outline from above, from the position point; derived from wheelbase and track where the parameters do not say."""
+        return body.footprint_of(self.parameters)
+
+    @property
+    def lidar(self) -> body.Mount:
+        """Where the LIDAR sits, from the position point."""
+        return body.lidar_mount_of(self.parameters)
+
+    @property
+    def actuators(self) -> body.Actuators:
+        """What lies between a command and its effect."""
+        return body.actuators_of(self.parameters)
 
     def parts(self, slot: str) -> tuple[str, ...]:
         """The parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""

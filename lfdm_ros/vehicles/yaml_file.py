@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,17 @@ from lfdm_ros.vehicles.vehicle import Vehicle, check, choose, did_you_mean
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
 
 
-def load_vehicle(name: str | os.PathLike[str]) -> Vehicle:
+def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) -> Vehicle:
     """Loads a vehicle by name (config/vehicles) or from a YAML file; every value is converted to SI and checked.
+
+    Args:
+        changes: parameters that are not as the file says, NAME=VALUE in SI.
 
     Raises:
         InputError: no such vehicle, or a key that is unknown or missing, a unit that does not fit, a value out of range; the
             message names file and key.
     """
-    path = find_config("vehicles", name)
+    path = find_config("vehicles", source)
     document = documents.read_yaml(path)[0]
     _known(document, str(path), ("name", "description", "conventions", "default_tyre", *SECTIONS))
     documents.mapping(document, str(path), REQUIRED_SECTIONS, document)
@@ -48,10 +51,20 @@ def load_vehicle(name: str | os.PathLike[str]) -> Vehicle:
         _read_size(sections["tyre"], parameters, sources, f"{path}: tyre.size")
     conventions = choose("conventions", document.get("conventions", "physics"), SLOTS["conventions"], str(path))
     tyre = choose("default_tyre", document["default_tyre"], SLOTS["tyre"], str(path)) if "default_tyre" in document else ""
+    name, description = str(document.get("name", path.stem)), str(document.get("description", ""))
     try:
-        return Vehicle(str(document.get("name", path.stem)), parameters, str(document.get("description", "")), sources, conventions, tyre)
+        vehicle = Vehicle(name, parameters, description, sources, conventions, tyre)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    return vehicle.replace(source="changed for this run", **dict(_change(text, vehicle) for text in changes)) if changes else vehicle
+
+
+def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
+    """One of `changes`."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"change {quote(text)} of vehicle '{vehicle.name}': write NAME=VALUE, in SI units")
+    return name.strip(), check(name.strip(), documents.parse_yaml(value, f"change {quote(text)}"), f"change of vehicle '{vehicle.name}'")
 
 
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:

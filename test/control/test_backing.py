@@ -102,7 +102,7 @@ def test_what_moves_into_the_way_takes_it_from_what_is_known():
     for row, left in (((8.0, -6.0, 0.5, 0.0, 2.0), 9.0), ((8.0, -20.0, 0.5, 0.0, 2.0), 20.0), ((8.0, -6.0, 0.5, 0.0, -2.0), 20.0),
                       ((8.0, -2.0, 0.5, 0.0, 0.0), 20.0)):
         trail, end = driven(20.0)
-        trail.enter(0.0, circles(row), SETTINGS)
+        trail.enter(0.0, circles(row), HMMWV.footprint)
         assert trail.back(end).s[-1] == pytest.approx(left, abs=1.2), row
 
 
@@ -170,7 +170,7 @@ def test_it_stops_at_once_when_something_comes():
         there = Obstacles(there.centres, there.radii, there.velocities, car.now)
         car.run(3.0, obstacles=there)
         assert at - car.pose.x < 0.6 and car.pose.vx == 0.0
-        assert car.pose.x - SETTINGS.vehicle_rear > 25.0 or row[4]
+        assert car.pose.x - HMMWV.footprint.rear > 25.0 or row[4]
 
 
 def test_it_gives_up_after_tries_without_gain_and_tries_again_nearer():

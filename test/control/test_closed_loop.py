@@ -85,7 +85,8 @@ def test_states_and_scans_are_late_and_exact():
 
 
 def test_a_slow_actuator_is_slow():
-    runs = {delay: drive(HMMWV, towards(duration=0.6), Blind(steering=0.2), Plant(delay=delay, lidar=None)) for delay in (0.0, 0.3)}
+    runs = {delay: drive(HMMWV.replace(actuation_delay=delay), towards(duration=0.6), Blind(steering=0.2), Plant(lidar=None))
+            for delay in (0.0, 0.3)}
     turns = {delay: run.times[np.flatnonzero(np.abs(run.column("yaw_rate")) > 1e-3)[0]] for delay, run in runs.items()}
     assert turns[0.3] - turns[0.0] == pytest.approx(0.3, abs=0.021)
 

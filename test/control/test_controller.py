@@ -34,13 +34,13 @@ def shared():
 
 @pytest.fixture(scope="module")
 def delayed():
-    return Controller(HMMWV, Settings(time_budget=0.0, actuation_delay=0.2))
+    return Controller(HMMWV.replace(actuation_delay=0.2), Settings(time_budget=0.0))
 
 
 def as_new(controller):
     controller.idle()
     controller.reset()
-    controller.take(HMMWV)
+    controller.take(HMMWV.replace(actuation_delay=controller.actuators.delay))
     controller.tune(**{f: getattr(Settings(), f) for f in ("iterations", "largest_throttle", "friction_use", "compensate", "stop_brake")})
     controller.tune(time_budget=0.0)
     return controller
@@ -108,7 +108,7 @@ def check(cycle, before, settings):
     assert all(math.isfinite(v) for v in cycle.command)
     assert -1.0 <= steering <= 1.0 and 0.0 <= throttle <= settings.largest_throttle and 0.0 <= brake <= settings.largest_brake
     assert throttle == 0.0 or brake == 0.0
-    assert abs(steering - before[0]) <= settings.steering_rate * settings.period + 1e-9
+    assert abs(steering - before[0]) <= HMMWV.actuators.steering_rate * settings.period + 1e-9
     change = (throttle - brake) - (before[1] - before[2])
     assert -settings.brake_rate * settings.period - 1e-9 <= change <= settings.throttle_rate * settings.period + 1e-9
     assert (cycle.outcome is Outcome.SOLVED) == (cycle.reason == "") or cycle.blocked
@@ -228,7 +228,7 @@ def test_over_its_time_budget_the_last_plan_is_used(controller, monkeypatch):
         cycle = drive.cycle()
         assert cycle.outcome is Outcome.SHIFTED and cycle.reason == "over the time budget of 10 ms" and cycle.seconds >= 0.02
         expected = [float(np.interp(now + PERIOD, before.times, before.inputs[:, i])) for i in range(3)]
-        reach = np.array([controller.settings.steering_rate, controller.settings.throttle_rate, controller.settings.brake_rate]) * PERIOD
+        reach = np.array([HMMWV.actuators.steering_rate, controller.settings.throttle_rate, controller.settings.brake_rate]) * PERIOD
         last = np.zeros(3) if len(drive.cycles) < 2 else np.array(drive.cycles[-2].command)
         assert np.abs(np.array(cycle.command) - np.clip(expected, last - reach, last + reach)).max() < 1e-9
         assert cycle.plan.times[0] == pytest.approx(now)
@@ -403,7 +403,7 @@ def test_live_settings_act_in_the_next_cycle_others_are_refused(controller):
     drive.command[1] = 0.25  # a limit that comes down acts at once
     assert drive.cycle().command[1] <= 0.25
     settings = controller.settings
-    for change, message in ((dict(model="eight_dof"), "cannot change"), (dict(steering_rate=2.0), "cannot change"),
+    for change, message in ((dict(model="eight_dof"), "cannot change"), (dict(throttle_rate=1.0), "cannot change"),
                             (dict(no_such=1.0), "no setting no_such"), (dict(friction_use=9.0), "friction_use"),
                             (dict(friction_use=math.nan), "friction_use"), (dict(iterations=1.5), "iterations"),
                             (dict(friction_use=0.5, period=0.1), "period")):

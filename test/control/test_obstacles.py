@@ -10,8 +10,10 @@ from lfdm_ros.perception.grouping import circles_of
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation.world import Circle, Polygon, World
+from lfdm_ros.vehicles import Mount
 
 PERIOD, DEGREE = 0.1, np.deg2rad(1.0)
+MOUNT = Mount(1.0)
 ALL = TrackerSettings(max_obstacles=1000)
 
 
@@ -27,7 +29,7 @@ def forward(speed):
 
 def drive(obstacles, path, scans, settings=None, seed=1, **lidar):
     """What the tracker gives out after each scan."""
-    sensor, tracker = Lidar(World(tuple(obstacles)), LidarSettings(**lidar), seed), ObstacleTracker(settings)
+    sensor, tracker = Lidar(World(tuple(obstacles)), LidarSettings(**lidar), seed, MOUNT), ObstacleTracker(settings, MOUNT)
     result = []
     for k in range(scans):
         pose = path(k * PERIOD)
@@ -82,12 +84,12 @@ def one_circle(stamp, beams=181):
 @pytest.mark.parametrize("seed", range(2))
 def test_visible_surfaces_are_covered_and_little_else(seed):
     obstacles = mixed_field(seed)
-    noisy = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.02), seed)
-    fine = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.0, resolution=noisy.settings.resolution / 5))
+    noisy = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.02), seed, MOUNT)
+    fine = Lidar(World(tuple(obstacles)), LidarSettings(noise_sd=0.0, resolution=noisy.settings.resolution / 5), mount=MOUNT)
     share, beyond = [], []
     for k in range(0, 40, 4):
         x = 2.6 * k
-        tracker = ObstacleTracker(ALL)
+        tracker = ObstacleTracker(ALL, MOUNT)
         tracker.update(noisy.scan(0.1 * k, x, 0.0, 0.0), x, 0.0, 0.0)
         tracker.update(noisy.scan(0.1 * k + 0.1, x, 0.0, 0.0), x, 0.0, 0.0)
         seen = tracker.obstacles()
@@ -146,12 +148,12 @@ def test_ring_around_the_sensor():
 
 
 def test_place_of_the_sensor_and_sense_of_its_turn_count():
-    mount = dict(mount_x=2.0, mount_y=-0.5, mount_yaw=0.4)
-    sensor = Lidar(World((Circle(12.0, 5.0, 0.6),)), LidarSettings(noise_sd=0.0, **mount))
+    mount = Mount(2.0, -0.5, 0.4)
+    sensor = Lidar(World((Circle(12.0, 5.0, 0.6),)), LidarSettings(noise_sd=0.0), mount=mount)
     scan = sensor.scan(0.0, 1.0, 2.0, 0.3)
     reverse = replace(scan, angle_min=-scan.angle_min, angle_increment=-scan.angle_increment, ranges=scan.ranges[::-1].copy())
     for each in (scan, reverse):
-        tracker = ObstacleTracker(TrackerSettings(**mount))
+        tracker = ObstacleTracker(mount=mount)
         tracker.update(each, 1.0, 2.0, 0.3)
         assert tracker.obstacles().centres == pytest.approx(np.array([[12.0, 5.0]]), abs=0.05)
 
@@ -443,7 +445,7 @@ def test_long_pause_forgets():
 
 def test_random_ranges_give_finite_circles_that_hold_every_return():
     random = np.random.default_rng(5)
-    tracker = ObstacleTracker(TrackerSettings(mount_x=0.0))
+    tracker = ObstacleTracker()
     for k in range(150):
         ranges = random.choice([np.inf, np.nan, -np.inf, 1.0, 2.0, 0.5, 100.0], size=random.integers(1, 361))
         ranges = np.where(random.random(len(ranges)) < 0.5, ranges, random.uniform(0.0, 110.0, len(ranges)))

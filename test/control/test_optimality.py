@@ -34,6 +34,7 @@ class Case:
     touches: str
     obstacles: Obstacles | None = None
     settings: dict = dataclasses.field(default_factory=dict)
+    rate: float = 0.8  # of the steering [1/s]
     start: dict = dataclasses.field(default_factory=dict)
     corridor: np.ndarray | None = None
     hurry: float = 0.0
@@ -43,7 +44,7 @@ CASES = {
     "free_road": Case(BEND, 10.0, "", start=dict(y=0.5)),
     "obstacles": Case(STRAIGHT, 12.0, "obstacle", AHEAD, hurry=0.5),
     "wheel_loads": Case(BEND, 17.0, "wheel_lift", settings=dict(load_margin=0.55), start=dict(yaw_rate=0.2)),
-    "steering_rate": Case(STRAIGHT, 15.0, "steering_rate", settings=dict(steering_rate=0.1), start=dict(y=3.0)),
+    "steering_rate": Case(STRAIGHT, 15.0, "steering_rate", rate=0.1, start=dict(y=3.0)),
     "corridor": Case(STRAIGHT, 10.0, "corridor", start=dict(y=0.8),
                      corridor=np.array([[0.0, 3.0, 3.0], [30.0, 0.8, 3.0], [300.0, 0.8, 3.0]])),
 }
@@ -54,7 +55,7 @@ class Frozen:
 
     def __init__(self, case: Case, model: str):
         settings = Settings(model=model, **case.settings)
-        self.case, self.planner = case, Planner(VEHICLE, settings)
+        self.case, self.planner = case, Planner(VEHICLE.replace(steering_rate=case.rate), settings)
         self.reference = Reference(case.path, np.full(len(case.path.s), case.speed), case.speed + 1.0, case.corridor,
                                    0.15 if case.hurry else 1.0, case.hurry)
         state = initial_state(self.planner.model, VEHICLE, vx=case.speed, **case.start)
@@ -97,11 +98,11 @@ class Frozen:
 
     def touched(self) -> set[str]:
         """What the plan is up against."""
-        p, s = self.planner, self.planner.settings
+        p = self.planner
         p._linearise(self.reference)
         outcome = p._outcome(True, "", 0, 0.0, 0.0, np.zeros_like(p.z))
         assert not outcome.violated
-        return {*outcome.active, *(["steering_rate"] if np.abs(p.w[:, 0]).max() > s.steering_rate - 1e-5 else [])} - {"speed"}
+        return {*outcome.active, *(["steering_rate"] if np.abs(p.w[:, 0]).max() > self.case.rate - 1e-5 else [])} - {"speed"}
 
     def cost(self) -> float:
         """Of the plan, from the stage function's values on CasADi's virtual machine, with the least slacks that its rows need."""

@@ -20,9 +20,9 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation.world import Circle, Footprint, World
 from lfdm_ros.vehicles import load_vehicle
 
-HMMWV = load_vehicle("hmmwv")
-# Vehicle's outline with unlike ends, so that front and rear cannot be mixed up.
-OUTLINE = dict(vehicle_front=2.7, vehicle_rear=1.9, vehicle_width=2.2)
+# Its outline with unlike ends, so that front and rear cannot be mixed up.
+HMMWV = load_vehicle("hmmwv", ["front_overhang=1.0111", "rear_overhang=0.2111"])
+LAGGING = HMMWV.replace(steering_lag=0.15)
 FOOTPRINT = Footprint(2.7, 1.9, 1.1)
 PLAIN = SimpleNamespace(namespace=SimpleNamespace, sin=math.sin, cos=math.cos, sqrt=math.sqrt, fabs=abs, fmin=min, fmax=max)
 STRAIGHT = Path(np.array([[0.0, 0.0], [400.0, 0.0]]))
@@ -40,17 +40,17 @@ def reference(path, speed, highest=40.0, **more):
 
 @pytest.fixture(scope="module")
 def bicycle():
-    return Planner(HMMWV, Settings(time_budget=0.0, **OUTLINE))
+    return Planner(HMMWV, Settings(time_budget=0.0))
 
 
 @pytest.fixture(scope="module")
 def eight():
-    return Planner(HMMWV, Settings(time_budget=0.0, model="eight_dof", **OUTLINE))
+    return Planner(HMMWV, Settings(time_budget=0.0, model="eight_dof"))
 
 
 @pytest.fixture(scope="module")
 def lagging():
-    return Planner(HMMWV, Settings(time_budget=0.0, steering_lag=0.15, **OUTLINE))
+    return Planner(LAGGING, Settings(time_budget=0.0))
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +60,8 @@ def as_made(request):
     for name in {"bicycle", "eight", "lagging"} & set(request.fixturenames):
         planner = request.getfixturevalue(name)
         planner.limits = None
-        planner.take(HMMWV)
-        planner.tune(Settings(time_budget=0.0, model=planner.model.name, steering_lag=0.15 if planner.layout.lag else 0.0, **OUTLINE))
+        planner.take(LAGGING if planner.layout.lag else HMMWV)
+        planner.tune(Settings(time_budget=0.0, model=planner.model.name))
         planner.reset()
 
 
@@ -220,7 +220,7 @@ def test_steering_on_a_circle_is_the_understeer_formulas(bicycle, radius):
     """Each axle carries the lateral force of the mass over it; the tyres are all but linear at 1 m/s^2."""
     p, speed = SimpleNamespace(**HMMWV.parameters), 8.0
     bicycle.tune(Settings(time_budget=0.0, weight_lateral=50.0, weight_heading=0.0, weight_steering=0.0, weight_sideslip=0.0,
-                          weight_pedal=0.0, **OUTLINE))
+                          weight_pedal=0.0))
     z0 = state(bicycle, vx=speed, yaw_rate=speed / radius, ay=speed**2 / radius, steering=0.1 * np.sign(radius))
     _, z = planned(bicycle, z0, reference(circle(radius), speed))
     middle = slice(28, 38)  # the transient is over
@@ -260,14 +260,14 @@ def test_shift_is_the_plan_read_a_little_later(bicycle):
 def test_plans_keep_bounds_rates_and_dynamics(name, request):
     """In a task that asks for more than there is."""
     planner = request.getfixturevalue(name)
-    s = Settings(time_budget=0.0, model=planner.model.name, steering_lag=planner.settings.steering_lag, largest_brake=0.4,
-                 largest_throttle=0.3, **OUTLINE)
+    s = Settings(time_budget=0.0, model=planner.model.name, largest_brake=0.4,
+                 largest_throttle=0.3)
     planner.tune(s)
     reached = set()
     for values, speed in ((dict(y=2.5, vx=16.0), 8.0), (dict(y=-2.5, vx=6.0), 25.0)):
         _, z = planned(planner, state(planner, **values), reference(STRAIGHT, speed))
         steering_rate, pedal_rate = planner.w[:-1].T
-        for column, lower, upper in ((steering_rate, -s.steering_rate, s.steering_rate), (pedal_rate, -s.brake_rate, s.throttle_rate),
+        for column, lower, upper in ((steering_rate, -0.8, 0.8), (pedal_rate, -s.brake_rate, s.throttle_rate),
                                      (z["steering"], -1.0, 1.0), (z["pedal"], -0.4, 0.3)):
             assert column.min() >= lower - 1e-6 and column.max() <= upper + 1e-6
             # One step of the real-time iteration ends a little inside.
@@ -276,7 +276,7 @@ def test_plans_keep_bounds_rates_and_dynamics(name, request):
         for rate, command in ((steering_rate, z["steering"]), (pedal_rate, z["pedal"])):
             assert command[0] + np.cumsum(rate * planner.durations) == pytest.approx(command[1:], abs=1e-6)
     assert {(-0.4, "lower"), (0.3, "upper")} <= reached
-    assert (-s.steering_rate, "lower") in reached or (s.steering_rate, "upper") in reached
+    assert (-0.8, "lower") in reached or (0.8, "upper") in reached
 
 
 def least_loads(planner, vehicle=HMMWV):
@@ -298,7 +298,7 @@ def test_plan_slows_down_or_widens_where_a_wheel_would_become_light(name, reques
     planner = request.getfixturevalue(name)
     radius, speed = 50.0, 15.0
     path, z0 = circle(radius), state(planner, vx=speed, yaw_rate=speed / radius, ay=speed**2 / radius, steering=0.12)
-    values = dict(time_budget=0.0, model=planner.model.name, **OUTLINE)
+    values = dict(time_budget=0.0, model=planner.model.name)
     least, slowest, widest = {}, {}, {}
     for margin in (0.0, 0.65):
         planner.tune(Settings(load_margin=margin, penalty_load=600.0, **values))
@@ -352,7 +352,7 @@ def test_steering_limit_of_the_table_is_kept_at_each_speed(name, request):
     planner.limits = table((1.0, 0.10, 0.03, 0.01))
     ref, largest = reference(STRAIGHT, 20.0), {}
     for use in (True, False):
-        planner.tune(Settings(time_budget=0.0, use_limit_table=use, steering_lag=planner.settings.steering_lag, **OUTLINE))
+        planner.tune(Settings(time_budget=0.0, use_limit_table=use))
         outcome, z = planned(planner, state(planner, y=4.0, vx=12.0), ref, iterations=40)
         road = z["road_steering" if planner.layout.lag else "steering"]
         largest[use] = (np.abs(road[1:]) / planner.limits.at(z["vx"][1:])).max()
@@ -492,7 +492,7 @@ def test_a_plan_is_the_same_to_the_bit_after_a_reset(bicycle):
 def test_the_second_solver_comes_to_the_same_plan(bicycle):
     z0, ref, seen = state(bicycle, y=1.0, vx=14.0), reference(circle(70.0), 15.0), circles((40.0, 13.0, 1.0, 0.0, -1.0))
     # More than one iteration a cycle: both solve exactly.
-    planners = [Planner(HMMWV, Settings(time_budget=0.0, iterations=12, solver=solver, **OUTLINE)) for solver in ("hpipm", "piqp")]
+    planners = [Planner(HMMWV, Settings(time_budget=0.0, iterations=12, solver=solver)) for solver in ("hpipm", "piqp")]
     for planner in planners:
         planned(planner, z0, ref, seen, iterations=12)
     assert [planner.solver for planner in planners] == ["hpipm", "piqp"]

@@ -74,6 +74,5 @@ def test_each_solver_can_be_chosen(solver):
 
 def test_what_the_problem_is_made_of_does_not_change_while_driving():
     live = {name for name, (_, about) in DESCRIBED.items() if about["live"]}
-    assert not live & {"model", "solver", "period", "near_stages", "near_step", "far_stages", "far_step", "substeps", "obstacles",
-                       "steering_lag", "actuation_delay", "steering_rate", "vehicle_front"}
+    assert not live & {"model", "solver", "period", "near_stages", "near_step", "far_stages", "far_step", "substeps", "obstacles"}
     assert {"friction_use", "load_margin", "obstacle_margin", "weight_lateral", "time_budget", "compensate"} <= live

@@ -72,9 +72,9 @@ def test_a_curve_is_bounded_where_the_state_jumps_away_from_its_plan():
 @pytest.mark.parametrize("speed", [3.0, 12.0, 25.0])
 def test_a_stop_is_free_from_a_little_more_than_its_length(speed):
     _, way, _ = drive(STRAIGHT, speed)
-    reach = way + SETTINGS.vehicle_front + 1.0
+    reach = way + HMMWV.footprint.front + 1.0
     assert not look(STRAIGHT, moving(speed), circles((reach - 0.3, 0.0, 1.0))).free
-    beyond = circles((1.2 * way + 0.15 * speed + SETTINGS.vehicle_front + SETTINGS.stop_margin + 1.5, 0.0, 1.0))
+    beyond = circles((1.2 * way + 0.15 * speed + HMMWV.footprint.front + SETTINGS.stop_margin + 1.5, 0.0, 1.0))
     assert look(STRAIGHT, moving(speed), beyond).free and look(STRAIGHT, moving(speed), beyond).speed == 0.0
     assert look(STRAIGHT, moving(speed), circles((3.9, 0.0, 1.0))).speed > 0.2 * speed
 
@@ -127,8 +127,8 @@ def test_who_stands_near_may_go_on_as_near_but_not_nearer():
 
 
 def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
-    assert look(STRAIGHT, moving(1.0), circles((-SETTINGS.vehicle_rear, 0.0, 0.5))).free
-    assert not look(STRAIGHT, moving(1.0), circles((SETTINGS.vehicle_front, 0.0, 0.5))).free
+    assert look(STRAIGHT, moving(1.0), circles((-HMMWV.footprint.rear, 0.0, 0.5))).free
+    assert not look(STRAIGHT, moving(1.0), circles((HMMWV.footprint.front, 0.0, 0.5))).free
 
 
 def test_where_braking_hits_it_steers_round_as_well():
@@ -222,4 +222,4 @@ def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
         simulator.advance(before, np.array(cycle.command), 2)
         before = np.array(cycle.command)
     assert rungs[0] is Outcome.SOLVED and Outcome.BRAKING in rungs
-    assert values["vx"] < 1.0 and 60.0 < values["x"] + SETTINGS.vehicle_front < 69.0 - 0.1 and math.isfinite(values["y"])
+    assert values["vx"] < 1.0 and 60.0 < values["x"] + HMMWV.footprint.front < 69.0 - 0.1 and math.isfinite(values["y"])

@@ -217,8 +217,8 @@ def test_the_studies_cover_what_they_say():
     for name in ("dead_end", "iso_3888_2", "moving_obstacle", "nato_lane_change", "slalom"):
         assert (name, "mpc") in names and (name, "kinematic") in names
     assert ("slalom", "do_mpc") in names and ("dead_end", "do_mpc") not in names
-    delayed = {(trial.plant.delay + trial.plant.state_age, trial.settings.actuation_delay, trial.settings.compensate)
+    delayed = {(trial.plant.state_age, studies.trial_vehicle(trial).actuators.delay, trial.settings.compensate)
                for trial in studies.delays(1, SETTINGS)}
-    assert delayed == {(0.0, 0.0, True), *((d, d / 2, c) for d in (0.1, 0.2, 0.3) for c in (True, False))}
+    assert delayed == {(d / 2, d / 2, c) for d in (0.0, 0.1, 0.2, 0.3) for c in (True, False)} - {(0.0, 0.0, False)}
     with pytest.raises(InputError, match="no controller 'pid'; choose from: mpc"):
         studies.fields(1, 1, (20,), ("pid",), SETTINGS)

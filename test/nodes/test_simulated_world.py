@@ -14,7 +14,7 @@ from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Actuator, Circle, Footprint, Simulator, World
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles import Mount, load_vehicle
 
 TICK = 10_000_000  # ns
 WORLD = World((Circle(20.0, 0.0, 1.0, name="boulder"), Circle(40.0, 0.0, 1.0, vx=-10.0)))
@@ -52,7 +52,7 @@ def test_wheel_lift_is_told_when_it_grows() -> None:
 
 
 def test_scans_are_made_on_their_period_and_arrive_late() -> None:
-    feed = SimulatedLidar(Lidar(WORLD, LidarSettings(rate=50.0, latency=0.025, noise_sd=0.0)), TICK)
+    feed = SimulatedLidar(Lidar(WORLD, LidarSettings(rate=50.0, latency=0.025, noise_sd=0.0), mount=Mount(1.0)), TICK)
     arrived = {}
     for tick in range(9):
         scans = feed.arrivals(tick * TICK, float(tick), 0.0, 0.0)
@@ -67,7 +67,8 @@ def test_scans_are_made_on_their_period_and_arrive_late() -> None:
 
 
 def test_a_reset_sets_what_moves_back_to_where_it_began() -> None:
-    feed = SimulatedLidar(Lidar(World((Circle(40.0, 0.0, 1.0, vx=-10.0),)), LidarSettings(rate=100.0, noise_sd=0.0)), TICK)
+    world = World((Circle(40.0, 0.0, 1.0, vx=-10.0),))
+    feed = SimulatedLidar(Lidar(world, LidarSettings(rate=100.0, noise_sd=0.0), mount=Mount(1.0)), TICK)
 
     def distance(tick: int) -> float:
         return float(np.nanmin(feed.arrivals(tick * TICK, 0.0, 0.0, 0.0)[0][1].ranges))

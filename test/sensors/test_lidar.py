@@ -9,8 +9,9 @@ from matplotlib.path import Path as Outline
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Polygon, World, load_scenario
+from lfdm_ros.vehicles import Mount
 
-EXACT = {"noise_sd": 0.0, "mount_x": 0.0}
+EXACT = {"noise_sd": 0.0}
 
 
 def wall(x: float, **motion: float) -> World:
@@ -29,9 +30,9 @@ def test_agrees_with_marching_along_the_beams() -> None:
             angles = np.arange(5) * 2.0 * np.pi / 5
             radii = np.array([2.0, 0.6, 1.5, 1.0, 2.0])
             obstacles.append(Polygon(place + radii[:, None] * np.column_stack([np.cos(angles), np.sin(angles)]), *velocity))
-    settings = LidarSettings(range_max=20.0, resolution=np.deg2rad(2.7), noise_sd=0.0, mount_x=1.5, mount_y=-0.3, mount_yaw=0.4)
+    settings = LidarSettings(range_max=20.0, resolution=np.deg2rad(2.7), noise_sd=0.0)
     time, x, y, yaw, step = 0.7, 0.2, -0.4, 1.1, 0.01
-    scan = Lidar(World(tuple(obstacles)), settings).scan(time, x, y, yaw)
+    scan = Lidar(World(tuple(obstacles)), settings, mount=Mount(1.5, -0.3, 0.4)).scan(time, x, y, yaw)
     assert len(scan.ranges) == 101
     sensor = np.array([x + np.cos(yaw) * 1.5 + np.sin(yaw) * 0.3, y + np.sin(yaw) * 1.5 - np.cos(yaw) * 0.3])
     distances = np.arange(0.0, 20.0, step)
@@ -56,13 +57,13 @@ def test_agrees_with_marching_along_the_beams() -> None:
 
 
 def test_a_wall_ahead() -> None:
-    scan = Lidar(wall(12.0), LidarSettings(noise_sd=0.0, mount_x=2.0)).scan(0.0, 0.0, 0.0, 0.0)
+    scan = Lidar(wall(12.0), LidarSettings(noise_sd=0.0), mount=Mount(2.0)).scan(0.0, 0.0, 0.0, 0.0)
     angles = scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges))
     assert len(angles) == 541 and angles[0] == pytest.approx(-0.75 * np.pi) and angles[-1] == pytest.approx(0.75 * np.pi)
     ahead = np.abs(angles) < np.arctan2(40.0, 10.0)
     assert scan.ranges[ahead] == pytest.approx(10.0 / np.cos(angles[ahead]), rel=1e-12)
     assert np.isinf(scan.ranges[np.abs(angles) > 0.5 * np.pi]).all()
-    near = Lidar(wall(12.0, vx=-2.0), LidarSettings(noise_sd=0.0, mount_x=2.0)).scan(3.0, 0.0, 0.0, 0.0)
+    near = Lidar(wall(12.0, vx=-2.0), LidarSettings(noise_sd=0.0), mount=Mount(2.0)).scan(3.0, 0.0, 0.0, 0.0)
     assert near.ranges[270] == pytest.approx(4.0) and near.stamp == 3.0
 
 
@@ -93,7 +94,7 @@ def test_no_beam_slips_between_the_edges_of_a_closed_room() -> None:
 
 def test_noise_and_lost_beams() -> None:
     world = World((Circle(0.0, 0.0, 20.0),))
-    lidar = Lidar(world, LidarSettings(noise_sd=0.05, drop_out=0.1, mount_x=0.0), seed=3)
+    lidar = Lidar(world, LidarSettings(noise_sd=0.05, drop_out=0.1), seed=3)
     ranges = np.array([lidar.scan(0.1 * k, 0.0, 0.0, 0.0).ranges for k in range(60)])
     lost = np.isnan(ranges)
     count = ranges.size
@@ -141,7 +142,7 @@ def test_beams_are_spread_evenly_and_none_is_there_twice(degrees: float, step: f
     ({"drop_out": 1.5}, "drop_out is 1.5; give 0 to 1"),
     ({"rate": 0.0}, "rate is 0"),
     ({"latency": float("nan")}, "latency is nan"),
-    ({"mount_yaw": "left"}, "mount_yaw is 'left'"),
+    ({"rate": "often"}, "rate is 'often'"),
 ])
 def test_settings_that_no_lidar_has_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):

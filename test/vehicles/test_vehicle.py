@@ -1,5 +1,7 @@
 """Vehicle files and vehicles: what they hold, what is refused with file and key, and which model a vehicle is."""
 
+from dataclasses import astuple
+
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -94,7 +96,7 @@ def test_gears_are_counted_and_tables_padded_by_their_last_row():
 
 def test_small_file_has_only_what_is_there(tmp_path, document):
     """Mass, cornering stiffness and a steering angle are enough for a single-track model, and for nothing else."""
-    for section in ("suspension", "wheels", "powertrain", "brakes", "default_tyre"):
+    for section in ("suspension", "wheels", "powertrain", "brakes", "body", "sensors", "actuators", "default_tyre"):
         del document[section]
     keep = {"chassis": ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "yaw_inertia", "cg_to_front_axle", "cg_to_rear_axle"),
             "tyre": ("cornering_stiffness_front", "cornering_stiffness_rear")}
@@ -102,6 +104,7 @@ def test_small_file_has_only_what_is_there(tmp_path, document):
         document[section] = {key: document[section][key] for key in keys}
     vehicle = load_vehicle(write(tmp_path, document))
     assert sorted(vehicle.parameters) == sorted([*keep["chassis"], *keep["tyre"], "max_road_wheel_angle"])
+    assert astuple(vehicle.footprint) == pytest.approx((1.6 * 1.6889, 1.6 * 1.6889, 3.3778 / 3.0))  # from the wheelbase
     assert vehicle.parts("tyre") == vehicle.parts("powertrain") == ()
     assert vehicle.vector(vehicle.model("linear_single_track")).size == 9
     with pytest.raises(InputError, match="'hmmwv' cannot be a nonlinear_bicycle: lacks friction_front, friction_rear"):

@@ -1,0 +1,113 @@
+"""What surrounds a vehicle's equations: its outline, where its LIDAR sits, and what lies between a command and its effect.
+
+One declaration for all who need it: simulator, judge of collisions, LIDAR, tracker and controller read it from the vehicle. Lengths in a
+file are from the axles, where they can be measured, and do not move with the load; here they are from the vehicle's position point, the
+sprung mass's centre.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.models import Field
+
+SECTIONS: dict[str, tuple[Field, ...]] = {
+    "body": (
+        Field("front_overhang", "m", "from the front axle to the vehicle's front end", "", 0.0, 20.0),
+        Field("rear_overhang", "m", "from the rear axle to the vehicle's rear end", "", 0.0, 20.0),
+        Field("overall_width", "m", "width over all, without mirrors", "", 0.01, 10.0)),
+    "sensors": (
+        Field("lidar_x", "m", "place of the LIDAR, ahead of the front axle", "", -20.0, 20.0),
+        Field("lidar_y", "m", "place of the LIDAR, to the left of the middle", "", -20.0, 20.0),
+        Field("lidar_yaw", "rad", "heading of the LIDAR against the vehicle's, + left", "", -math.pi, math.pi)),
+    "actuators": (
+        Field("actuation_delay", "s", "from a command to its effect", "", 0.0, 2.0),
+        Field("steering_lag", "s", "time constant of the steering actuator", "", 0.0, 2.0),
+        Field("steering_rate", "1/s", "largest rate of the steering, share of full lock", "", 0.04, 100.0),
+        Field("throttle_rate", "1/s", "largest rate of the throttle actuator", "", 0.01, 1000.0),
+        Field("brake_rate", "1/s", "largest rate of the brake actuator", "", 0.01, 1000.0)),
+}
+PARAMETERS: dict[str, Field] = {f.name: f for fields in SECTIONS.values() for f in fields}
+
+# Parameters of nodes, and settings of the controller, that stand in the vehicle's file now, and under which name.
+MOVED = {"vehicle_front": "front_overhang", "vehicle_rear": "rear_overhang", "vehicle_width": "overall_width",
+         **{name: name for name in ("lidar_x", "lidar_y", "lidar_yaw", "actuation_delay", "steering_lag", "steering_rate")}}
+
+# A vehicle without a body: as road vehicles are built, 1.6 wheelbases long, and wider than their track, or two thirds of the wheelbase.
+OVERHANG, WIDER, WIDE = 0.3, 1.2, 2.0 / 3.0
+RULE = "derived: overhangs of 0.3 wheelbases, 1.2 times as wide as the track, or two thirds of the wheelbase"
+STEERING_RATE = 0.8  # [1/s] of a vehicle that does not say: full lock in 1.25 s
+
+
+def moved(name: str) -> str:
+    """Where the value of one of MOVED stands now, for a message."""
+    section = next(section for section, fields in SECTIONS.items() if name in {f.name for f in fields})
+    return f"it is of the vehicle now: {section}.{name} in its file ({PARAMETERS[name].description}), or vehicle_changes: [{name}=VALUE]"
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The vehicle's outline from above: a rectangle, by its distances from the position point [m], all positive.
+
+    Raises:
+        InputError: one is not finite or not positive.
+    """
+
+    front: float
+    rear: float
+    half_width: float
+
+    def __post_init__(self) -> None:
+        for name in ("front", "rear", "half_width"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"footprint: {name} is {quote(value)}; give a finite number")
+        if min(self.front, self.rear, self.half_width) <= 0.0:
+            raise InputError("front, rear and half_width of a footprint must be more than 0")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Place of a sensor from the position point, in the vehicle's axes: x forward, y to the left [m], yaw + left [rad]."""
+
+    x: float = 0.0
+    y: float = 0.0
+    yaw: float = 0.0
+
+
+@dataclass(frozen=True)
+class Actuators:
+    """What lies between a command and the vehicle: delay of all [s], lag of the steering [s], largest rates [1/s]; inf: not limited."""
+
+    delay: float = 0.0
+    steering_lag: float = 0.0
+    steering_rate: float = math.inf
+    throttle_rate: float = math.inf
+    brake_rate: float = math.inf
+
+
+def footprint_of(p: Mapping[str, float]) -> Footprint:
+    """The outline that a vehicle's parameters give, or else RULE.
+
+    Raises:
+        InputError: a position point beyond an end of the vehicle.
+    """
+    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+    overhang = OVERHANG * (a + b)
+    track = max(p.get("track_front", 0.0), p.get("track_rear", 0.0))
+    width = p.get("overall_width") or (WIDER * track if track else WIDE * (a + b))
+    return Footprint(a + p.get("front_overhang", overhang), b + p.get("rear_overhang", overhang), 0.5 * width)
+
+
+def lidar_mount_of(p: Mapping[str, float]) -> Mount:
+    """Where the LIDAR sits; above the middle of the front axle where the parameters do not say."""
+    return Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0))
+
+
+def actuators_of(p: Mapping[str, float]) -> Actuators:
+    """The actuators of a vehicle; without delay, lag and limits of the pedals, and with STEERING_RATE, where the parameters do not say."""
+    return Actuators(p.get("actuation_delay", 0.0), p.get("steering_lag", 0.0), p.get("steering_rate", STEERING_RATE),
+                     p.get("throttle_rate", math.inf), p.get("brake_rate", math.inf))
