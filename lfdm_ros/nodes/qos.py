@@ -15,7 +15,8 @@ def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATI
 # pushed out by `depth` newer ones. The history grows as needed; what is not needed costs nothing.
 STATE = _reliable(10_000)
 COMMAND = _reliable(10_000)
-# To hear the state where no tick waits for an answer: the newest counts. A busy machine would answer a queue of old ones late for ever.
+# To hear states and commands where no tick waits for its answer: the newest counts. A busy machine would work off a queue of old ones,
+# late for ever.
 NEWEST = _reliable(1)
 # A goal or a path: the newest counts.
 TASK = _reliable(1)

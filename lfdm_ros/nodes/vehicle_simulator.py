@@ -128,7 +128,8 @@ class VehicleSimulator(Component):
         self._scan_publisher = self.create_lifecycle_publisher(LaserScan, "scan", qos.STATE) if self._lidar else None
         self._world_publisher = self.create_lifecycle_publisher(
             MarkerArray, "world", qos.LATCHED) if self._world.obstacles else None
-        self._command = self.create_subscription(DriverCommand, "control/command", self._on_command, qos.COMMAND)
+        self._command = self.create_subscription(
+            DriverCommand, "control/command", self._on_command, qos.COMMAND if self.value("stepping") == LOCKSTEP else qos.NEWEST)
         self._posterior = self.create_subscription(Posterior, "posterior", self._on_posterior, qos.LATCHED) if self.value(
             "take_posterior") else None
         self._offered = [

@@ -31,7 +31,7 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     runs = []
     for name in ("a", "b"):
         summary = run_stack("autonomy", speed=0.0, duration=3.0, record=tmp_path / name, overrides={
-            "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03,
+            "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03, "scan_patience": 60.0,
             "vehicle_changes": ["actuation_delay=0.05"]}, quiet=True)
         assert summary["reason"] == "simulated 3 s" and summary["ticks"] == 300
         assert sum(summary["commands_rejected"].values()) == 0 and sum(summary["inputs_refused"].values()) == 0
