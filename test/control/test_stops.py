@@ -143,7 +143,7 @@ def test_where_braking_hits_it_steers_round_as_well():
 def test_where_nothing_is_free_on_what_is_certain_of_the_tyres_it_relies_on_what_is_said_of_them(across):
     """A wall behind the way that the surer stop needs, before it the harder one stands."""
     curve, state = bend(across, 15.0) if across else STRAIGHT, moving(15.0)
-    needs = {trust: sum(drive(curve, 15.0, trust=trust)[1:2]) + SETTINGS.vehicle_front for trust in (SURE, LAST)}
+    needs = {trust: sum(drive(curve, 15.0, trust=trust)[1:2]) + HMMWV.footprint.front for trust in (SURE, LAST)}
     assert needs[LAST] < 0.9 * needs[SURE]
     at = int(0.9 * needs[SURE] + 1.0)
     wall = circles(*((curve.x[at] - e * math.sin(curve.course[at]), curve.y[at] + e * math.cos(curve.course[at]), 1.0)
