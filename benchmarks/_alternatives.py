@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.backends import casadi_model
-from lfdm_ros.models import Model
+from lfdm_ros.models import Model, functions_of
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
@@ -39,7 +39,7 @@ def interpreted(model: Model, vehicle: Vehicle, operations: SimpleNamespace, veh
     start = initial_state(model.name, vehicle, vx=CRUISE).tolist()
     x = tuple(np.full(vehicles, value) for value in start) if vehicles > 1 else tuple(start)
     with np.errstate(all="ignore"):  # both branches of a `where` are computed
-        equations = model.build(operations)
+        equations = functions_of(model, operations)
         q = equations.prepare(p)
         return _nanoseconds(lambda state: equations.step(state, INPUTS, q, STEP), x, steps) / vehicles
 

@@ -7,7 +7,7 @@
 mine.yaml is a vehicle file with the keys of PARAMETERS in its section `tyre`.
 """
 
-from lfdm_ros.models import Contact, Field, Part, all_parameters, register_part
+from lfdm_ros.models import Contact, Field, Part, Record, all_parameters, register_part
 
 SPEED_FLOOR = 0.1  # [m/s] of the slip's denominator, so that a vehicle can stand
 
@@ -20,32 +20,35 @@ PARAMETERS = (
 )
 
 
-def build(m, lfdm, axle):
-    """The equations on the operations of `m` (where, sqrt, fabs, fmin, fmax, sin, cos, tanh); see lfdm_ros.models.chassis."""
-    sqrt, fabs, fmin, fmax = m.sqrt, m.fabs, m.fmin, m.fmax
+class Dugoff:
+    """The equations on the operations of `m` (where, sqrt, fabs, fmin, fmax, sin, cos, tanh); see lfdm_ros.models.equations.Tyre."""
 
-    def prepare(p):
-        return m.namespace(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
-                           rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear),
-                           friction=p.friction_scale * p.friction_max, reduction=p.dugoff_friction_reduction, rolling=p.rolling_resistance)
+    implicit = True
 
-    def forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections):
-        cx, cy = q.front if front else q.rear
-        vx, vy = ub * cos_d + vb * sin_d, vb * cos_d - ub * sin_d
+    def __init__(self, m):
+        self.m = m
+
+    def prepare(self, p):
+        return Record(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
+                      rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear),
+                      friction=p.friction_scale * p.friction_max, reduction=p.dugoff_friction_reduction, rolling=p.rolling_resistance)
+
+    def forces(self, q, wheel):
+        sqrt, fabs, fmin, fmax = self.m.sqrt, self.m.fabs, self.m.fmin, self.m.fmax
+        cx, cy = q.front if wheel.front else q.rear
+        vx, rim = wheel.along, wheel.radius * wheel.omega
         # Slip in the rolling direction, over the larger of both speeds, so that it stays between -1 and 1; t is tan(alpha) over the same.
-        speed = fmax(fmax(fabs(vx), fabs(radius * omega)), SPEED_FLOOR)
-        s, t = (radius * omega - vx) / speed, vy / speed
+        speed = fmax(fmax(fabs(vx), fabs(rim)), SPEED_FLOOR)
+        s, t = (rim - vx) / speed, wheel.across / speed
 
         # Dugoff eqs 4 to 9: friction falls with the sliding speed, and where it is used up, lambda < 1, the forces fall short.
         mu = fmax(q.friction * (1.0 - q.reduction * speed * sqrt(s * s + t * t + 1e-24)), 0.1 * q.friction)
         use = sqrt(cx * s * cx * s + cy * t * cy * t + 1e-12)
-        share = fmin(mu * fz / (2.0 * use), 1.0)
+        share = fmin(mu * wheel.load / (2.0 * use), 1.0)
         kept = share * (2.0 - share)
         # Slopes against the slip velocity, by which a wheel is solved within a step: those of the secant.
-        return Contact(cx * s * kept, -cy * t * kept, cx * kept / speed, cy * kept / speed, friction=q.rolling * fz)
-
-    return m.namespace(implicit=True, prepare=prepare, forces=forces)
+        return Contact(cx * s * kept, -cy * t * kept, cx * kept / speed, cy * kept / speed, friction=q.rolling * wheel.load)
 
 
-DUGOFF = Part("dugoff", "Dugoff tyre: slip stiffnesses and a friction that falls with the sliding speed", PARAMETERS, build)
+DUGOFF = Part("dugoff", "Dugoff tyre: slip stiffnesses and a friction that falls with the sliding speed", PARAMETERS, Dugoff)
 register_part("tyre", DUGOFF)

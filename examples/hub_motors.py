@@ -6,7 +6,7 @@
 mine.yaml is a vehicle file with the keys of PARAMETERS in its section `powertrain`.
 """
 
-from lfdm_ros.models import Field, Part, register_part
+from lfdm_ros.models import Field, Part, Record, register_part
 
 PARAMETERS = (
     Field("hub_motor_torque", "N*m", "largest torque of one hub motor", "", 0.0, 1e5, True),
@@ -14,29 +14,23 @@ PARAMETERS = (
 )
 
 
-def build(m, lfdm):
-    """The equations on the operations of `m`; the interface of a powertrain stands in lfdm_ros.models.motor."""
+class HubMotors:
+    """The equations on the operations of `m`; see lfdm_ros.models.equations.Powertrain."""
 
-    def prepare(p):
-        return p.hub_motor_torque, p.hub_motor_power
+    def __init__(self, m):
+        self.m = m
 
-    def drive(speeds, vx, throttle, states, q):
-        torque, power = q
+    def prepare(self, p):
+        return Record(torque=p.hub_motor_torque, power=p.hub_motor_power)
+
+    def drive(self, speeds, vx, throttle, x, q):
         driven = len(speeds) // 2  # the rear half: wheels, or the one wheel that stands for an axle
-        torques = [throttle * m.fmin(torque, power / m.fmax(m.fabs(speed), 1.0)) for speed in speeds[driven:]]
-        return (*[0.0] * driven, *torques), ()
+        torques = [throttle * self.m.fmin(q.torque, q.power / self.m.fmax(self.m.fabs(speed), 1.0)) for speed in speeds[driven:]]
+        return (*[0.0] * driven, *torques), {}  # it has no states that change
 
-    def advance(states, rates, h):
-        return ()
-
-    def flow(states, rates):
-        return ()
-
-    def report(speeds, states, q):
+    def report(self, speeds, x, q):
         return 1.0, sum(speeds[len(speeds) // 2:]) / (len(speeds) // 2)  # gear, engine speed
 
-    return m.namespace(prepare=prepare, drive=drive, advance=advance, flow=flow, report=report)
 
-
-HUB_MOTORS = Part("hub_motors", "a motor in each rear wheel", PARAMETERS, build)
+HUB_MOTORS = Part("hub_motors", "a motor in each rear wheel", PARAMETERS, HubMotors)
 register_part("powertrain", HUB_MOTORS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import casadi as ca
 
-from lfdm_ros.models import WHEELS, Model
+from lfdm_ros.models import WHEELS, Model, functions_of
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
@@ -94,7 +94,7 @@ def _stem(model: Model) -> str:
 
 def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:
     """The equations of a model, symbols for its x, u and p, and what it prepares from p."""
-    equations = model.build(OPERATIONS)
+    equations = functions_of(model, OPERATIONS)
     x, u, p = ([ca.SX.sym(f.name) for f in fields] for fields in (model.states, model.inputs, model.parameters))
     return equations, x, u, p, equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
 

@@ -10,7 +10,7 @@ import casadi as ca
 from lfdm_ros.backends.casadi_backend import casadi_model
 from lfdm_ros.compiler.graph import Graph, graph_of
 from lfdm_ros.compiler.packing import packed
-from lfdm_ros.models import WHEELS, Model
+from lfdm_ros.models import Model
 
 HALF_IMPLICIT, RUNGE_KUTTA = "half_implicit", "runge_kutta"
 
@@ -49,16 +49,13 @@ def packed_step_of(model: Model, scheme: str) -> Step:
 
 
 def _wheel_groups(model: Model) -> tuple[tuple[int, ...], ...]:
-    """The states that each wheel has, in the order of the wheels; or each axle, where the model has no wheels."""
+    """The states that each wheel has, in the order of the wheels."""
+    wheels = tuple(dict.fromkeys(field.wheel for field in model.states if field.wheel))
     places: dict[str, dict[str, int]] = defaultdict(dict)
     for i, field in enumerate(model.states):
-        stem, _, wheel = field.name.rpartition("_")
-        places[stem][wheel] = i
-    for wheels in (WHEELS, ("front", "rear")):
-        groups = tuple(tuple(found[wheel] for wheel in wheels) for found in places.values() if set(wheels) <= set(found))
-        if groups:
-            return groups
-    return ()
+        if field.wheel:
+            places[field.stem][field.wheel] = i
+    return tuple(tuple(found[wheel] for wheel in wheels) for found in places.values() if set(found) == set(wheels))
 
 
 def _runge_kutta(model: Model) -> ca.Function:

@@ -23,7 +23,7 @@ import lfdm_ros.simulation
 from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.compiler.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model
+from lfdm_ros.models import Model, functions_of
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import Vehicle
@@ -187,7 +187,7 @@ class _Study:
     def __init__(self, vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres):
         self._vehicle, self._model, self._manoeuvres = vehicle, model, manoeuvres
         self._channels = [f.name for f in model.states]
-        self._equations = model.build(ARRAYS)
+        self._equations = functions_of(model, ARRAYS)
         with np.errstate(all="ignore"):
             self._q = self._equations.prepare(SimpleNamespace(**{f.name: vehicle.parameters[f.name] for f in model.parameters}))
         shares = np.linspace(0.0, 1.0, COARSE + 1)

@@ -1,22 +1,15 @@
-"""What the chassis share: constants, declarations, and the spin of a wheel.
-
-The interface of a tyre, which every chassis uses (`Part.build(m, lfdm, axle)`; `axle`: one tyre stands for the two of an axle):
-  implicit: the forces are stiff in the slip velocities, and their slopes are given;
-  prepare(p) -> q;
-  forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections) -> Contact: ub, vb the velocity of the contact patch over
-  ground in the body's frame [m/s], cos_d, sin_d of the wheel's steering angle, omega its speed [rad/s], fz its load [N], radius from
-  its centre to the ground [m], deflections the states of the tyre [m].
-"""
+"""What the chassis share: constants, declarations, loads at rest, and the spin of a wheel."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from lfdm_ros.models.declaration import Field
+from lfdm_ros.models.equations import Contact, Operations, Record
 
 GRAVITY = 9.80665  # [m/s^2]
-LFDM_GRAVITY = 9.81  # what the C++ library has
 # In continuous time (h = 0) the friction of brakes and rolling resistance is a stiff damper with this time constant [s].
 FRICTION_TIME = 1e-3
 
@@ -71,13 +64,19 @@ def static_loads(p: Any, gravity: float = GRAVITY) -> tuple[Any, Any]:
             0.5 * gravity * (p.sprung_mass * a / (a + b) + share * p.unsprung_mass_rear))
 
 
-def load_transfer(p: Any, lfdm: bool) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
+def centre_height(p: Any, load: Any, stiffness: Any) -> Any:
+    """Height of a wheel's centre at rest [m]."""
+    return p.wheel_radius - load / stiffness
+
+
+def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any], Any] = centre_height,
+                  ) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
     """Static loads of a wheel (front, rear) [N], mass times height of each unsprung axle [kg m], and load shifted from each front to
-    each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13)."""
-    static = static_loads(p, LFDM_GRAVITY if lfdm else GRAVITY)
-    # Height of the unsprung masses: the wheel centre's at the static load; the C++ library takes the unloaded radius.
+    each rear wheel for a unit of longitudinal acceleration [kg] (paper 000 eqs 10-13); `height`: of the unsprung masses."""
+    static = static_loads(p, gravity)
+
     def moment(mass, load, stiffness):
-        return p.unsprung_load_share * mass * (p.wheel_radius - (0.0 if lfdm else load / stiffness))
+        return p.unsprung_load_share * mass * height(p, load, stiffness)
 
     front = moment(p.unsprung_mass_front, static[0], p.tyre_vertical_stiffness_front)
     rear = moment(p.unsprung_mass_rear, static[1], p.tyre_vertical_stiffness_rear)
@@ -94,19 +93,6 @@ def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, 
 
 
 @dataclass(frozen=True)
-class Contact:
-    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""
-
-    fx: Any
-    fy: Any
-    kx: Any = 0.0
-    ky: Any = 0.0
-    friction: Any = 0.0  # rolling resistance as dry friction, the largest torque [N m]
-    torque: Any = 0.0  # rolling resistance as a torque [N m]
-    rates: tuple[Any, ...] = ()  # of the deflections [m/s]
-
-
-@dataclass(frozen=True)
 class Spin:
     """A wheel over one step: acceleration [rad/s^2], force at the end of the step, and how both follow the chassis."""
 
@@ -116,17 +102,12 @@ class Spin:
     follow: Any  # added acceleration for a unit of acceleration of the contact patch along the tyre [1/m]
 
 
-def spin(m: Any, lfdm: bool, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
+def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
     """J domega/dt = drive - friction - radius fx over a step of h, fx linear in the new wheel speed.
 
-    Friction (brake and rolling resistance) is solved within the step: a wheel sticks at exactly zero, without chatter. The C++
-    library takes the sign of the speed at the start of the step instead.
+    Friction (brake and rolling resistance) is solved within the step: a wheel sticks at exactly zero, without chatter.
     """
     where, fabs, fmin, fmax = m.where, m.fabs, m.fmin, m.fmax
-    if lfdm:
-        sign = where(omega > 0.0, 1.0, where(omega < 0.0, -1.0, 0.0))
-        total = drive + contact.torque - sign * (contact.friction + brake) - radius * contact.fx
-        return Spin(total / (inertia + h * radius * radius * contact.kx), contact.fx, contact.kx, 0.0)
     effective = inertia + h * radius * radius * contact.kx
     capacity = brake + contact.friction
     free = drive + contact.torque - radius * contact.fx
@@ -136,3 +117,9 @@ def spin(m: Any, lfdm: bool, contact: Contact, omega: Any, radius: Any, inertia:
     # A stuck wheel does not follow the chassis.
     return Spin(acceleration, contact.fx + h * contact.kx * radius * acceleration,
                 where(stuck, contact.kx, contact.kx * inertia / effective), where(stuck, 0.0, h * radius * contact.kx / effective))
+
+
+def over_ground(m: Operations, x: Any) -> Record:
+    """Rates of the position from velocities in the body's frame [m/s] (000 eqs 4-5; 004 eq 11)."""
+    c, s = m.cos(x.yaw), m.sin(x.yaw)
+    return Record(x=x.vx * c - x.vy * s, y=x.vx * s + x.vy * c)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.equations import Equations, Operations
 
 WHEELS = ("fl", "fr", "rl", "rr")
 
@@ -24,11 +25,23 @@ class Field:
     upper: float = float("inf")
     strict: bool = False  # lower and upper themselves are out of range
     role: str = "continuous"  # of a state: continuous, held (a value of the last step) or discrete
+    wheel: str = ""  # the wheel that it is of, which ends its name
+
+    @property
+    def stem(self) -> str:
+        """The name without the wheel, as equations have it."""
+        return self.name.removesuffix(f"_{self.wheel}") if self.wheel else self.name
+
+    def of_wheel(self, wheel: str) -> Field:
+        """The same field of one wheel."""
+        return replace(self, name=f"{self.name}_{wheel}", description=f"{self.description}, {PLACES[wheel]}",
+                       symbol=f"{self.symbol}_{wheel}" if self.symbol else "", wheel=wheel)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part that fills a slot of a chassis: a tyre, a powertrain, a steering. Its equations are a factory like a model's."""
+    """A part that fills a slot of a chassis. `build(m)` gives its equations: a `Tyre`, `Powertrain` or `Steering` of
+    `lfdm_ros.models.equations`."""
 
     name: str
     description: str
@@ -40,18 +53,27 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Conventions:
+    """What other conventions than physics change, as a slot: equations that stand in for those of chassis and parts.
+
+    variants: by what they replace; of_axles: tyres of a chassis that has one for each axle, in place of those;
+    more_states: of a chassis, by its equations.
+    """
+
+    name: str
+    description: str
+    variants: Mapping[Any, Any] = field(default_factory=dict)
+    of_axles: Mapping[Any, Any] = field(default_factory=dict)
+    more_states: Mapping[Any, tuple[Field, ...]] = field(default_factory=dict)
+    parameters: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A vehicle model: its declaration and the factory of its equations. Two models are the same if they are one object.
 
-    `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns a namespace with
-      prepare(p) -> q: what depends on the parameters alone, as nested tuples; computed once a run,
-      step(x, u, q, h) -> x: one half-implicit step of h seconds,
-      rhs(x, u, q) -> for each state its derivative; for a held one new value minus present (0 = residual), for a discrete one 0,
-      tyre_forces(x, u, q, h) -> 12 values: Fx, Fy, Fz of each wheel in the tyre frame,
-      wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground, so that derivatives lead back,
-      drive(x, u, q) -> (gear, engine speed, road-wheel angle),
-      input_time: where in a step the inputs are read, 0 its start, 0.5 its middle.
-    x and u are tuples in the order declared, p has one attribute for each parameter. In continuous time h is 0.
+    `build(m)` takes a namespace of scalar operations (see `lfdm_ros.backends`) and returns `lfdm_ros.models.equations.Equations`, in
+    which states, inputs and parameters have their names; `functions_of` there makes a step and a right-hand side of them.
     """
 
     name: str
@@ -61,7 +83,7 @@ class Model:
     inputs: tuple[Field, ...]
     outputs: tuple[Field, ...]
     parameters: tuple[Field, ...]
-    build: Callable[[Any], Any]
+    build: Callable[[Operations], Equations]
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -84,7 +106,7 @@ PLACES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rea
 def per_wheel(stem: str, unit: str, description: str, symbol: str = "", wheels: tuple[str, ...] = WHEELS,
               role: str = "continuous") -> tuple[Field, ...]:
     """One field a wheel, front left to rear right."""
-    return tuple(Field(f"{stem}_{w}", unit, f"{description}, {PLACES[w]}", f"{symbol}_{w}" if symbol else "", role=role) for w in wheels)
+    return tuple(Field(stem, unit, description, symbol, role=role).of_wheel(wheel) for wheel in wheels)
 
 
 def table_fields(stem: str, unit: str, description: str, points: int, lower: float, upper: float) -> tuple[Field, ...]:

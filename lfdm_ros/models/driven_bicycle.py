@@ -24,10 +24,12 @@ over a long one in which the slip grows fast, the damper can leave it, by some t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, motor, roll_chassis, steering
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Model
+from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar, TyreForce
 from lfdm_ros.models.linear_single_track import STATES
 
 # Share of the friction that stays across when an axle drives or brakes at its limit, and half the width of the rounded corner there.
@@ -39,27 +41,22 @@ PARAMETERS = tuple({field.name: field for field in (
     *roll_chassis.PARAMETERS, *fiala.PARAMETERS, *motor.PARAMETERS, *steering.LINEAR.parameters) if field.name not in _UNUSED}.values())
 
 
-def build_axles(m: Any) -> Any:
-    """What drives and loads the axles, for models with the states of `driven_bicycle`.
+class Axles:
+    """What drives and loads the axles, for models with the states of `driven_bicycle`."""
 
-    prepare(p) -> q;
-    forces(vx, slips, ax, throttle, brake, q) -> (drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral
-        slips tan(alpha): the longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides;
-    split(x, forces, q) -> Fx, Fy, Fz of the wheels from (fx_front, fy_front, fx_rear, fy_rear), by their loads;
-    wheel_loads(x, q) -> loads of the wheels [N], negative where one would lift off.
-    """
-    where, fmin, fmax, fabs, sqrt = m.where, m.fmin, m.fmax, m.fabs, m.sqrt
-    train = motor.MOTOR.build(m, False)
+    def __init__(self, m: Operations):
+        self._m, self._motor = m, motor.Motor(m)
 
-    def prepare(p):
-        static, transfer = chassis.static_loads(p), roll_chassis.load_terms(p, False)
-        radii = [p.wheel_radius - load / stiffness
+    def prepare(self, p: Any) -> Any:
+        fmax = self._m.fmax
+        static, transfer = chassis.static_loads(p), roll_chassis.load_terms(p)
+        radii = [chassis.centre_height(p, load, stiffness)
                  for load, stiffness in zip(static, (p.tyre_vertical_stiffness_front, p.tyre_vertical_stiffness_rear))]
         # Steady turn: the roll angle for a unit of lateral acceleration, and with it the load from side to side.
         roll = transfer.lever / transfer.roll_stiffness
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         inertias = [2.0 * p.wheel_inertia / (radius * radius) for radius in radii]
-        return m.namespace(
+        return Record(
             a=p.cg_to_front_axle, b=p.cg_to_rear_axle, mass=mass, first=p.unsprung_mass_rear * p.cg_to_rear_axle
             - p.unsprung_mass_front * p.cg_to_front_axle, static=static, pitch=transfer.pitch,
             lateral=[lateral + spring * roll for lateral, spring in zip(transfer.lateral, transfer.springs)],
@@ -68,24 +65,27 @@ def build_axles(m: Any) -> Any:
             softness=(0.5 / p.longitudinal_stiffness_front, 0.5 / p.longitudinal_stiffness_rear),
             lightness=1.0 / (mass + inertias[0] + inertias[1]), mu_max=p.friction_scale * p.friction_max,
             # Friction that grows with the slip has no peak; it is taken as constant.
-            mu_drop=p.friction_scale * fmax(p.friction_max - p.friction_min, 0.0), train=train.prepare(p))
+            mu_drop=p.friction_scale * fmax(p.friction_max - p.friction_min, 0.0), motor=self._motor.prepare(p))
 
-    def friction(slip, q):
+    # -- Friction falls with the slip (001 eqs 13, 14) -------------------------------------------------------------------------
+    def friction(self, slip: Scalar, q: Any) -> Scalar:
         # Never 0, which some are at full slip: the corner of the limit is a share of it.
-        return fmax(q.mu_max - q.mu_drop * fmin(slip, 1.0), 1e-4)
+        return self._m.fmax(q.mu_max - q.mu_drop * self._m.fmin(slip, 1.0), 1e-4)
 
-    def grip(t, load, softness, q):
+    # -- Along the wheel: the Fiala tyre backwards (001 eqs 13, 15, 18) --------------------------------------------------------
+    def grip(self, t: Scalar, load: Scalar, softness: Scalar, q: Any) -> tuple[Scalar, Callable[[Scalar], Scalar]]:
         """An axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up to there.
 
         With mu = m0 - m1 s and k = load / 4 C, the sliding force over load is b - a s - c / s (001 eqs 13, 15, 18), where
         a = m1 (1 + k m1), b = m0 (1 + 2 k m1), c = k m0^2; it has its peak b - 2 root at s = root / a, root = sqrt(a c).
         """
-        m0, k = friction(fabs(t), q), 0.25 * load * softness
+        where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
+        m0, k = self.friction(fabs(t), q), 0.25 * load * softness
         x = k * q.mu_drop
         most_b, root, rise = m0 * (1.0 + 2.0 * x) * load, m0 * sqrt(x * (1.0 + x) + 1e-24) * load, 2.0 * k * m0 * m0 * load
         limit, elastic = _LONGITUDINAL_SHARE * (most_b - 2.0 * root), 0.5 * m0 * load / (1.0 + 2.0 * x)
 
-        def slip(force):
+        def slip(force: Scalar) -> Scalar:
             size = fabs(force)
             rest = most_b - fmin(fmax(size, elastic), limit)
             far = fmin(rise / (rest + sqrt(rest * rest - 4.0 * root * root)), 1.0)
@@ -93,61 +93,73 @@ def build_axles(m: Any) -> Any:
 
         return limit, slip
 
-    def saturate(force, limit, sharpness):
+    def saturate(self, force: Scalar, limit: Scalar, sharpness: Scalar) -> Scalar:
+        """The force within its limit, with a rounded corner."""
+        fmin, fmax = self._m.fmin, self._m.fmax
         width = CORNER * limit
         over, under = (fmin(fmax(part - (limit - width), 0.0), 2.0 * width) for part in (force, -force))
         return fmin(fmax(force, -limit - width), limit + width) - sharpness * (over * over - under * under)
 
-    def drive(vx, slips, throttle, q):
-        torques, _ = train.drive([(vx + s * fmax(fabs(vx), fiala.SLIP_SPEED_FLOOR)) * turn for s, turn in zip(slips, q.turns)],
-                                 vx, throttle, (), q.train)
+    # -- Motor (000 section 3.3.1) at wheels that slip by `slips` --------------------------------------------------------------
+    def drive(self, vx: Scalar, slips: Sequence[Scalar], throttle: Scalar, q: Any) -> list[Scalar]:
+        """Forces of the motor at the axles [N]."""
+        floor = self._m.fmax(self._m.fabs(vx), fiala.SLIP_SPEED_FLOOR)
+        torques, _ = self._motor.drive([(vx + s * floor) * turn for s, turn in zip(slips, q.turns)], vx, throttle, Record(), q.motor)
         return [torque * turn for torque, turn in zip(torques, q.turns)]
 
-    def forces(vx, slips, ax, throttle, brake, q):
+    # -- Drive and dry friction of both axles, within friction circles (001 eqs 11-19, by axle) --------------------------------
+    def forces(self, vx: Scalar, slips: Sequence[Scalar], ax: Scalar, u: Record, q: Any) -> list[tuple[Scalar, Scalar, Scalar]]:
+        """(drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral slips tan(alpha).
+
+        The longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides.
+        """
+        sqrt, fabs, fmax = self._m.sqrt, self._m.fabs, self._m.fmax
         pitch = q.pitch * ax
         loads = fmax(2.0 * (q.static[0] - pitch), 1.0), fmax(2.0 * (q.static[1] + pitch), 1.0)
-        (limit_f, slip_f), (limit_r, slip_r) = (grip(t, load, softness, q) for t, load, softness in zip(slips, loads, q.softness))
+        (limit_f, slip_f), (limit_r, slip_r) = (self.grip(t, load, softness, q) for t, load, softness in zip(slips, loads, q.softness))
         # Drive force and slip hang on each other through the motor's speed. Two evaluations, and the force taken as linear between.
-        first = drive(vx, (0.0, 0.0), throttle, q)
+        first = self.drive(vx, (0.0, 0.0), u.throttle, q)
         slip_1 = slip_f(first[0]), slip_r(first[1])
-        second = drive(vx, slip_1, throttle, q)
+        second = self.drive(vx, slip_1, u.throttle, q)
         mean_1, mean_2 = slip_1[0] + slip_1[1], slip_f(second[0]) + slip_r(second[1])
         part = mean_1 * mean_1 / fmax(mean_1 * (2.0 * mean_1 - mean_2), 1e-12)
         drives = [before + part * (after - before) for before, after in zip(first, second)]
 
-        holds = [rolling * load + brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
+        # What the wheels' inertia takes of it, at either end of the dry friction.
+        holds = [rolling * load + u.brake * most for rolling, load, most in zip(q.rolling, loads, q.brakes)]
         limits = [(limit, 0.25 / (CORNER * limit)) for limit in (limit_f, limit_r)]
         ends = []
         for side in (-1.0, 1.0):
             totals = [force + side * hold for force, hold in zip(drives, holds)]
             rate = (totals[0] + totals[1]) * q.lightness
-            ends.append([saturate(total - inertia * rate, *limit) for total, inertia, limit in zip(totals, q.inertias, limits)])
+            ends.append([self.saturate(total - inertia * rate, *limit) for total, inertia, limit in zip(totals, q.inertias, limits)])
         result = []
         for low, high, t, load, slip in zip(*ends, slips, loads, (slip_f, slip_r)):
             worst = fmax(fabs(low), fabs(high))
             s = slip(worst)
-            most = friction(sqrt(s * s + t * t + 1e-24), q) * load
+            most = self.friction(sqrt(s * s + t * t + 1e-24), q) * load
             result.append((0.5 * (low + high), 0.5 * (high - low), sqrt(most * most - worst * worst)))
         return result
 
-    def wheel_loads(x, q):
-        ax, ay = x[6], x[7]
-        pitch, (side_f, side_r) = q.pitch * ax, [lateral * ay for lateral in q.lateral]
+    # -- Wheels of the axles, by a steady turn's load transfer (000 eqs 10-13) -------------------------------------------------
+    def wheel_loads(self, x: Record, q: Any) -> tuple[Scalar, ...]:
+        """Loads of the wheels [N], negative where one would lift off."""
+        pitch, (side_f, side_r) = q.pitch * x.ax, [lateral * x.ay for lateral in q.lateral]
         front, rear = q.static[0] - pitch, q.static[1] + pitch
         return front - side_f, front + side_f, rear - side_r, rear + side_r
 
-    def split(x, forces, q):
-        fz = [fmax(load, 0.0) for load in wheel_loads(x, q)]
-        shares = [f / fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]
-        return (*(share * forces[i & 2] for i, share in enumerate(shares)), *(share * forces[i | 1] for i, share in enumerate(shares)), *fz)
+    def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], q: Any) -> list[TyreForce]:
+        """Forces of the wheels from those of the axles along and across, by their loads."""
+        fz = [self._m.fmax(load, 0.0) for load in self.wheel_loads(x, q)]
+        shares = [f / self._m.fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]
+        return [TyreForce(share * fx, share * fy, f) for share, f, (fx, fy) in zip(shares, fz, (front, front, rear, rear))]
 
-    def report(vx, q):
-        return train.report([vx * turn for turn in q.turns], (), q.train)
+    def report(self, vx: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+        """Gear and engine speed."""
+        return self._motor.report([vx * turn for turn in q.turns], Record(), q.motor)
 
-    return m.namespace(prepare=prepare, forces=forces, split=split, wheel_loads=wheel_loads, report=report)
 
-
-def friction_share(m: Any, excess: Any, capacity: Any) -> tuple[Any, Any]:
+def friction_share(m: Operations, excess: Scalar, capacity: Scalar) -> tuple[Scalar, Scalar]:
     """Share of the dry friction that acts (-1 to 1), and whether it stops the vehicle within the step.
 
     excess: acceleration that the vehicle would have to lose to stand at the end of the step; capacity: what all of the friction takes
@@ -156,49 +168,55 @@ def friction_share(m: Any, excess: Any, capacity: Any) -> tuple[Any, Any]:
     return m.fmin(m.fmax(excess / m.fmax(capacity, 1e-9), -1.0), 1.0), m.fabs(excess) < capacity
 
 
-def stop_time(m: Any, h: Any) -> Any:
+def stop_time(m: Operations, h: Scalar) -> Scalar:
     """Time in which friction may stop the vehicle [s]: the step, or in continuous time that of a stiff damper."""
     return m.fmax(h, chassis.FRICTION_TIME * m.where(h > 0.0, 0.0, 1.0))
 
 
-def build(m: Any) -> Any:
-    """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
-    where, fabs, fmin, fmax, sin, cos = m.where, m.fabs, m.fmin, m.fmax, m.sin, m.cos
-    steer = steering.build_linear(m)
-    axles = build_axles(m)
-    floor = fiala.SLIP_SPEED_FLOOR
+class DrivenBicycle:
+    """The equations; see `lfdm_ros.models.equations.Equations`."""
 
-    def prepare(p):
+    input_time, mean_motion = 0.5, True
+
+    def __init__(self, m: Operations):
+        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m)
+        self.motions = (self.turning, self.travelling)
+
+    def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        q = axles.prepare(p)
+        q = self._axles.prepare(p)
         # In a turn the outer wheels are spun up and the inner ones slowed down.
         wheels = 0.25 * (q.inertias[0] * p.track_front * p.track_front + q.inertias[1] * p.track_rear * p.track_rear)
-        return m.namespace(axles=q, steer=steer.prepare(p), yaw_inertia=p.yaw_inertia + wheels,
-                           stiffness=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear),
-                           # Acceleration of an axle for a unit of lateral force there.
-                           mobility=(1.0 / q.mass + a * a / p.yaw_inertia, 1.0 / q.mass + b * b / p.yaw_inertia))
+        return Record(axles=q, steering=self._steering.prepare(p), yaw_inertia=p.yaw_inertia + wheels,
+                      stiffness=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear),
+                      # Acceleration of an axle for a unit of lateral force there.
+                      mobility=(1.0 / q.mass + a * a / p.yaw_inertia, 1.0 / q.mass + b * b / p.yaw_inertia))
 
-    def lateral(t, speed, stiffness, limit, mobility, h):
+    # -- Across: the Fiala tyre (001 eqs 16, 17, 19), as a damper over the step ------------------------------------------------
+    def lateral(self, t: Scalar, speed: Scalar, stiffness: Scalar, limit: Scalar, mobility: Scalar, h: Scalar) -> tuple[Scalar, Scalar]:
         """Lateral force of an axle, and the damper that it is over the step [N s^2/m]."""
-        size = fabs(t)
-        share = fmin(stiffness * size / (3.0 * limit), 1.0)
+        where, size = self._m.where, self._m.fabs(t)
+        share = self._m.fmin(stiffness * size / (3.0 * limit), 1.0)
         grips = share < 1.0
         secant = where(grips, stiffness * (1.0 - share + share * share / 3.0), limit / where(grips, 1.0, size))
         tangent = stiffness * (1.0 - share) * (1.0 - share)
         z = h * mobility * secant / speed
         return -secant * t, h * (3.0 * tangent + z * secant) / ((6.0 + z) * speed)
 
-    # -- Accelerations, and the forces that make them ---------------------------------------------------------------
-    def dynamics(x, u, q, h):
-        _, _, _, vx, vy, yaw_rate, ax_held, _ = x
+    # -- Accelerations (004 eq 10, with longitudinal forces), and the forces that make them ------------------------------------
+    def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
+        where, fabs, fmax = self._m.where, self._m.fabs, self._m.fmax
+        floor = fiala.SLIP_SPEED_FLOOR
+        vx, vy, yaw_rate = x.vx, x.vy, x.yaw_rate
         axle, (a, b) = q.axles, (q.axles.a, q.axles.b)
-        delta = steer.angle(u[0], q.steer)
-        c, s = cos(delta), sin(delta)
+        delta = self._steering.angle(u.steering, q.steering)
+        c, s = self._m.cos(delta), self._m.sin(delta)
+        # Slips of the axles (004 eqs 14-15).
         vf, vr = vy + a * yaw_rate, vy - b * yaw_rate
         speeds = fmax(fabs(vx * c + vf * s), floor), fmax(fabs(vx), floor)
         slips = (vf * c - vx * s) / speeds[0], vr / speeds[1]
-        (drive_f, hold_f, limit_f), (drive_r, hold_r, limit_r) = axles.forces(vx, slips, ax_held, u[1], u[2], axle)
-        (fy_f, kf), (fy_r, kr) = (lateral(t, speed, stiffness, limit, mobility, h) for t, speed, stiffness, limit, mobility in
+        (drive_f, hold_f, limit_f), (drive_r, hold_r, limit_r) = self._axles.forces(vx, slips, x.ax, u, axle)
+        (fy_f, kf), (fy_r, kr) = (self.lateral(t, speed, stiffness, limit, mobility, h) for t, speed, stiffness, limit, mobility in
                                   zip(slips, speeds, q.stiffness, (limit_f, limit_r), q.mobility))
 
         # Unknowns du/dt, dv/dt, dr/dt. The proper accelerations are those half-way: ax = du/dt - r v, ay = dv/dt + r u.
@@ -219,49 +237,37 @@ def build(m: Any) -> Any:
         c21, c22, c23 = a23 * a31 - a21 * a33, a11 * a33 - a13 * a31, a13 * a21 - a11 * a23
         c31, c32, c33 = a21 * a32 - a22 * a31, a12 * a31 - a11 * a32, a11 * a22 - a12 * a21
         scale = 1.0 / (a11 * c11 + a12 * c21 + a13 * c31)
-        time = stop_time(m, h)
+        # Dry friction: as much as stops the vehicle within the step, or all of it.
+        time = stop_time(self._m, h)
         free, slowed = scale * (c11 * e1 + c12 * e2 + c13 * e3), scale * (c11 * g1 + c12 * g2 + c13 * g3)
-        share, stops = friction_share(m, vx / time + free, slowed)
+        share, stops = friction_share(self._m, vx / time + free, slowed)
         e1, e2, e3 = e1 - share * g1, e2 - share * g2, e3 - share * g3
         ud = where(stops, -vx / time, free - share * slowed)
         vd, rd = scale * (c21 * e1 + c22 * e2 + c23 * e3), scale * (c31 * e1 + c32 * e2 + c33 * e3)
 
         fy_f, fy_r = fy_f - kf * ((vd + a * rd) * c - ud * s), fy_r - kr * (vd - b * rd)
-        ax = ud - yaw_rate * vy - half * (yaw_rate * vd + vy * rd)
-        ay = vd + yaw_rate * vx + half * (yaw_rate * ud + vx * rd)
-        return (ud, vd, rd, ax, ay), stops, (drive_f - share * hold_f, fy_f, drive_r - share * hold_r, fy_r)
+        changes = Record(vx=ud, vy=vd, yaw_rate=rd, ax=ud - yaw_rate * vy - half * (yaw_rate * vd + vy * rd),
+                         ay=vd + yaw_rate * vx + half * (yaw_rate * ud + vx * rd))
+        forces = self._axles.split(x, (drive_f - share * hold_f, fy_f), (drive_r - share * hold_r, fy_r), axle)
+        return Dynamics(changes, forces, late=lambda new: Record(vx=where(stops, 0.0, new.vx)))
 
-    # -- What the back ends compile -------------------------------------------------------------------------------
-    def step(x, u, q, h):
-        px, py, yaw, vx, vy, yaw_rate, _, _ = x
-        (ud, vd, rd, ax, ay), stops, _ = dynamics(x, u, q, h)
-        vx_new, vy_new, yaw_rate_new = where(stops, 0.0, vx + h * ud), vy + h * vd, yaw_rate + h * rd
-        turned = 0.5 * h * (yaw_rate + yaw_rate_new)
-        c, s = cos(yaw + 0.5 * turned), sin(yaw + 0.5 * turned)
-        dx, dy = 0.5 * h * (vx + vx_new), 0.5 * h * (vy + vy_new)
-        return px + dx * c - dy * s, py + dx * s + dy * c, yaw + turned, vx_new, vy_new, yaw_rate_new, ax, ay
+    # -- Positions (004 eq 11) -------------------------------------------------------------------------------------------------
+    def turning(self, x: Record, u: Record, q: Any) -> Record:
+        return Record(yaw=x.yaw_rate)
 
-    def rhs(x, u, q):
-        _, _, yaw, vx, vy, yaw_rate, ax_held, ay_held = x
-        (ud, vd, rd, ax, ay), _, _ = dynamics(x, u, q, 0.0)
-        c, s = cos(yaw), sin(yaw)
-        return vx * c - vy * s, vx * s + vy * c, yaw_rate, ud, vd, rd, ax - ax_held, ay - ay_held
+    def travelling(self, x: Record, u: Record, q: Any) -> Record:
+        return chassis.over_ground(self._m, x)
 
-    def tyre_forces(x, u, q, h):
-        return axles.split(x, dynamics(x, u, q, h)[2], q.axles)
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
+        return self._axles.wheel_loads(x, q.axles)
 
-    def wheel_loads(x, u, q):
-        return axles.wheel_loads(x, q.axles)
-
-    def drive(x, u, q):
-        return (*axles.report(x[3], q.axles), steer.angle(u[0], q.steer))
-
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))
 
 
 MODEL = Model(
     name="driven_bicycle",
     description="bicycle with drive, brakes and sliding tyres in a friction circle: planar motion in steps of up to 75 ms, for control",
     source="paper 004 eqs 10-11; Fiala tyres of paper 001 eqs 13-19",
-    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=build, largest_step=0.075,
+    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=DrivenBicycle, largest_step=0.075,
 )

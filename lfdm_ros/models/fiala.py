@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lfdm_ros.models.chassis import FRICTION_SCALE, Contact
+from lfdm_ros.models.chassis import FRICTION_SCALE
 from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.equations import Contact, Operations, Record, Wheel
 
 # The slip's denominator |vx| is kept above this [m/s]. Above it the slip is the paper's; below it the tyre acts as a
 # stiff damper on the slip velocity, which is what lets a vehicle start from rest and stop.
@@ -23,25 +24,30 @@ PARAMETERS = (
 )
 
 
-def build(m: Any, lfdm: bool, axle: bool) -> Any:
-    """See `lfdm_ros.models.chassis`. `axle` changes nothing: a chassis that has one tyre an axle counts it twice."""
-    where, sqrt, fabs, fmin, fmax = m.where, m.sqrt, m.fabs, m.fmin, m.fmax
+class Fiala:
+    """A tyre (`lfdm_ros.models.equations.Tyre`) without states."""
 
-    def prepare(p):
-        return m.namespace(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
-                           rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear), rolling=p.rolling_resistance,
-                           mu_max=p.friction_scale * p.friction_max, mu_min=p.friction_scale * p.friction_min)
+    implicit = True
 
-    def forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections):
-        cx, cy = q.front if front else q.rear
-        vx, vy, rim_speed = ub * cos_d + vb * sin_d, vb * cos_d - ub * sin_d, radius * omega
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        return Record(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
+                      rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear), rolling=p.rolling_resistance,
+                      mu_max=p.friction_scale * p.friction_max, mu_min=p.friction_scale * p.friction_min)
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
+        cx, cy = q.front if wheel.front else q.rear
+        vx, vy, rim_speed = wheel.along, wheel.across, wheel.radius * wheel.omega
         speed = fmax(fabs(vx), SLIP_SPEED_FLOOR)
         s = (rim_speed - vx) / speed  # 000 eq 8
         t = vy / speed  # tan(alpha), 000 eq 9 in the tyre frame
 
         # Friction falls with the comprehensive slip (001 eqs 13, 14); the 1e-24 keeps the root differentiable at 0.
         slip = fmin(sqrt(s * s + t * t + 1e-24), 1.0)
-        limit = fmax((q.mu_max - (q.mu_max - q.mu_min) * slip) * fz, 1e-6)
+        limit = fmax((q.mu_max - (q.mu_max - q.mu_min) * slip) * wheel.load, 1e-6)
 
         # Longitudinal: elastic up to s*, sliding beyond (001 eqs 15, 18).
         s_abs = fabs(s)
@@ -56,9 +62,7 @@ def build(m: Any, lfdm: bool, axle: bool) -> Any:
         share = fmin(cy * fabs(t) / (3.0 * limit), 1.0)
         fy = where(share < 1.0, -cy * t * (1.0 - share + share * share / 3.0), where(t < 0.0, limit, -limit))
         ky = cy * (1.0 - share) * (1.0 - share) / speed
-        return Contact(fx, fy, kx, ky, friction=q.rolling * fz)
-
-    return m.namespace(implicit=True, prepare=prepare, forces=forces)
+        return Contact(fx, fy, kx, ky, friction=q.rolling * wheel.load)
 
 
-FIALA = Part("fiala", "Fiala tyre: slip stiffnesses and a friction coefficient that falls with the slip", PARAMETERS, build)
+FIALA = Part("fiala", "Fiala tyre: slip stiffnesses and a friction coefficient that falls with the slip", PARAMETERS, Fiala)

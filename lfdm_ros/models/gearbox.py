@@ -6,10 +6,12 @@ for a forward one; it is engaged near standstill, and until then the engine gets
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lfdm_ros.models import tables
 from lfdm_ros.models.declaration import Field, Part, table_fields
+from lfdm_ros.models.equations import Operations, Record, Scalar
 
 GEARS = 8
 ENGINE_POINTS = 24
@@ -45,129 +47,131 @@ CONVERTER_PARAMETERS = (
 GEAR = Field("gear", "1", "gear of the next step, 1 is the lowest, -1 reverse", role="discrete")
 
 
-def build(m: Any, lfdm: bool, converter: bool) -> Any:
-    """The interface of a powertrain; see `lfdm_ros.models.motor.build`."""
-    where, fabs, fmin, fmax = m.where, m.fabs, m.fmin, m.fmax
-    engine = tables.build(m, "engine_speed", "engine_torque", ENGINE_POINTS)
-    losses = tables.build(m, "loss_speed", "loss_torque", LOSS_POINTS)
-    capacity = tables.build(m, "converter_speed_ratio", "converter_capacity", CONVERTER_POINTS)
-    ratio = tables.build(m, "converter_torque_speed_ratio", "converter_torque_ratio", CONVERTER_POINTS)
+class Gearbox:
+    """A powertrain (`lfdm_ros.models.equations.Powertrain`): the engine turns with the gearbox' input."""
 
-    def prepare(p):
-        def column(stem):
+    def __init__(self, m: Operations):
+        self._m = m
+        self._engine = tables.build(m, "engine_speed", "engine_torque", ENGINE_POINTS)
+        self._losses = tables.build(m, "loss_speed", "loss_torque", LOSS_POINTS)
+
+    def prepare(self, p: Any) -> Any:
+        def column(stem: str) -> list[Scalar]:
             return [getattr(p, f"{stem}_{i}") for i in range(GEARS)]
 
-        g = m.namespace(count=p.gear_count, ratio=column("gear_ratio"), up=column("upshift_speed"), down=column("downshift_speed"),
-                        reverse=-p.reverse_ratio, modulation=p.throttle_modulation, front_share=p.front_drive_share,
-                        extra_bias=p.differential_bias - 1.0, engine=engine.prepare(p), losses=losses.prepare(p))
-        return (g, 1.0 / p.crank_inertia, capacity.prepare(p), ratio.prepare(p)) if converter else (g,)
+        return Record(count=p.gear_count, ratio=column("gear_ratio"), up=column("upshift_speed"), down=column("downshift_speed"),
+                      reverse=-p.reverse_ratio, modulation=p.throttle_modulation, front_share=p.front_drive_share,
+                      extra_bias=p.differential_bias - 1.0, engine=self._engine.prepare(p), losses=self._losses.prepare(p))
 
-    def of_gear(gear, column):
+    # Without a converter the engine's speed is that of the gearbox' input, and its torque goes through.
+    def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Any, q: Any) -> tuple[Sequence[Scalar], dict[str, Scalar]]:
+        sense, ratio, opened = self.engaged(x.gear, throttle, q)
+        speed = mean(speeds) / ratio
+        torque = self.output_torque(self.engine_torque(speed, opened, q), speed, ratio, sense * vx)
+        return self.split(torque, speeds, q), {"gear": self.shifted(x.gear, sense, speed, vx, throttle, q), "engine_speed": speed}
+
+    def report(self, speeds: Sequence[Scalar], x: Any, q: Any) -> tuple[Scalar, Scalar]:
+        return x.gear, x.engine_speed
+
+    # -- Engine: full-throttle map scaled by the throttle, less what it loses by itself (003, "map-based engine") --------------
+    def engine_torque(self, speed: Scalar, throttle: Scalar, q: Any) -> Scalar:
+        # Modulated, the whole map shrinks with the throttle: torque T(w / throttle) throttle.
+        at = self._m.where(q.modulation > 0.5, speed / self._m.fmax(throttle, 1e-9), speed)
+        return throttle * self._engine.lookup(at, q.engine) + self._losses.lookup(speed, q.losses)
+
+    # -- Gearbox (003, "gearbox"): T_out = T_in / g, with g = output over input speed ------------------------------------------
+    def of_gear(self, gear: Scalar, column: Sequence[Scalar]) -> Scalar:
         value = column[-1]
         for i in reversed(range(GEARS - 1)):
-            value = where(gear < i + 1.5, column[i], value)
+            value = self._m.where(gear < i + 1.5, column[i], value)
         return value
 
-    def engine_torque(speed, throttle, g):
-        # Modulated, the whole map shrinks with the throttle: torque T(w / throttle) throttle.
-        at = where(g.modulation > 0.5, speed / fmax(throttle, 1e-9), speed)
-        return throttle * engine.lookup(at, g.engine) + losses.lookup(speed, g.losses)
+    def engaged(self, gear: Scalar, throttle: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        """The sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets."""
+        where = self._m.where
+        reverse = gear < 0.0
+        sense = where(reverse, -1.0, 1.0)
+        asked = sense * throttle
+        return sense, where(reverse, q.reverse, self.of_gear(gear, q.ratio)), where(asked < 0.0, 0.0, asked)
 
-    def differential(torque, first, second, extra):
-        # Torques of two wheels (or axles): the slower one gets `bias` times the faster one's.
+    def output_torque(self, torque: Scalar, speed: Scalar, ratio: Scalar, travel: Scalar) -> Scalar:
+        # Engine braking cannot turn a standing vehicle the other way.
+        return self._m.where(self.standing(speed, travel), self._m.fmax(torque, 0.0), torque) / ratio
+
+    def standing(self, speed: Scalar, travel: Scalar) -> Scalar:
+        """Whether the engine may not brake: speed of the gearbox' input [rad/s], of the vehicle in the gear's sense [m/s]."""
+        return speed <= 0.0
+
+    def shifted(self, gear: Scalar, sense: Scalar, speed: Scalar, vx: Scalar, throttle: Scalar, q: Any) -> Scalar:
+        # Up above the gear's upper speed at the input, down below its lower one; the selector near standstill alone.
+        where = self._m.where
+        up = where(gear < q.count - 0.5, gear + 1.0, gear)
+        down = where(gear > 1.5, gear - 1.0, gear)
+        same = where(speed > self.of_gear(gear, q.up), up, where(speed < self.of_gear(gear, q.down), down, gear))
+        stays = where(sense < 0.0, gear, same)
+        return where(sense * throttle < 0.0, where(self._m.fabs(vx) < ENGAGING_SPEED, -sense, stays), stays)
+
+    # -- Differentials (003, Figure 1: split eta; limited slip: Chrono's `ChDriveline::differentialSplit`) ---------------------
+    def differential(self, torque: Scalar, first: Scalar, second: Scalar, extra: Scalar) -> tuple[Scalar, Scalar]:
+        """Torques of two wheels (or axles): the slower one gets `bias` times the faster one's."""
+        where, fabs, fmin, fmax = self._m.where, self._m.fabs, self._m.fmin, self._m.fmax
         bias = 1.0 + extra * fmin(fmax((fabs(first - second) - BIAS_BEGIN) / (BIAS_END - BIAS_BEGIN), 0.0), 1.0)
         slow = torque * bias / (1.0 + bias)
         first_is_slow = fabs(first) < fabs(second)
         return where(first_is_slow, slow, torque - slow), where(first_is_slow, torque - slow, slow)
 
-    def split(torque, speeds, g):
-        share, extra = g.front_share, g.extra_bias
+    def split(self, torque: Scalar, speeds: Sequence[Scalar], q: Any) -> tuple[Scalar, ...]:
+        share, extra = q.front_share, q.extra_bias
         if len(speeds) == 2:
             # An axle a wheel: the central differential is the limited-slip one, unless only one axle is driven.
-            rear, front = differential(torque, speeds[1], speeds[0], extra)
-            one = where(share > 0.5, 1.0, 0.0)
-            both = where(share * (1.0 - share) > 0.0, 1.0, 0.0)
+            rear, front = self.differential(torque, speeds[1], speeds[0], extra)
+            one = self._m.where(share > 0.5, 1.0, 0.0)
+            both = self._m.where(share * (1.0 - share) > 0.0, 1.0, 0.0)
             return both * front + (1.0 - both) * one * torque, both * rear + (1.0 - both) * (1.0 - one) * torque
-        fl, fr = differential(share * torque, speeds[0], speeds[1], extra)
-        rl, rr = differential((1.0 - share) * torque, speeds[2], speeds[3], extra)
+        fl, fr = self.differential(share * torque, speeds[0], speeds[1], extra)
+        rl, rr = self.differential((1.0 - share) * torque, speeds[2], speeds[3], extra)
         return fl, fr, rl, rr
 
-    def mean(speeds):
-        return sum(speeds) / len(speeds)
 
-    def engaged(gear, throttle, g):
-        # The sense that the gear turns the wheels in, its ratio, and the throttle that the engine gets.
-        reverse = gear < 0.0
-        sense = where(reverse, -1.0, 1.0)
-        asked = sense * throttle
-        return sense, where(reverse, g.reverse, of_gear(gear, g.ratio)), where(asked < 0.0, 0.0, asked)
+class Automatic(Gearbox):
+    """The same with a torque converter between engine and gearbox: its pump turns with the crankshaft, which is a state."""
 
-    def output_torque(torque, speed, ratio, travel):
-        # Engine braking cannot turn a standing vehicle the other way.
-        standing = travel < 1e-9 if lfdm else speed <= 0.0
-        return where(standing, fmax(torque, 0.0), torque) / ratio
+    def __init__(self, m: Operations):
+        super().__init__(m)
+        self._capacity = tables.build(m, "converter_speed_ratio", "converter_capacity", CONVERTER_POINTS)
+        self._ratio = tables.build(m, "converter_torque_speed_ratio", "converter_torque_ratio", CONVERTER_POINTS)
 
-    def shifted(gear, sense, speed, vx, throttle, g):
-        up = where(gear < g.count - 0.5, gear + 1.0, gear)
-        down = where(gear > 1.5, gear - 1.0, gear)
-        same = where(speed > of_gear(gear, g.up), up, where(speed < of_gear(gear, g.down), down, gear))
-        stays = where(sense < 0.0, gear, same)
-        return where(sense * throttle < 0.0, where(fabs(vx) < ENGAGING_SPEED, -sense, stays), stays)
+    def prepare(self, p: Any) -> Any:
+        return super().prepare(p).but(per_crank=1.0 / p.crank_inertia, capacity=self._capacity.prepare(p),
+                                      torque_ratio=self._ratio.prepare(p))
 
-    if converter:
-        def drive(speeds, vx, throttle, states, q):
-            g, crank, capacity_table, ratio_table = q
-            gear, pump = states
-            sense, gear_ratio, opened = engaged(gear, throttle, g)
-            turbine = mean(speeds) / gear_ratio
-            # Speed ratio, mirrored at 1: beyond, the wheels drive the engine and the torques change sign.
-            turning = where(turbine < 1e-9, 0.0, where(pump < 1e-9, 0.0, 1.0)) > 0.5
-            slip = where(turning, turbine / where(turning, pump, 1.0), 0.0)
-            reverse = slip > 1.0
-            slip = fmax(where(reverse, 2.0 - slip, slip), 0.0)
-            root = pump / capacity.lookup(slip, capacity_table)
-            load = root * root
-            pump_torque = where(reverse, load, -load)
-            turbine_torque = where(reverse, -load, ratio.lookup(slip, ratio_table) * load)
-            torque = output_torque(turbine_torque, turbine, gear_ratio, sense * vx)
-            rate = crank * (engine_torque(pump, opened, g) + pump_torque)
-            return split(torque, speeds, g), (shifted(gear, sense, turbine, vx, throttle, g), rate)
-
-        def advance(states, rates, h):
-            return rates[0], states[1] + h * rates[1]
-
-        def flow(states, rates):
-            return 0.0, rates[1]
-    else:
-        def drive(speeds, vx, throttle, states, q):
-            (g,) = q
-            gear = states[0]
-            sense, gear_ratio, opened = engaged(gear, throttle, g)
-            speed = mean(speeds) / gear_ratio
-            torque = output_torque(engine_torque(speed, opened, g), speed, gear_ratio, sense * vx)
-            return split(torque, speeds, g), (shifted(gear, sense, speed, vx, throttle, g), speed)
-
-        def advance(states, rates, h):
-            return rates
-
-        def flow(states, rates):
-            return 0.0, rates[1] - states[1]
-
-    def report(speeds, states, q):
-        return states
-
-    return m.namespace(prepare=prepare, drive=drive, advance=advance, flow=flow, report=report)
+    def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Any, q: Any) -> tuple[Sequence[Scalar], dict[str, Scalar]]:
+        where, fmax = self._m.where, self._m.fmax
+        pump = x.engine_speed
+        sense, gear_ratio, opened = self.engaged(x.gear, throttle, q)
+        turbine = mean(speeds) / gear_ratio
+        # Converter (003 Figure 1; Chrono's `ChShaftsTorqueConverter`): with r = turbine over pump speed the pump takes (pump / K(r))^2 and
+        # the turbine gives T(r) times that. r is mirrored at 1: beyond, the wheels drive the engine and the torques change sign.
+        turning = where(turbine < 1e-9, 0.0, where(pump < 1e-9, 0.0, 1.0)) > 0.5
+        slip = where(turning, turbine / where(turning, pump, 1.0), 0.0)
+        reverse = slip > 1.0
+        slip = fmax(where(reverse, 2.0 - slip, slip), 0.0)
+        root = pump / self._capacity.lookup(slip, q.capacity)
+        load = root * root
+        pump_torque = where(reverse, load, -load)
+        turbine_torque = where(reverse, -load, self._ratio.lookup(slip, q.torque_ratio) * load)
+        torque = self.output_torque(turbine_torque, turbine, gear_ratio, sense * vx)
+        # Crankshaft: J dw/dt = engine torque + torque of the pump.
+        rate = q.per_crank * (self.engine_torque(pump, opened, q) + pump_torque)
+        return self.split(torque, speeds, q), {"gear": self.shifted(x.gear, sense, turbine, vx, throttle, q), "engine_speed": rate}
 
 
-def _gearbox(m: Any, lfdm: bool) -> Any:
-    return build(m, lfdm, False)
+def mean(speeds: Sequence[Scalar]) -> Scalar:
+    """Speed of the gearbox' output: that of all driven wheels' differentials [rad/s]."""
+    return sum(speeds) / len(speeds)
 
 
-def _automatic(m: Any, lfdm: bool) -> Any:
-    return build(m, lfdm, True)
-
-
-GEARBOX = Part("gearbox", "engine map, losses, shifted gears, limited-slip differentials, no converter", PARAMETERS, _gearbox,
+GEARBOX = Part("gearbox", "engine map, losses, shifted gears, limited-slip differentials, no converter", PARAMETERS, Gearbox,
                states=(GEAR, Field("engine_speed", "rad/s", "engine speed in the last step", role="held")))
-AUTOMATIC = Part("automatic", "as gearbox, with a torque converter", (*PARAMETERS, *CONVERTER_PARAMETERS), _automatic,
+AUTOMATIC = Part("automatic", "as gearbox, with a torque converter", (*PARAMETERS, *CONVERTER_PARAMETERS), Automatic,
                  states=(GEAR, Field("engine_speed", "rad/s", "engine speed")))

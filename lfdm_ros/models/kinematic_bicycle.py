@@ -11,71 +11,66 @@ from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models import steering
+from lfdm_ros.models.chassis import over_ground
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Model
-from lfdm_ros.models.driven_bicycle import PARAMETERS, build_axles, friction_share, stop_time
+from lfdm_ros.models.driven_bicycle import PARAMETERS, Axles, friction_share, stop_time
+from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar
 from lfdm_ros.models.linear_single_track import STATES
 
 
-def build(m: Any) -> Any:
-    """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
-    where, sin, cos = m.where, m.sin, m.cos
-    steer = steering.build_linear(m)
-    axles = build_axles(m)
+class KinematicBicycle:
+    """The equations; see `lfdm_ros.models.equations.Equations`."""
 
-    def prepare(p):
-        return m.namespace(axles=axles.prepare(p), steer=steer.prepare(p))
+    input_time, mean_motion = 0.5, True
 
-    def accelerate(x, u, q, h):
-        # du/dt, whether the vehicle stops within the step, and the longitudinal forces of the axles.
-        vx, axle = x[3], q.axles
-        (drive_f, hold_f, _), (drive_r, hold_r, _) = axles.forces(vx, (0.0, 0.0), x[6], u[1], u[2], axle)
-        time = stop_time(m, h)
-        free, slowed = (drive_f + drive_r) / axle.mass, (hold_f + hold_r) / axle.mass
-        share, stops = friction_share(m, vx / time + free, slowed)
-        return where(stops, -vx / time, free - share * slowed), stops, drive_f - share * hold_f, drive_r - share * hold_r
+    def __init__(self, m: Operations):
+        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m)
+        self.motions = (self.turning, self.travelling)
 
-    def turn(vx, u, q):
-        # Yaw rate, and vy of the sprung mass's centre.
-        delta = steer.angle(u[0], q.steer)
-        yaw_rate = vx * sin(delta) / (cos(delta) * (q.axles.a + q.axles.b))
+    def prepare(self, p: Any) -> Any:
+        return Record(axles=self._axles.prepare(p), steering=self._steering.prepare(p))
+
+    # -- Wheels that do not slip sideways (004 eqs 14-15 with alpha = 0) -------------------------------------------------------
+    def turn(self, vx: Scalar, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        """Yaw rate, and vy of the sprung mass's centre."""
+        delta = self._steering.angle(u.steering, q.steering)
+        yaw_rate = vx * self._m.sin(delta) / (self._m.cos(delta) * (q.axles.a + q.axles.b))
         return yaw_rate, q.axles.b * yaw_rate
 
-    # -- What the back ends compile -------------------------------------------------------------------------------
-    def step(x, u, q, h):
-        px, py, yaw, vx, _, _, _, _ = x
-        ud, stops, _, _ = accelerate(x, u, q, h)
-        vx_new = where(stops, 0.0, vx + h * ud)
-        mean = 0.5 * (vx + vx_new)
-        yaw_rate, vy = turn(mean, u, q)
-        c, s = cos(yaw + 0.5 * h * yaw_rate), sin(yaw + 0.5 * h * yaw_rate)
-        yaw_rate_new, vy_new = turn(vx_new, u, q)
-        return (px + h * (mean * c - vy * s), py + h * (mean * s + vy * c), yaw + h * yaw_rate, vx_new, vy_new, yaw_rate_new,
-                ud - yaw_rate_new * vy_new, yaw_rate_new * vx_new)
+    # -- Along (first of 004 eqs 10), and the forces of the axles; across, what a steady turn needs ----------------------------
+    def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
+        where, vx, axle = self._m.where, x.vx, q.axles
+        (drive_f, hold_f, _), (drive_r, hold_r, _) = self._axles.forces(vx, (0.0, 0.0), x.ax, u, axle)
+        time = stop_time(self._m, h)
+        free, slowed = (drive_f + drive_r) / axle.mass, (hold_f + hold_r) / axle.mass
+        share, stops = friction_share(self._m, vx / time + free, slowed)
+        ud = where(stops, -vx / time, free - share * slowed)
 
-    def rhs(x, u, q):
-        _, _, yaw, vx, vy_held, yaw_rate_held, ax_held, ay_held = x
-        ud, _, _, _ = accelerate(x, u, q, 0.0)
-        yaw_rate, vy = turn(vx, u, q)
-        c, s = cos(yaw), sin(yaw)
-        return (vx * c - vy * s, vx * s + vy * c, yaw_rate, ud, vy - vy_held, yaw_rate - yaw_rate_held,
-                ud - yaw_rate * vy - ax_held, yaw_rate * vx - ay_held)
-
-    def tyre_forces(x, u, q, h):
-        # Across, what a steady turn needs.
-        axle, delta = q.axles, steer.angle(u[0], q.steer)
-        _, _, fx_f, fx_r = accelerate(x, u, q, h)
-        yaw_rate, _ = turn(x[3], u, q)
-        ay, base = yaw_rate * x[3], axle.a + axle.b
+        delta, ay, base = self._steering.angle(u.steering, q.steering), self.turn(vx, u, q)[0] * vx, axle.a + axle.b
         front, rear = (axle.mass * axle.b - axle.first) * ay / base, (axle.mass * axle.a + axle.first) * ay / base
-        return axles.split(x, (fx_f, front / cos(delta), fx_r, rear), axle)
+        forces = self._axles.split(x, (drive_f - share * hold_f, front / self._m.cos(delta)), (drive_r - share * hold_r, rear), axle)
 
-    def wheel_loads(x, u, q):
-        return axles.wheel_loads(x, q.axles)
+        def held(vx: Scalar) -> Record:
+            yaw_rate, vy = self.turn(vx, u, q)
+            return Record(vy=vy, yaw_rate=yaw_rate, ax=ud - yaw_rate * vy, ay=yaw_rate * vx)
 
-    def drive(x, u, q):
-        return (*axles.report(x[3], q.axles), steer.angle(u[0], q.steer))
+        def late(new: Record) -> Record:
+            speed = where(stops, 0.0, new.vx)
+            return held(speed).but(vx=speed)
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
+        return Dynamics(held(vx).but(vx=ud), forces, late)
+
+    def turning(self, x: Record, u: Record, q: Any) -> Record:
+        return Record(yaw=self.turn(x.vx, u, q)[0])
+
+    def travelling(self, x: Record, u: Record, q: Any) -> Record:
+        return over_ground(self._m, x.but(vy=self.turn(x.vx, u, q)[1]))
+
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
+        return self._axles.wheel_loads(x, q.axles)
+
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))
 
 
 MODEL = Model(
@@ -83,5 +78,5 @@ MODEL = Model(
     description="kinematic bicycle: wheels that do not slip sideways, drive and brakes of driven_bicycle",
     source="paper 004 eqs 10-11 with slip angles of 0",
     states=tuple(replace(field, role="held") if field.name in ("vy", "yaw_rate") else field for field in STATES),
-    inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=build,
+    inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=KinematicBicycle,
 )

@@ -21,6 +21,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field, Model
+from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar, TyreForce
 
 STATES = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
@@ -47,87 +48,83 @@ def axle_loads(p: Any) -> tuple[Any, Any]:
             chassis.GRAVITY * (p.sprung_mass * a / (a + b) + p.unsprung_mass_rear))
 
 
-def by_wheel(front: Any, rear: Any, loads: tuple[Any, Any]) -> tuple[Any, ...]:
-    """Fx, Fy, Fz of four wheels from the lateral forces and the loads of two axles."""
-    halves = [0.5 * value for value in (front, front, rear, rear, loads[0], loads[0], loads[1], loads[1])]
-    return (0.0, 0.0, 0.0, 0.0, *halves)
+def by_wheel(front: Scalar, rear: Scalar, loads: tuple[Scalar, Scalar]) -> list[TyreForce]:
+    """Four wheels from the lateral forces and the loads of two axles."""
+    return [TyreForce(0.0, 0.5 * force, 0.5 * load) for force, load in ((front, loads[0]), (rear, loads[1])) for _ in range(2)]
 
 
-def build(m: Any) -> Any:
-    """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
-    fabs, fmax, sin, cos = m.fabs, m.fmax, m.sin, m.cos
-    steer = steering.build_linear(m)
-    floor = fiala.SLIP_SPEED_FLOOR
+class LinearSingleTrack:
+    """The equations; see `lfdm_ros.models.equations.Equations`."""
 
-    def prepare(p):
+    input_time, mean_motion = 0.5, True
+
+    def __init__(self, m: Operations):
+        self._m, self._steering = m, steering.LinearSteering(m)
+        self.motions = (self.turning, self.travelling)
+
+    def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         first = p.unsprung_mass_rear * b - p.unsprung_mass_front * a
         # Lateral and yaw acceleration for a unit of lateral force at the front and at the rear axle.
         det = mass * p.yaw_inertia - first * first
-        yf, yr = (p.yaw_inertia + first * a) / det, (p.yaw_inertia - first * b) / det
-        zf, zr = (mass * a + first) / det, (first - mass * b) / det
-        return (steer.prepare(p), (a, b, 2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), (yf, yr, zf, zr),
-                axle_loads(p))
+        return Record(a=a, b=b, cf=2.0 * p.cornering_stiffness_front, cr=2.0 * p.cornering_stiffness_rear,
+                      yf=(p.yaw_inertia + first * a) / det, yr=(p.yaw_inertia - first * b) / det,
+                      zf=(mass * a + first) / det, zr=(first - mass * b) / det,
+                      loads=axle_loads(p), steering=self._steering.prepare(p))
 
-    def axle_forces(vx, vy, yaw_rate, delta, q):
-        a, b, cf, cr = q[1]
-        speed = fmax(fabs(vx), floor)
-        return cf * (vx * delta - vy - a * yaw_rate) / speed, cr * (b * yaw_rate - vy) / speed
+    def slip_speed(self, vx: Scalar) -> Scalar:
+        return self._m.fmax(self._m.fabs(vx), fiala.SLIP_SPEED_FLOOR)
 
-    def accelerations(vx, vy, yaw_rate, delta, q):
-        # Proper lateral acceleration and yaw acceleration.
-        yf, yr, zf, zr = q[2]
-        front, rear = axle_forces(vx, vy, yaw_rate, delta, q)
-        return yf * front + yr * rear, zf * front + zr * rear
+    # -- Axle forces C alpha with alpha_f = delta - beta - a r / v, alpha_r = b r / v - beta (002; Schramm et al. 2018, p. 230) ---
+    def axle_forces(self, x: Record, delta: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+        speed = self.slip_speed(x.vx)
+        return (q.cf * (x.vx * delta - x.vy - q.a * x.yaw_rate) / speed, q.cr * (q.b * x.yaw_rate - x.vy) / speed)
 
-    def step(x, u, q, h):
-        px, py, yaw, vx, vy, yaw_rate, _, _ = x
-        a, b, cf, cr = q[1]
-        yf, yr, zf, zr = q[2]
-        delta = steer.angle(u[0], q[0])
-        ay, yaw_acc = accelerations(vx, vy, yaw_rate, delta, q)
-        vy_dot = ay - vx * yaw_rate
+    def accelerations(self, x: Record, delta: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+        """Proper lateral acceleration and yaw acceleration."""
+        front, rear = self.axle_forces(x, delta, q)
+        return q.yf * front + q.yr * rear, q.zf * front + q.zr * rear
+
+    # -- Sideslip and yaw rate (002), by the Pade form of their exponential ----------------------------------------------------
+    def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
+        delta = self._steering.angle(u.steering, q.steering)
+        ay, yaw_acc = self.accelerations(x, delta, q)
+        vy_dot = ay - x.vx * x.yaw_rate
         # h A, in the order vy, yaw rate.
-        scale = h / fmax(fabs(vx), floor)
-        a11, a12 = -(yf * cf + yr * cr) * scale, (yr * cr * b - yf * cf * a) * scale - h * vx
-        a21, a22 = -(zf * cf + zr * cr) * scale, (zr * cr * b - zf * cf * a) * scale
+        scale = h / self.slip_speed(x.vx)
+        a11, a12 = -(q.yf * q.cf + q.yr * q.cr) * scale, (q.yr * q.cr * q.b - q.yf * q.cf * q.a) * scale - h * x.vx
+        a21, a22 = -(q.zf * q.cf + q.zr * q.cr) * scale, (q.zr * q.cr * q.b - q.zf * q.cf * q.a) * scale
         n1, n2 = vy_dot - (a11 * vy_dot + a12 * yaw_acc) / 6.0, yaw_acc - (a21 * vy_dot + a22 * yaw_acc) / 6.0
         trace, product = a11 + a22, a12 * a21
         d11, d12 = 1.0 - 2.0 / 3.0 * a11 + (a11 * a11 + product) / 6.0, (trace / 6.0 - 2.0 / 3.0) * a12
         d22, d21 = 1.0 - 2.0 / 3.0 * a22 + (a22 * a22 + product) / 6.0, (trace / 6.0 - 2.0 / 3.0) * a21
         det = d11 * d22 - d12 * d21
-        vy_new, yaw_rate_new = vy + h * (d22 * n1 - d12 * n2) / det, yaw_rate + h * (d11 * n2 - d21 * n1) / det
 
-        yaw_new = yaw + 0.5 * h * (yaw_rate + yaw_rate_new)
-        c, s = cos(0.5 * (yaw + yaw_new)), sin(0.5 * (yaw + yaw_new))
-        vy_mean = 0.5 * (vy + vy_new)
-        ay, _ = accelerations(vx, vy_new, yaw_rate_new, delta, q)
-        return (px + h * (vx * c - vy_mean * s), py + h * (vx * s + vy_mean * c), yaw_new, vx, vy_new, yaw_rate_new,
-                -yaw_rate_new * vy_new, ay)
+        def late(new: Record) -> Record:
+            after, _ = self.accelerations(new, delta, q)
+            return Record(ax=-new.yaw_rate * new.vy, ay=after)
 
-    def rhs(x, u, q):
-        _, _, yaw, vx, vy, yaw_rate, ax_held, ay_held = x
-        ay, yaw_acc = accelerations(vx, vy, yaw_rate, steer.angle(u[0], q[0]), q)
-        c, s = cos(yaw), sin(yaw)
-        return (vx * c - vy * s, vx * s + vy * c, yaw_rate, 0.0, ay - vx * yaw_rate, yaw_acc, -yaw_rate * vy - ax_held, ay - ay_held)
+        changes = Record(vx=0.0, vy=(d22 * n1 - d12 * n2) / det, yaw_rate=(d11 * n2 - d21 * n1) / det, ax=-x.yaw_rate * x.vy, ay=ay)
+        return Dynamics(changes, by_wheel(*self.axle_forces(x, delta, q), q.loads), late)
 
-    def tyre_forces(x, u, q, h):
-        front, rear = axle_forces(x[3], x[4], x[5], steer.angle(u[0], q[0]), q)
-        return by_wheel(front, rear, q[3])
+    def turning(self, x: Record, u: Record, q: Any) -> Record:
+        return Record(yaw=x.yaw_rate)
 
-    def wheel_loads(x, u, q):
-        return by_wheel(0.0, 0.0, q[3])[8:]
+    def travelling(self, x: Record, u: Record, q: Any) -> Record:
+        return chassis.over_ground(self._m, x)
 
-    def drive(x, u, q):
-        return 0.0, 0.0, steer.angle(u[0], q[0])
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
+        return [force.fz for force in by_wheel(0.0, 0.0, q.loads)]
 
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
 MODEL = Model(
     name="linear_single_track",
     description="linear single-track: sideslip and yaw rate at constant speed, linear tyres; throttle and brake have no effect",
     source="paper 002 (Rhode) after Schramm, Hiller, Bardini 2018, p. 230",
-    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *steering.LINEAR.parameters), build=build,
+    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *steering.LINEAR.parameters),
+    build=LinearSingleTrack,
 )

@@ -5,10 +5,12 @@ In reverse the motor turns the other way with the same map and ratio, as Chrono'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lfdm_ros.models import tables
 from lfdm_ros.models.declaration import Field, Part, table_fields
+from lfdm_ros.models.equations import Operations, Record, Scalar
 
 MAP_POINTS = 6
 
@@ -19,39 +21,29 @@ PARAMETERS = (
 )
 
 
-def build(m: Any, lfdm: bool) -> Any:
-    """The interface of a powertrain.
+class Motor:
+    """A powertrain (`lfdm_ros.models.equations.Powertrain`) without states."""
 
-    prepare(p) -> q;
-    drive(speeds, vx, throttle, states, q) -> (torques, rates): speeds and torques [N m] of the driven wheels, as many as the chassis
-        has wheels; a throttle below 0 drives backwards; `rates` belong to `advance` and `flow`;
-    advance(states, rates, h) -> states after a step; flow(states, rates) -> what `rhs` returns for the states;
-    report(speeds, states, q) -> (gear, engine speed [rad/s]).
-    """
-    table = tables.build(m, "motor_speed", "motor_torque", MAP_POINTS)
+    def __init__(self, m: Operations):
+        self._where = m.where
+        self._table = tables.build(m, "motor_speed", "motor_torque", MAP_POINTS)
 
-    def prepare(p):
-        return p.driveline_ratio, table.prepare(p)
+    def prepare(self, p: Any) -> Any:
+        return Record(ratio=p.driveline_ratio, map=self._table.prepare(p))
 
-    def speed_of(speeds, q):
-        # Open differentials: the motor turns with the mean of the wheels.
-        return sum(speeds) / len(speeds) / q[0]
+    def speed(self, speeds: Sequence[Scalar], q: Any) -> Scalar:
+        """Of the motor: through open differentials it turns with the mean of the wheels."""
+        return sum(speeds) / len(speeds) / q.ratio
 
-    def drive(speeds, vx, throttle, states, q):
-        speed = speed_of(speeds, q)
-        torque = throttle * table.lookup(m.where(throttle < 0.0, -speed, speed), q[1]) / q[0]
-        return (torque / len(speeds),) * len(speeds), ()
+    # 000 section 3.3.1: the map's torque at the motor's speed, by the throttle, in equal parts to the wheels.
+    def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Record,
+              q: Any) -> tuple[Sequence[Scalar], dict[str, Scalar]]:
+        speed = self.speed(speeds, q)
+        torque = throttle * self._table.lookup(self._where(throttle < 0.0, -speed, speed), q.map) / q.ratio
+        return (torque / len(speeds),) * len(speeds), {}
 
-    def advance(states, rates, h):
-        return ()
-
-    def flow(states, rates):
-        return ()
-
-    def report(speeds, states, q):
-        return 1.0, speed_of(speeds, q)
-
-    return m.namespace(prepare=prepare, drive=drive, advance=advance, flow=flow, report=report)
+    def report(self, speeds: Sequence[Scalar], x: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 1.0, self.speed(speeds, q)
 
 
-MOTOR = Part("motor", "one gear, a motor map, four-wheel drive through open differentials", PARAMETERS, build)
+MOTOR = Part("motor", "one gear, a motor map, four-wheel drive through open differentials", PARAMETERS, Motor)

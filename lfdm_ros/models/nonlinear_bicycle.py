@@ -20,6 +20,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering
 from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field, Model
+from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar
 from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, axle_loads, by_wheel
 
 FRICTION = (
@@ -28,86 +29,73 @@ FRICTION = (
 )
 
 
-def build(m: Any) -> Any:
-    """The equations on the operations of `m`; see `lfdm_ros.models.declaration.Model`."""
-    where, fabs, fmax, sin, cos = m.where, m.fabs, m.fmax, m.sin, m.cos
-    steer = steering.build_linear(m)
-    floor = fiala.SLIP_SPEED_FLOOR
+class NonlinearBicycle:
+    """The equations; see `lfdm_ros.models.equations.Equations`."""
 
-    def prepare(p):
+    input_time, mean_motion = 0.5, False
+
+    def __init__(self, m: Operations):
+        self._m, self._steering = m, steering.LinearSteering(m)
+        self.motions = (self.motion,)
+
+    def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
-        first = p.unsprung_mass_rear * b - p.unsprung_mass_front * a
-        load_f, load_r = axle_loads(p)
-        limit_f, limit_r = p.friction_front * load_f, p.friction_rear * load_r
-        cf, cr = 2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear
-        # Critical slip tan alpha_c = mu W / (2 C), beside the stiffness and the limit.
-        return (steer.prepare(p), (a, b), (mass, first, p.yaw_inertia), (cf, limit_f, limit_f / (2.0 * cf)),
-                (cr, limit_r, limit_r / (2.0 * cr)), (load_f, load_r))
+        loads = axle_loads(p)
 
-    # -- Lateral force of an axle (eqs 12-13), and the damper -F / v_t that it is at this velocity ------------------
-    def axle(ut, vt, q):
-        stiffness, limit, critical = q
-        speed = fmax(fabs(ut), floor)
+        def axle(friction: Scalar, load: Scalar, stiffness: Scalar) -> Record:
+            # Critical slip tan alpha_c = mu W / (2 C), beside the stiffness and the limit.
+            limit = friction * load
+            return Record(stiffness=stiffness, limit=limit, critical=limit / (2.0 * stiffness))
+
+        return Record(a=a, b=b, mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
+                      first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a, yaw_inertia=p.yaw_inertia,
+                      front=axle(p.friction_front, loads[0], 2.0 * p.cornering_stiffness_front),
+                      rear=axle(p.friction_rear, loads[1], 2.0 * p.cornering_stiffness_rear), loads=loads,
+                      steering=self._steering.prepare(p))
+
+    # -- Lateral force of an axle (004 eqs 12-15), and the damper -F / v_t that it is at this velocity -------------------------
+    def axle(self, ut: Scalar, vt: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+        where, fabs, fmax = self._m.where, self._m.fabs, self._m.fmax
+        speed = fmax(fabs(ut), fiala.SLIP_SPEED_FLOOR)
         slip = -vt / speed
-        sliding = fabs(slip) > critical
+        sliding = fabs(slip) > q.critical
         slip_safe = where(sliding, fabs(slip), 1.0)
-        rest = limit * critical / (2.0 * slip_safe)
-        force = where(sliding, where(slip < 0.0, rest - limit, limit - rest), stiffness * slip)
-        return force, where(sliding, (limit - rest) / slip_safe, stiffness) / speed
+        rest = q.limit * q.critical / (2.0 * slip_safe)
+        force = where(sliding, where(slip < 0.0, rest - q.limit, q.limit - rest), q.stiffness * slip)
+        return force, where(sliding, (q.limit - rest) / slip_safe, q.stiffness) / speed
 
-    # -- Accelerations (eq 10), implicit over h, and the forces that make them --------------------------------------
-    def dynamics(x, u, q, h):
-        _, _, _, vx, vy, yaw_rate, _, _ = x
-        a, b = q[1]
-        mass, first, inertia = q[2]
-        delta = steer.angle(u[0], q[0])
-        c, s = cos(delta), sin(delta)
-        vf, vr = vy + a * yaw_rate, vy - b * yaw_rate
-        front, kf = axle(vx * c + vf * s, vf * c - vx * s, q[3])
-        rear, kr = axle(vx, vr, q[4])
+    # -- Accelerations (004 eq 10), implicit over h, and the forces that make them ---------------------------------------------
+    def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
+        a, b, first, yaw_rate = q.a, q.b, q.first, x.yaw_rate
+        delta = self._steering.angle(u.steering, q.steering)
+        c, s = self._m.cos(delta), self._m.sin(delta)
+        vf, vr = x.vy + a * yaw_rate, x.vy - b * yaw_rate
+        front, kf = self.axle(x.vx * c + vf * s, vf * c - x.vx * s, q.front)
+        rear, kr = self.axle(x.vx, vr, q.rear)
 
         # Unknowns ax = du/dt - r v, ay = dv/dt + r u and the yaw acceleration; the dampers act on du/dt, dv/dt and dr/dt.
         kf, kr = h * kf, h * kr
         kuu, kuv, kur = kf * s * s, -kf * s * c, -kf * s * c * a
         kvv, kvr, krr = kf * c * c + kr, kf * c * c * a - kr * b, kf * c * c * a * a + kr * b * b
-        rv, ru = yaw_rate * vy, yaw_rate * vx
+        rv, ru = yaw_rate * x.vy, yaw_rate * x.vx
         e1 = -front * s - first * yaw_rate * yaw_rate - kuu * rv + kuv * ru
         e2 = front * c + rear - kuv * rv + kvv * ru
         e3 = a * front * c - b * rear - kur * rv + kvr * ru
-        ax, ay, yaw_acc = chassis.solve_symmetric(mass + kuu, kuv, kur, mass + kvv, kvr - first, inertia + krr, e1, e2, e3)
+        ax, ay, yaw_acc = chassis.solve_symmetric(q.mass + kuu, kuv, kur, q.mass + kvv, kvr - first, q.yaw_inertia + krr, e1, e2, e3)
 
         ud, vd = ax + rv, ay - ru
         front = front - kf * ((vd + a * yaw_acc) * c - ud * s)
         rear = rear - kr * (vd - b * yaw_acc)
-        return (ud, vd, yaw_acc, ax, ay), (front, rear)
+        return Dynamics(Record(vx=ud, vy=vd, yaw_rate=yaw_acc, ax=ax, ay=ay), by_wheel(front, rear, q.loads))
 
-    # -- What the back ends compile -------------------------------------------------------------------------------
-    def step(x, u, q, h):
-        # Half-implicit: velocities from the old positions, positions from the new velocities (eq 11).
-        px, py, yaw, vx, vy, yaw_rate, _, _ = x
-        (ud, vd, yaw_acc, ax, ay), _ = dynamics(x, u, q, h)
-        vx, vy, yaw_rate = vx + h * ud, vy + h * vd, yaw_rate + h * yaw_acc
-        c, s = cos(yaw), sin(yaw)
-        return px + h * (vx * c - vy * s), py + h * (vx * s + vy * c), yaw + h * yaw_rate, vx, vy, yaw_rate, ax, ay
+    def motion(self, x: Record, u: Record, q: Any) -> Record:
+        return chassis.over_ground(self._m, x).but(yaw=x.yaw_rate)  # 004 eq 11
 
-    def rhs(x, u, q):
-        _, _, yaw, vx, vy, yaw_rate, ax_held, ay_held = x
-        (ud, vd, yaw_acc, ax, ay), _ = dynamics(x, u, q, 0.0)
-        c, s = cos(yaw), sin(yaw)
-        return vx * c - vy * s, vx * s + vy * c, yaw_rate, ud, vd, yaw_acc, ax - ax_held, ay - ay_held
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
+        return [force.fz for force in by_wheel(0.0, 0.0, q.loads)]
 
-    def tyre_forces(x, u, q, h):
-        _, (front, rear) = dynamics(x, u, q, h)
-        return by_wheel(front, rear, q[5])
-
-    def wheel_loads(x, u, q):
-        return by_wheel(0.0, 0.0, q[5])[8:]
-
-    def drive(x, u, q):
-        return 0.0, 0.0, steer.angle(u[0], q[0])
-
-    return m.namespace(prepare=prepare, step=step, rhs=rhs, tyre_forces=tyre_forces, wheel_loads=wheel_loads, drive=drive, input_time=0.5)
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
 MODEL = Model(
@@ -115,5 +103,5 @@ MODEL = Model(
     description="nonlinear bicycle: planar motion, sliding tyres, friction by axle; throttle and brake have no effect",
     source="paper 004 (Schmitt et al. 2008) eqs 10-15",
     states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *FRICTION, *steering.LINEAR.parameters),
-    build=build,
+    build=NonlinearBicycle,
 )

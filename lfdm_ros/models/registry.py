@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import (
-    conventions,
     driven_bicycle,
     eleven_dof,
     fiala,
     gearbox,
     kinematic_bicycle,
+    lfdm_library,
     linear_single_track,
     motor,
     nonlinear_bicycle,
@@ -25,7 +25,8 @@ from lfdm_ros.models import (
     tmeasy,
     twenty_four_dof,
 )
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, WHEELS, Field, Model, Part
+from lfdm_ros.models.declaration import INPUTS, OUTPUTS, WHEELS, Conventions, Field, Model, Part
+from lfdm_ros.models.equations import Equations, Operations
 from lfdm_ros.plugins import Registry
 
 
@@ -33,11 +34,11 @@ def _open(*entries: Any) -> Registry[Any]:
     return Registry(lambda: load_plugins(), *entries)  # which stands below
 
 
-_SLOTS: dict[str, Registry[Part]] = {
+_SLOTS: dict[str, Registry[Any]] = {
     "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "conventions": _open(conventions.PHYSICS, conventions.LFDM),
+    "conventions": _open(Conventions("physics", "as the equations of motion say"), lfdm_library.LFDM),
 }
 # What can stand in a slot; the first is the default.
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
@@ -45,32 +46,33 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 @dataclass(frozen=True)
 class Chassis:
-    """A model without its parts. build(m, tyre, train, steer, lfdm, tyre_states) -> the equations."""
+    """A model without its parts. `build(m, tyre, powertrain, steering)` gives the equations with those of the parts; in them stand the
+    chassis' states, those of the tyre in the record of each wheel, and those of the powertrain."""
 
     name: str
     description: str
     source: str
     states: tuple[Field, ...]
     parameters: tuple[Field, ...]
-    build: Callable[..., Any]
+    build: Callable[..., Equations]
     tyres: tuple[str, ...] = WHEELS
     usual: str = ""  # the parts it is known with
-    lfdm_states: tuple[Field, ...] = ()
     largest_step: float = 0.1  # as `Part.largest_step` [s]
 
 
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
-            roll_chassis.PARAMETERS, roll_chassis.build),
+            roll_chassis.PARAMETERS, roll_chassis.RollChassis),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
-            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.build, tyres=("front", "rear"),
+            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.ElevenDof, tyres=("front", "rear"),
             usual="tmeasy/automatic"),
     Chassis("eighteen_dof", "18 degrees of freedom: the chassis of eight_dof, with deflections of four tyres and a crankshaft where the "
-            "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.build, usual="tmeasy/automatic"),
+            "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.RollChassis,
+            usual="tmeasy/automatic"),
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
-            "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.build,
-            usual="tmeasy/automatic", lfdm_states=twenty_four_dof.LFDM_STATES, largest_step=0.01),  # its unsprung masses are explicit
+            "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.TwentyFourDof,
+            usual="tmeasy/automatic", largest_step=0.01),  # its unsprung masses are explicit
 )
 _WHOLE: Registry[Model] = _open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
 
@@ -202,21 +204,20 @@ def _declared() -> dict[str, Field]:
 
 
 @cache
-def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, conventions: Part) -> Model:
-    lfdm = conventions.name == "lfdm"
-    parts = {"tyre": tyre, "powertrain": powertrain, "steering": steering, "conventions": conventions}
+def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, conventions: Conventions) -> Model:
+    parts: dict[str, Any] = {"tyre": tyre, "powertrain": powertrain, "steering": steering, "conventions": conventions}
     named = [part.name for slot, part in parts.items() if part is not next(iter(SLOTS[slot].values()))]
-    tyre_states = tuple(replace(f, name=f"{f.name}_{wheel}", description=f"{f.description}, {wheel}")
-                        for wheel in chassis.tyres for f in tyre.wheel_states)
-
+    tyre_states = tuple(state.of_wheel(wheel) for wheel in chassis.tyres for state in tyre.wheel_states)
     parameters = (*chassis.parameters, *tyre.parameters, *powertrain.parameters, *steering.parameters)
+    variants, of_tyre = conventions.variants, conventions.of_axles if len(chassis.tyres) == 2 else conventions.variants
 
-    def build(m: Any) -> Any:
-        return chassis.build(m, tyre.build(m, lfdm, len(chassis.tyres) == 2), powertrain.build(m, lfdm), steering.build(m), lfdm,
-                             len(tyre.wheel_states))
+    def build(m: Operations) -> Equations:
+        return variants.get(chassis.build, chassis.build)(
+            m, of_tyre.get(tyre.build, tyre.build)(m), variants.get(powertrain.build, powertrain.build)(m), steering.build(m))
 
     return Model(
         name="/".join([chassis.name, *named]), description=f"{chassis.description}; {tyre.description}; {powertrain.description}",
-        source=chassis.source, states=(*chassis.states, *(chassis.lfdm_states if lfdm else ()), *tyre_states, *powertrain.states),
+        source=chassis.source,
+        states=(*chassis.states, *conventions.more_states.get(chassis.build, ()), *tyre_states, *powertrain.states),
         inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build,
         largest_step=min(chassis.largest_step, tyre.largest_step))

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lfdm_ros.models.chassis import FRICTION_SCALE, Contact
+from lfdm_ros.models.chassis import FRICTION_SCALE
 from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 
 # The wheels are integrated explicitly: above this step [s] they begin to swing (docs/which_model.md).
 LARGEST_STEP = 2e-3
@@ -58,49 +59,47 @@ DEFLECTIONS = (
 )
 
 
-def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
-    """See `lfdm_ros.models.chassis`. The C++ library's axle tyre has some of its parameters doubled; see docs/lfdm_differences.md."""
-    where, sqrt, fabs, fmin, fmax, sin, tanh = m.where, m.sqrt, m.fabs, m.fmin, m.fmax, m.sin, m.tanh
-    doubled = 2.0 if lfdm and axle else 1.0
-    load_doubled = doubled if relaxation else 1.0
+class Tmeasy:
+    """What both variants share; see `lfdm_ros.models.equations.Tyre`."""
 
-    def prepare(p):
-        def value(axis, key, load):
-            return getattr(p, f"tmeasy_{axis}_{key}_{load}")
+    implicit = False
 
-        def quadratic(axis, key):
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        where, fabs = self._m.where, self._m.fabs
+
+        def values(axis: str, key: str) -> tuple[Scalar, ...]:
+            return tuple(getattr(p, f"tmeasy_{axis}_{key}_{load}") for load, _ in _LOADS)
+
+        def quadratic(axis: str, key: str) -> tuple[Scalar, Scalar]:
             # w1 at n = 1, w2 at n = 2, 0 at 0: n (2 w1 - w2/2 - (w1 - w2/2) n)
-            w1, w2 = doubled * value(axis, key, "nominal"), doubled * value(axis, key, "double")
+            w1, w2 = values(axis, key)
             return 2.0 * w1 - 0.5 * w2, w1 - 0.5 * w2
 
-        def linear(axis, key):
-            w1, w2 = value(axis, key, "nominal"), value(axis, key, "double")
+        def linear(axis: str, key: str) -> tuple[Scalar, Scalar]:
+            w1, w2 = values(axis, key)
             return 2.0 * w1 - w2, w2 - w1
 
-        nominal = load_doubled * p.tyre_nominal_load
         r1, r2 = p.rolling_radius_weight_nominal, p.rolling_radius_weight_double
         curves = {axis: [(quadratic if unit == "N" else linear)(axis, key) for key, unit, _ in _CURVE] for axis in _AXES}
         rise = r2 - r1
-        q = m.namespace(per_load=1.0 / nominal, maximum=load_doubled * p.tyre_maximum_load, curves=curves, r0=p.wheel_radius,
-                        radius=(2.0 * r1 - r2, rise),
-                        # The unloaded radius' weight grows up to the load where the rolling radius would begin to grow.
-                        radius_load=where(fabs(rise) > 0.0, (rise - r1 + 1.0) / where(fabs(rise) > 0.0, 2.0 * rise, 1.0), 0.0),
-                        rolling=doubled * p.rolling_resistance_coefficient,
-                        mu=p.friction_scale * (1.0 if relaxation else doubled))
-        if relaxation:
-            q.carcass = [doubled * c for c in (p.carcass_stiffness_longitudinal, p.carcass_stiffness_lateral,
-                                               p.carcass_damping_longitudinal, p.carcass_damping_lateral)]
-            q.limits = [doubled * q.mu * value(axis, "peak_force", "double") for axis in _AXES]
-        else:
-            q.coulomb = (2.0 / p.coulomb_speed, p.coulomb_blend_begin, 1.0 / fmax(p.coulomb_blend_end - p.coulomb_blend_begin, 1e-9))
-        return q
+        return Record(per_load=1.0 / p.tyre_nominal_load, maximum=p.tyre_maximum_load, curves=curves, r0=p.wheel_radius,
+                      radius=(2.0 * r1 - r2, rise),
+                      # The unloaded radius' weight grows up to the load where the rolling radius would begin to grow.
+                      radius_load=where(fabs(rise) > 0.0, (rise - r1 + 1.0) / where(fabs(rise) > 0.0, 2.0 * rise, 1.0), 0.0),
+                      rolling=p.rolling_resistance_coefficient, mu=p.friction_scale)
 
-    def smooth(z):
-        # From 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step). A choice, so that the sine is only computed in between.
-        return where(z <= 0.0, 0.0, where(z >= 1.0, 1.0, z - sin(2.0 * math.pi * z) * (0.5 / math.pi)))
+    # -- Steps -----------------------------------------------------------------------------------------------------------------
+    def smooth(self, z: Scalar) -> Scalar:
+        """From 0 at z = 0 to 1 at z = 1 with zero slope at both (a sine step). A choice, so that the sine is only computed in between."""
+        where = self._m.where
+        return where(z <= 0.0, 0.0, where(z >= 1.0, 1.0, z - self._m.sin(2.0 * math.pi * z) * (0.5 / math.pi)))
 
-    def secant(s, slope, sm, fm, ss, fs):
-        # Force over slip of the curve (Rill 3.2): rational up to the peak, two parabolas (or a cubic) down to sliding.
+    # -- Force over slip of the curve (Rill section 3.2): rational up to the peak, two parabolas (or a cubic) down to sliding ---
+    def secant(self, s: Scalar, slope: Scalar, sm: Scalar, fm: Scalar, ss: Scalar, fs: Scalar) -> Scalar:
+        where, fabs, fmax = self._m.where, self._m.fabs, self._m.fmax
         stiff = fmax(2.0 * fm, slope * sm)
         rising = stiff * sm * fm / (sm * sm * fm + s * (s * fm + stiff * sm - 2.0 * fm * sm))
         width = where(ss > sm, ss - sm, 1e-9)
@@ -114,89 +113,115 @@ def build(m: Any, lfdm: bool, axle: bool, relaxation: bool) -> Any:
         falling = where(first <= width, parabola, cubic)
         return where(s < sm, rising, where(s > ss, fs, falling) / s)
 
-    def forces(q, front, ub, vb, cos_d, sin_d, omega, fz, radius, deflections):
-        relative = fz * q.per_load
+    # -- Slips, and the combined force over slip -------------------------------------------------------------------------------
+    def slip_across(self, wheel: Wheel, transport: Scalar) -> tuple[Scalar, Scalar]:
+        """Slip velocity across that dry friction acts on [m/s], and the lateral slip."""
+        return wheel.across, -wheel.across / transport
+
+    def weights(self, fmx: Scalar, smx: Scalar, dx: Scalar, fmy: Scalar, smy: Scalar, dy: Scalar) -> tuple[Scalar, Scalar]:
+        """What the slips along and across are divided by."""
+        return 1.0, 1.0
+
+    def slipping(self, q: Any, wheel: Wheel) -> Record:
+        """The rolling and sliding of a wheel, and its combined force over slip `fos` (Rill ch. 3, combined forces)."""
+        where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
+        # Rolling radius, slips over the transport velocity.
+        relative = wheel.load * q.per_load
         weight = q.radius[0] + q.radius[1] * fmin(relative, q.radius_load)
-        rolling_radius = weight * q.r0 + (1.0 - weight) * radius
-        along = ub * cos_d + vb * sin_d
-        vs = along - omega * rolling_radius
-        rolling_speed = rolling_radius * fabs(omega)
+        rolling_radius = weight * q.r0 + (1.0 - weight) * wheel.radius
+        vs = wheel.along - wheel.omega * rolling_radius
+        rolling_speed = rolling_radius * fabs(wheel.omega)
         transport = rolling_speed + TRANSPORT_SPEED_FLOOR
         sx = -vs / transport
-        if lfdm:
-            # -tan(atan(vb / transport) - delta), vb in the body's frame: its sign turns where the wheel slides by more than 90 degrees.
-            across, sy = vb, (transport * sin_d - vb * cos_d) / (transport * cos_d + vb * sin_d)
-        else:
-            across = vb * cos_d - ub * sin_d
-            sy = -across / transport
+        across, sy = self.slip_across(wheel, transport)
 
-        carried = fmin(fz, q.maximum)
+        # The curves of both directions at this load.
+        carried = fmin(wheel.load, q.maximum)
         n = fmax(carried * q.per_load, LEAST_LOAD)
         at = {axis: [n * (c0 - c1 * n) if unit == "N" else c0 + c1 * n for (c0, c1), (_, unit, _) in zip(q.curves[axis], _CURVE)]
               for axis in _AXES}
         (dx, fmx, smx, fsx, ssx), (dy, fmy, smy, fsy, ssy) = at["longitudinal"], at["lateral"]
-        if relaxation:
-            # Slips normalised so that both directions have about the same curve.
-            hx = smx / (smx + smy) + fmx * dy / (fmx * dy + fmy * dx)
-            hy = 2.0 - hx
-        else:
-            hx = hy = 1.0
+
+        # One curve between them, in the direction of the slip.
+        hx, hy = self.weights(fmx, smx, dx, fmy, smy, dy)
         nx, ny = sx / hx, sy / hy
         squared = nx * nx + ny * ny
         nx, ny = where(squared > 1e-24, nx, 1e-12), where(squared > 1e-24, ny, 1e-12)
         xx, yy = nx * nx, ny * ny
         s, cc, dd = sqrt(xx + yy), xx / (xx + yy), yy / (xx + yy)  # squares of the slip's direction, which need not wait for the root
 
-        def resultant(x, y):
-            return sqrt(x * x * cc + y * y * dd)
+        def resultant(along: Scalar, across: Scalar) -> Scalar:
+            return sqrt(along * along * cc + across * across * dd)
 
-        fos = secant(s, resultant(dx * hx, dy * hy), q.mu * resultant(smx / hx, smy / hy), q.mu * resultant(fmx, fmy),
-                     q.mu * resultant(ssx / hx, ssy / hy), q.mu * resultant(fsx, fsy))
+        fos = self.secant(s, resultant(dx * hx, dy * hy), q.mu * resultant(smx / hx, smy / hy), q.mu * resultant(fmx, fmy),
+                          q.mu * resultant(ssx / hx, ssy / hy), q.mu * resultant(fsx, fsy))
+        return Record(vs=vs, across=across, sx=sx, sy=sy, transport=transport, rolling_speed=rolling_speed, hx=hx, hy=hy, fos=fos,
+                      resistance=q.rolling * carried * wheel.radius)
 
-        resistance = q.rolling * carried * radius
-        if not relaxation:
-            gain, begin, per_width = q.coulomb
-            dry_x, dry_y = tanh(-gain * vs), tanh(-gain * across)
-            over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
-            blend = smooth((fabs(along) - begin) * per_width)
-            dry = (1.0 - blend) * q.mu * fz / over
-            fx, fy = dry * dry_x + blend * fos * sx, dry * dry_y + blend * fos * sy
-            if lfdm:
-                return Contact(fx, fy, torque=-resistance * tanh(omega))
-            return Contact(fx, fy, friction=resistance)
 
-        # Deflection rates from the balance of carcass and contact (Rill 3.5).
+class RelaxingTmeasy(Tmeasy):
+    """The deflections of the carcass are states and carry the force (Rill section 3.5)."""
+
+    def prepare(self, p: Any) -> Any:
+        q = super().prepare(p)
+        return q.but(carcass=[p.carcass_stiffness_longitudinal, p.carcass_stiffness_lateral,
+                              p.carcass_damping_longitudinal, p.carcass_damping_lateral],
+                     limits=[q.mu * getattr(p, f"tmeasy_{axis}_peak_force_double") for axis in _AXES])
+
+    def weights(self, fmx: Scalar, smx: Scalar, dx: Scalar, fmy: Scalar, smy: Scalar, dy: Scalar) -> tuple[Scalar, Scalar]:
+        # Slips normalised so that both directions have about the same curve.
+        hx = smx / (smx + smy) + fmx * dy / (fmx * dy + fmy * dx)
+        return hx, 2.0 - hx
+
+    def transports(self, k: Record) -> tuple[Scalar, Scalar]:
+        """Speeds at which the deflections along and across are carried away [m/s]."""
+        return k.transport * k.hx, k.transport * k.hy
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        fabs, fmin, fmax = self._m.fabs, self._m.fmin, self._m.fmax
+        k = self.slipping(q, wheel)
+        # Rates of the deflections, from the balance of carcass c e + d de/dt and contact.
         carcass_x, carcass_y, damping_x, damping_y = q.carcass
-        if lfdm:
-            # A locked wheel then slides with hx and hy times the force of the curve.
-            wx, wy = rolling_speed * hx + TRANSPORT_SPEED_FLOOR, rolling_speed * hy + TRANSPORT_SPEED_FLOOR
-        else:
-            wx, wy = transport * hx, transport * hy
-        ex, ey = deflections
-        slide_y = -sy * transport
-        rate_x = (-wx * carcass_x * ex - fos * vs) / (wx * damping_x + fos)
-        rate_y = (-wy * carcass_y * ey - fos * slide_y) / (wy * damping_y + fos)
+        wx, wy = self.transports(k)
+        ex, ey = wheel.x.tyre_deflection_x, wheel.x.tyre_deflection_y
+        slide_y = -k.sy * k.transport
+        rate_x = (-wx * carcass_x * ex - k.fos * k.vs) / (wx * damping_x + k.fos)
+        rate_y = (-wy * carcass_y * ey - k.fos * slide_y) / (wy * damping_y + k.fos)
 
-        def held(force, limit, slide):
+        def held(force: Scalar, limit: Scalar, slide: Scalar) -> Scalar:
             # A tyre that hardly slides cannot carry more than the largest force.
-            stick = 1.0 - smooth((fabs(slide) - STICK_END) * (1.0 / (SLIDE_BEGIN - STICK_END)))
+            stick = 1.0 - self.smooth((fabs(slide) - STICK_END) * (1.0 / (SLIDE_BEGIN - STICK_END)))
             return force + stick * (fmin(fmax(force, -limit), limit) - force)
 
-        return Contact(held(carcass_x * ex + damping_x * rate_x, q.limits[0], vs),
-                       held(carcass_y * ey + damping_y * rate_y, q.limits[1], slide_y), friction=resistance, rates=(rate_x, rate_y))
-
-    return m.namespace(implicit=False, prepare=prepare, forces=forces)
-
-
-def _relaxation(m: Any, lfdm: bool, axle: bool) -> Any:
-    return build(m, lfdm, axle, True)
+        return Contact(held(carcass_x * ex + damping_x * rate_x, q.limits[0], k.vs),
+                       held(carcass_y * ey + damping_y * rate_y, q.limits[1], slide_y), friction=k.resistance,
+                       changes={"tyre_deflection_x": rate_x, "tyre_deflection_y": rate_y})
 
 
-def _steady(m: Any, lfdm: bool, axle: bool) -> Any:
-    return build(m, lfdm, axle, False)
+class SteadyTmeasy(Tmeasy):
+    """The force follows the slip at once; at walking pace it is dry friction on the slip velocity."""
+
+    def prepare(self, p: Any) -> Any:
+        return super().prepare(p).but(coulomb=(2.0 / p.coulomb_speed, p.coulomb_blend_begin,
+                                               1.0 / self._m.fmax(p.coulomb_blend_end - p.coulomb_blend_begin, 1e-9)))
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        sqrt, fabs, fmax, tanh = self._m.sqrt, self._m.fabs, self._m.fmax, self._m.tanh
+        k = self.slipping(q, wheel)
+        gain, begin, per_width = q.coulomb
+        dry_x, dry_y = tanh(-gain * k.vs), tanh(-gain * k.across)
+        over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
+        blend = self.smooth((fabs(wheel.along) - begin) * per_width)
+        dry = (1.0 - blend) * q.mu * wheel.load / over
+        fx, fy = dry * dry_x + blend * k.fos * k.sx, dry * dry_y + blend * k.fos * k.sy
+        return self.rolling(fx, fy, k.resistance, wheel)
+
+    def rolling(self, fx: Scalar, fy: Scalar, resistance: Scalar, wheel: Wheel) -> Contact:
+        """The forces with the rolling resistance."""
+        return Contact(fx, fy, friction=resistance)
 
 
-TMEASY = Part("tmeasy", "TMeasy tyre, force table and relaxation", (*TABLE, *CARCASS), _relaxation, wheel_states=DEFLECTIONS,
+TMEASY = Part("tmeasy", "TMeasy tyre, force table and relaxation", (*TABLE, *CARCASS), RelaxingTmeasy, wheel_states=DEFLECTIONS,
               largest_step=LARGEST_STEP)
-TMEASY_NR = Part("tmeasy_nr", "TMeasy tyre, force table without relaxation, dry friction at walking pace", (*TABLE, *COULOMB), _steady,
+TMEASY_NR = Part("tmeasy_nr", "TMeasy tyre, force table without relaxation, dry friction at walking pace", (*TABLE, *COULOMB), SteadyTmeasy,
                  largest_step=LARGEST_STEP)

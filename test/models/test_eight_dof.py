@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import casadi_model, compiled_model_function
-from lfdm_ros.models import get_model
+from lfdm_ros.models import functions_of, get_model
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import InputProfile, Simulator, initial_state, rollout
 from lfdm_ros.vehicles import load_vehicle
@@ -59,7 +59,7 @@ def test_compiled_code_equals_casadi():
 
 def test_compiled_code_equals_the_equations_on_python_floats():
     """What runs is what is written: equal to the equations without any back end."""
-    equations = MODEL.build(OPERATIONS)
+    equations = functions_of(MODEL, OPERATIONS)
     q = equations.prepare(SimpleNamespace(**dict(zip([f.name for f in MODEL.parameters], P.tolist()))))
     for x, u, h in random_states(400, seed=2):
         arguments = tuple(x.tolist()), tuple(u.tolist()), q

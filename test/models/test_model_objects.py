@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel, casadi_model
-from lfdm_ros.models import Model, get_model
+from lfdm_ros.models import Model, Record, get_model
 from lfdm_ros.simulation import BatchRollout, Simulator, forward_sensitivity
 from lfdm_ros.vehicles import load_vehicle
 
@@ -21,18 +20,12 @@ TIMES = np.linspace(0.0, 1.0, 11)
 
 def with_slower_yaw(model: Model) -> Model:
     """The same declaration and name; the yaw angle grows half as fast."""
-    places = [field.name for field in model.states]
 
     def build(m):
         own = model.build(m)
-
-        def step(x, u, q, h):
-            after = list(own.step(x, u, q, h))
-            yaw = places.index("yaw")
-            after[yaw] = x[yaw] + 0.5 * (after[yaw] - x[yaw])
-            return tuple(after)
-
-        return SimpleNamespace(**{**vars(own), "step": step})
+        turning, *others = own.motions
+        own.motions = (lambda x, u, q: Record(yaw=0.5 * turning(x, u, q).yaw), *others)
+        return own
 
     return replace(model, build=build)
 

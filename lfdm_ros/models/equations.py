@@ -1,0 +1,317 @@
+"""How equations are written, by name, and the one place where they become the functions that the back ends compile.
+
+A model or chassis gives its dynamics: for each state, by name, a derivative or, where the state is a value of the last step, its new
+value. Here the half-implicit step, the right-hand side and the reports are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from lfdm_ros.models.declaration import Field, Model
+
+Scalar = Any  # what the operations take and give: a number, an array of them, or a node of a graph
+
+
+class Operations(Protocol):
+    """The scalar operations that equations are written with; `namespace` makes a record of named values."""
+
+    namespace: Callable[..., Any]
+    where: Callable[[Scalar, Scalar, Scalar], Scalar]
+    sqrt: Callable[[Scalar], Scalar]
+    fabs: Callable[[Scalar], Scalar]
+    fmin: Callable[[Scalar, Scalar], Scalar]
+    fmax: Callable[[Scalar, Scalar], Scalar]
+    sin: Callable[[Scalar], Scalar]
+    cos: Callable[[Scalar], Scalar]
+    tanh: Callable[[Scalar], Scalar]
+
+
+class Record(SimpleNamespace):
+    """Named values: states (`x.vx`, `x.wheels[2].omega`), inputs (`u.steering`), parameters (`p.wheel_radius`), or changes of states."""
+
+    def but(self, **values: Any) -> Record:
+        """A copy with some values changed."""
+        return Record(**{**self.__dict__, **values})
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: attributes are those that were given
+        raise AttributeError(f"no '{name}' here; there are: {', '.join(self.__dict__)}")
+
+
+# -- What equations and parts give ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel as its tyre meets it.
+
+    front: whether it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
+    cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states.
+    """
+
+    front: bool
+    vx: Scalar
+    vy: Scalar
+    cos: Scalar
+    sin: Scalar
+    omega: Scalar
+    load: Scalar
+    radius: Scalar
+    x: Record
+
+    @property
+    def along(self) -> Scalar:
+        """Velocity of the contact patch in the wheel's plane [m/s]."""
+        return self.vx * self.cos + self.vy * self.sin
+
+    @property
+    def across(self) -> Scalar:
+        """Velocity of the contact patch across the wheel's plane, + left [m/s]."""
+        return self.vy * self.cos - self.vx * self.sin
+
+
+@dataclass(frozen=True)
+class Contact:
+    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""
+
+    fx: Scalar
+    fy: Scalar
+    kx: Scalar = 0.0
+    ky: Scalar = 0.0
+    friction: Scalar = 0.0  # rolling resistance as dry friction, the largest torque [N m]
+    torque: Scalar = 0.0  # rolling resistance as a torque [N m]
+    changes: Mapping[str, Scalar] = field(default_factory=dict)  # of the tyre's states, by their names without the wheel
+
+
+class Tyre(Protocol):
+    """Forces of a tyre on the ground; its states are in the record of its wheel."""
+
+    @property
+    def implicit(self) -> bool:
+        """Whether the forces are stiff in the slip velocities; then their slopes are given."""
+
+    def prepare(self, p: Any) -> Any:
+        """What depends on the parameters alone, computed once a run."""
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        """The forces on one wheel; q is what `prepare` gave."""
+
+
+class Powertrain(Protocol):
+    """Torques of the driven wheels; its states are found by their names in the record of all states."""
+
+    def prepare(self, p: Any) -> Any:
+        """What depends on the parameters alone, computed once a run."""
+
+    def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Record,
+              q: Any) -> tuple[Sequence[Scalar], Mapping[str, Scalar]]:
+        """Torques [N m] at the wheels' speeds [rad/s], as many as there are wheels, and the changes of the powertrain's states.
+
+        A throttle below 0 drives backwards.
+        """
+
+    def report(self, speeds: Sequence[Scalar], x: Record, q: Any) -> tuple[Scalar, Scalar]:
+        """Gear and engine speed [rad/s]."""
+
+
+class Steering(Protocol):
+    """From the steering input to the angle of the steered wheels."""
+
+    def prepare(self, p: Any) -> Any:
+        """What depends on the parameters alone, computed once a run."""
+
+    def angle(self, steering: Scalar, q: Any) -> Scalar:
+        """Angle of the steered wheels [rad], + left, at a steering input from -1 to 1."""
+
+
+@dataclass(frozen=True)
+class TyreForce:
+    """Force of the ground on one wheel, in the tyre's frame [N]."""
+
+    fx: Scalar
+    fy: Scalar
+    fz: Scalar
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """What happens over a step of h seconds, or at an instant where h is 0.
+
+    changes: for each state but those of `Equations.motions` its derivative or, for one that is held or discrete, its new value;
+        `changes.wheels` has the same of each wheel.
+    forces: of each wheel that is reported.
+    late: of values that go with the velocities at the end of the step: late(x) gives them from a record in which those are new.
+    start: states that the step begins from, where they are not those that were given.
+    """
+
+    changes: Record
+    forces: Sequence[TyreForce]
+    late: Callable[[Record], Record] | None = None
+    start: Record | None = None
+
+
+class Equations(Protocol):
+    """What a model writes. x, u and p are records by the names declared, q what `prepare` gave, h the step [s], 0 in continuous time."""
+
+    @property
+    def input_time(self) -> float:
+        """Where in a step the inputs are read: 0 its start, 0.5 its middle."""
+
+    @property
+    def mean_motion(self) -> bool:
+        """Whether positions move with the mean of the velocities before and after a step, rather than with the new ones."""
+
+    @property
+    def motions(self) -> Sequence[Callable[[Record, Record, Any], Record]]:
+        """Functions (x, u, q) -> rates of positions, which follow from velocities; each sees what those before it gave."""
+
+    def prepare(self, p: Any) -> Any:
+        """What depends on the parameters alone, computed once a run."""
+
+    def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
+        """The equations of motion, solved for the accelerations; what is stiff is implicit over h."""
+
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
+        """Loads as those of the forces [N], but negative where a wheel is off the ground, so that derivatives lead back."""
+
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        """Gear, engine speed [rad/s], road-wheel angle [rad]."""
+
+
+# -- From equations to functions of plain sequences -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Functions:
+    """A model's equations on sequences in the order declared.
+
+    prepare(p) -> q of a record of the parameters: what depends on them alone;
+    step(x, u, q, h) -> x: one half-implicit step of h seconds;
+    rhs(x, u, q) -> for each state its derivative; for a held one new value minus present (0 = residual), for a discrete one 0;
+    tyre_forces(x, u, q, h) -> Fx, then Fy, then Fz of the wheels in the tyre frame [N];
+    wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground;
+    drive(x, u, q) -> (gear, engine speed, road-wheel angle);
+    input_time: as `Equations.input_time`.
+    """
+
+    prepare: Callable[[Any], Any]
+    step: Callable[[Sequence[Scalar], Sequence[Scalar], Any, Scalar], tuple[Scalar, ...]]
+    rhs: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, ...]]
+    tyre_forces: Callable[[Sequence[Scalar], Sequence[Scalar], Any, Scalar], tuple[Scalar, ...]]
+    wheel_loads: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]]
+    drive: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, Scalar, Scalar]]
+    input_time: float
+
+
+def functions_of(model: Model, m: Operations) -> Functions:
+    """A model's functions on the operations of `m`: the half-implicit rule, written once for all models.
+
+    Velocities first, from the forces at the old positions (what is stiff in them is implicit already); then positions, with the new
+    velocities or, where the equations say so, their mean.
+    """
+    equations = model.build(m)
+    states, inputs = Layout(model.states), Layout(model.inputs)
+
+    def step(x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
+        given, driver = states.record(x), inputs.record(u)
+        d = equations.dynamics(given, driver, q, h)
+        old = d.start or given
+        new = states.after(old, d.changes, h)
+        if d.late:
+            new = states.replaced(new, d.late(new))
+        for motion in equations.motions:
+            moving = states.mean(old, new) if equations.mean_motion else new
+            new = states.after(old, motion(moving, driver, q), h, new)
+        return states.values(new)
+
+    def rhs(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, ...]:
+        given, driver = states.record(x), inputs.record(u)
+        rates = equations.dynamics(given, driver, q, 0.0).changes
+        for motion in equations.motions:
+            rates = states.replaced(rates, motion(given, driver, q))
+        return states.slopes(given, rates)
+
+    def tyre_forces(x: Sequence[Scalar], u: Sequence[Scalar], q: Any, h: Scalar) -> tuple[Scalar, ...]:
+        forces = equations.dynamics(states.record(x), inputs.record(u), q, h).forces
+        return (*(force.fx for force in forces), *(force.fy for force in forces), *(force.fz for force in forces))
+
+    def wheel_loads(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
+        return equations.wheel_loads(states.record(x), inputs.record(u), q)
+
+    def drive(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return equations.report(states.record(x), inputs.record(u), q)
+
+    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, equations.input_time)
+
+
+class Layout:
+    """Fields in the order declared, as records and back."""
+
+    def __init__(self, fields: Sequence[Field]):
+        self._fields = tuple(fields)
+        self._wheels = tuple(dict.fromkeys(declared.wheel for declared in fields if declared.wheel))
+
+    def record(self, values: Sequence[Scalar]) -> Record:
+        """The record of values in the order declared."""
+        record = self._empty()
+        for declared, value in zip(self._fields, values, strict=True):
+            setattr(self._place(record, declared), declared.stem, value)
+        return record
+
+    def values(self, record: Record) -> tuple[Scalar, ...]:
+        """The values of a whole record in the order declared."""
+        return tuple(getattr(self._place(record, declared), declared.stem) for declared in self._fields)
+
+    def after(self, old: Record, changes: Record, h: Scalar, new: Record | None = None) -> Record:
+        """`new` (default `old`) with what `changes` make of `old` over h: derivatives, and new values of what is held or discrete."""
+        result = self._copy(new or old)
+        for declared, change in self._found(changes):
+            place = self._place(result, declared)
+            before = getattr(self._place(old, declared), declared.stem)
+            setattr(place, declared.stem, before + h * change if declared.role == "continuous" else change)
+        return result
+
+    def replaced(self, record: Record, others: Record) -> Record:
+        """The record with the values of another one where that has them."""
+        result = self._copy(record)
+        for declared, value in self._found(others):
+            setattr(self._place(result, declared), declared.stem, value)
+        return result
+
+    def mean(self, old: Record, new: Record) -> Record:
+        """Half-way between two records; values that are the same in both stay as they are."""
+        result = self._copy(new)
+        for declared, after in self._found(new):
+            before = getattr(self._place(old, declared), declared.stem)
+            if before is not after:
+                setattr(self._place(result, declared), declared.stem, 0.5 * (before + after))
+        return result
+
+    def slopes(self, x: Record, changes: Record) -> tuple[Scalar, ...]:
+        """For each state its derivative; for a held one new value minus present, for a discrete one 0."""
+        given = {declared.name: change for declared, change in self._found(changes)}
+        return tuple(0.0 if declared.role == "discrete" else given[declared.name] if declared.role == "continuous"
+                     else given[declared.name] - getattr(self._place(x, declared), declared.stem) for declared in self._fields)
+
+    def _empty(self) -> Record:
+        return Record(wheels=tuple(Record() for _ in self._wheels))
+
+    @staticmethod
+    def _copy(record: Record) -> Record:
+        return record.but(wheels=tuple(wheel.but() for wheel in record.__dict__.get("wheels", ())))
+
+    def _place(self, record: Record, declared: Field) -> Record:
+        return record.wheels[self._wheels.index(declared.wheel)] if declared.wheel else record
+
+    def _found(self, record: Record) -> Iterator[tuple[Field, Scalar]]:
+        """The fields that a record has, and their values."""
+        for declared in self._fields:
+            if declared.wheel and "wheels" not in record.__dict__:
+                continue
+            place = self._place(record, declared)
+            if declared.stem in place.__dict__:
+                yield declared, getattr(place, declared.stem)
