@@ -14,17 +14,17 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.shape_utils import change_dist_size
 from pymc.pytensorf import compile as compile_function
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.graph.replace import _vectorize_node, vectorize_graph
+from pytensor.graph.replace import vectorize_graph
 
 from lfdm_ros.inference.gaussian import MOMENTS, Group, correlated_noise, log_density
 from lfdm_ros.inference.likelihood import Likelihood
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.inference.pymc_adapter import register_batched, sized
 
 COMPILE_MODE = "FAST_COMPILE"
 
@@ -70,7 +70,7 @@ class MomentsBatch(Op):
         outputs[1][0] = np.empty((0, 0, 0, 0))  # a population needs no derivatives
 
 
-@_vectorize_node.register(Moments)
+@register_batched(Moments)
 def _vectorize_moments(op: Moments, node: Apply, q: Any) -> Apply:
     return MomentsBatch(op.likelihood).make_node(q)
 
@@ -168,8 +168,8 @@ class BatchedDensity:
         draws = []
         for rv in self.model.free_RVs:
             transform = self.model.rvs_to_transforms[rv]
-            sized = change_dist_size(rv, (count,))
-            draws.append(transform.forward(sized, *rv.owner.inputs) if transform else sized)
+            drawn = sized(rv, (count,))
+            draws.append(transform.forward(drawn, *rv.owner.inputs) if transform else drawn)
         with without_compiler():
             return np.column_stack(pm.draw(draws, random_seed=int(rng.integers(2**31)), mode=COMPILE_MODE))
 

@@ -17,8 +17,7 @@ from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
-from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, TransitionCallbackReturn
+from rclpy.lifecycle import LifecyclePublisher, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.publisher import Publisher
 from rclpy.service import Service
@@ -30,6 +29,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.guarding import Guard
 from lfdm_ros.nodes.parameters import Parameter, by_name
+from lfdm_ros.nodes.rclpy_adapter import AdaptedLifecycleNode
 from lfdm_ros.vehicles.body import moved
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -44,7 +44,7 @@ _UNDONE = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "de
 Diagnosis = tuple[bytes, str, dict[str, Any]]
 
 
-class Component(LifecycleNode):
+class Component(AdaptedLifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
     Subclasses set NAME and PARAMETERS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
@@ -258,14 +258,8 @@ class Component(LifecycleNode):
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
         return self._transition("cleanup", "unconfigured", self.cleanup, lambda: super(Component, self).on_cleanup(state))
 
-    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
-        # rclpy lets a request that does not fit the present state end the process.
-        try:
-            return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]
-        except rclpy_implementation.RCLError:
-            self.get_logger().warning(f"a transition was asked for that does not exist from state {self.state}")
-            response.success = False
-            return response
+    def refuse_transition(self) -> None:
+        self.get_logger().warning(f"a transition was asked for that does not exist from state {self.state}")
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
         return self._transition("shutdown", "finalized", self.release)

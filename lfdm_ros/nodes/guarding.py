@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from lfdm_ros.nodes.rclpy_adapter import wrap_service
+
 # (name of the callback, the exception, the callback's arguments)
 Caught = Callable[[str, Exception, tuple[Any, ...]], None]
 
@@ -64,8 +66,7 @@ class Guard:
 
     def around_service(self, service: Any) -> None:
         """Guards a service that exists: its callback, and the answer, for which there may be nobody any more."""
-        service.callback = self.around(service.callback, _refusal)
-        service.send_response = self.around(service.send_response)
+        wrap_service(service, lambda callback: self.around(callback, _refusal), self.around)
 
 
 def _refusal(request: Any, response: Any) -> Any:

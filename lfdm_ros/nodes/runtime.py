@@ -17,16 +17,14 @@ import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, ParameterType
 from rclpy.context import Context
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
-from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
-from rclpy.task import Future
 
 from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.rclpy_adapter import SLICE, Turns, make_executor
 
-# The executor returns this often [s] so that Python's signal handlers run and `until` is asked.
-_SLICE = 0.05
 # Time [s] for callbacks that are queued when a node ends.
 _DRAIN = 0.02
 # Time [s] for a node that has fallen behind, which in a live graph may never have everything.
@@ -40,18 +38,6 @@ PARENT = "--parent"
 _LOOK_FOR_PARENT = 0.5  # [s]
 _LARGEST_END = 30.0  # [s] for a node to end that has lost its parent
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
-
-
-def make_executor(context: Context, kind: str = "events") -> Executor:
-    """An executor: "events" (5 to 7 times less CPU a message) where this rclpy has it, else "single"."""
-    if kind == "events":
-        try:
-            from rclpy.experimental import EventsExecutor
-        except ImportError:
-            pass
-        else:
-            return EventsExecutor(context=context)
-    return SingleThreadedExecutor(context=context)
 
 
 class Runtime:
@@ -77,7 +63,7 @@ class Runtime:
         self.executor = make_executor(self.context, executor)
         self.nodes: list[Component] = []
         self._done = False
-        self._turns = _Turns()
+        self._turns = Turns()
         self.reason = ""
         self._failures: list[str] = []
         self._noted: set[str] = set()
@@ -184,7 +170,7 @@ class Runtime:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._done:
-            self.spin_some(_SLICE)
+            self.spin_some(SLICE)  # so often Python's signal handlers run and `until` is asked
             if until is not None and until():
                 self.stop("until")
             elif end is not None and time.monotonic() >= end:
@@ -194,47 +180,11 @@ class Runtime:
     def spin_some(self, seconds: float) -> None:
         """One turn of the executor, of so many seconds. What no guard of a node catches is told and left behind."""
         try:
-            # EventsExecutor.spin() of the 7.1 wheels never dispatches anything; with a finite time-out it does.
-            self.executor.spin_until_future_complete(self._turns.begin(seconds), timeout_sec=seconds)
+            self._turns.take(self.executor, seconds)
         except ExternalShutdownException:
             raise
         except Exception as error:
             self._note("the executor", error)
-
-
-class _Turns:
-    """Ends the turns of an executor, in a thread of its own.
-
-    EventsExecutor looks at its time-out only when nothing is left to be done: nodes that are given more than they can do would be served
-    for ever, whatever asks the run to end.
-    """
-
-    def __init__(self) -> None:
-        self._turn, self._end = Future(), math.inf
-        self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="turns", daemon=True).start()
-
-    def begin(self, seconds: float) -> Future:
-        """What the next turn waits for: done after `seconds`, or at `end`.
-
-        A new one each time: the executor adds a callback to it with each event, and takes none away. It knows no executor, which would
-        call back in its turn only, behind all that waits.
-        """
-        self._end = math.inf
-        self._turn = Future()
-        self._end = time.monotonic() + seconds
-        return self._turn
-
-    def end(self) -> None:
-        self._turn.set_result(None)
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def _watch(self) -> None:
-        while not self._closed.wait(_SLICE):
-            if time.monotonic() >= self._end:
-                self.end()
 
 
 class _signals:

@@ -17,20 +17,17 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import numpy as np
-import pymc as pm
-from pymc.blocking import DictToArrayBijection, RaveledVars
-from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
-from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
 
 from lfdm_ros.backends import cores
 from lfdm_ros.inference.gaussian import misfit, slopes
 from lfdm_ros.inference.plan import RHO, SIGMA
+from lfdm_ros.inference.pymc_adapter import CannotDrift, NutsChain
 from lfdm_ros.samplers.chains import HAMILTONIAN, Collector
 from lfdm_ros.samplers.sampler import Problem, Report, SampleRun
 from lfdm_ros.samplers.starts import Starts, bounds, find_starts
@@ -83,9 +80,6 @@ class LogDensity:
         self._logarithmic = np.array([prior.logarithmic for prior in self._priors])
         self._groups = [(group, names.index(SIGMA + group.label), names.index(RHO + group.label) if RHO + group.label in names else None)
                         for group in problem.likelihood.groups]
-        # What PyMC's step and integrator look at.
-        self._pytensor_function, self._raveled_inputs, self.dtype = self.__call__, True, "float64"
-        self._extra_vars_shared: dict[str, Any] = {}
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """x (D,) -> log density and slope (D,)."""
@@ -107,31 +101,27 @@ class LogDensity:
         return float(logp), slope + by_value * np.where(self._logarithmic, values, 1.0)
 
 
-class ReflectingLeapfrog(CpuLeapfrogIntegrator):
-    """Leapfrog steps in a box whose walls reflect."""
+@dataclass(frozen=True)
+class Box:
+    """Bounds lower, upper (D,), between which straight lines are reflected."""
 
-    def __init__(self, potential: Any, function: Any, lower: np.ndarray, upper: np.ndarray):
-        super().__init__(potential, function)
-        self._lower, self._upper = lower, upper
+    lower: np.ndarray
+    upper: np.ndarray
 
-    def _step(self, epsilon: float, state: State) -> State:
-        p = state.p + 0.5 * epsilon * state.q_grad
-        q, p = self._drift(state.q.data, p, float(epsilon))
-        logp, slope = self._logp_dlogp_func(q, state.q.point_map_info)
-        p = p + 0.5 * epsilon * slope
-        v = self._potential.velocity(p)
-        energy = self._potential.energy(p, velocity=v) - logp
-        return State(RaveledVars(q, state.q.point_map_info), p, v, slope, energy, logp, state.index_in_trajectory + int(np.sign(epsilon)))
+    def drift(self, q: np.ndarray, p: np.ndarray, left: float,
+              velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """q and p (D,) after the time that is left, from wall to wall; `velocity` of a momentum.
 
-    def _drift(self, q: np.ndarray, p: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-        # Along a straight line for the time that is left, from wall to wall.
-        v = self._potential.velocity(p)
+        Raises:
+            CannotDrift: there are too many reflections.
+        """
+        v = velocity(p)
         for _ in range(REFLECTIONS):
             end = q + left * v
-            beyond = np.flatnonzero((end < self._lower) | (end > self._upper))
+            beyond = np.flatnonzero((end < self.lower) | (end > self.upper))
             if not len(beyond):
                 return end, p
-            walls = np.where(end[beyond] < self._lower[beyond], self._lower[beyond], self._upper[beyond])
+            walls = np.where(end[beyond] < self.lower[beyond], self.lower[beyond], self.upper[beyond])
             times = (walls - q[beyond]) / v[beyond]
             first = np.argmin(np.abs(times))
             hit = beyond[first]
@@ -139,10 +129,10 @@ class ReflectingLeapfrog(CpuLeapfrogIntegrator):
             q[hit] = walls[first]
             normal = np.zeros_like(p)
             normal[hit] = 1.0
-            p = p - 2.0 * v[hit] / self._potential.velocity(normal)[hit] * normal
-            v = self._potential.velocity(p)
+            p = p - 2.0 * v[hit] / velocity(normal)[hit] * normal
+            v = velocity(p)
             left -= times[first]
-        raise IntegrationError("the trajectory rattles between bounds")
+        raise CannotDrift("the trajectory rattles between bounds")
 
 
 @dataclass(frozen=True)
@@ -154,36 +144,27 @@ class _Block:
 
 
 class _Chain:
-    def __init__(self, number: int, step: Any, point: RaveledVars):
-        self.number, self._step, self._point = number, step, point
+    def __init__(self, number: int, chain: NutsChain):
+        self.number, self._chain = number, chain
 
     def block(self, count: int, tuning: bool) -> _Block:
         """The next draws."""
-        self._step.tune = tuning
         drawn, told = [], []
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             for _ in range(count):
-                self._point, (statistics,) = self._step.astep(self._point)
-                drawn.append(self._point.data.copy())
+                point, statistics = self._chain.draw(tuning)
+                drawn.append(point)
                 told.append(statistics)
         return _Block(self.number, tuning, np.array(drawn),
                       {name: np.array([statistics[name] for statistics in told], kind) for name, kind in HAMILTONIAN.items()})
 
 
 def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
-    model, function = problem.density.model, LogDensity(problem)
-    lower, upper = bounds(problem)
-    out = []
-    for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points)))):
-        rng, potential_rng = (np.random.default_rng(s) for s in own.spawn(2))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
-            potential = QuadPotentialFullAdapt(len(start), starts.points.mean(axis=0), starts.covariance, PRIOR_WEIGHT, rng=potential_rng)
-        step = pm.NUTS(model=model, potential=potential, target_accept=TARGET_ACCEPTANCE, logp_dlogp_func=function, rng=rng)
-        step.integrator = ReflectingLeapfrog(potential, function, lower, upper)
-        out.append(_Chain(number, step, DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, start)})))
-    return out
+    function, box = LogDensity(problem), Box(*bounds(problem))
+    return [_Chain(number, NutsChain(problem.density.model, function, box.drift, start, mean=starts.points.mean(axis=0),
+                                     covariance=starts.covariance, weight=PRIOR_WEIGHT, target_accept=TARGET_ACCEPTANCE, seed=own))
+            for number, (start, own) in enumerate(zip(starts.points, seed.spawn(len(starts.points))))]
 
 
 # -- All chains -------------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.smc.kernels import SMC_KERNEL
 
-from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, Density, without_compiler
+from lfdm_ros.inference.model import BatchedDensity, Density, without_compiler
+from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
 STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
@@ -30,17 +30,16 @@ TARGET_ACCEPTANCE = 0.234  # of the random walk
 Chain = Generator[np.ndarray, Evaluation, None]
 
 
-class LockstepKernel(SMC_KERNEL):
+class LockstepKernel(TemperedPopulation):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
-    stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
-
     def __init__(self, *args: Any, density: Density | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
-                 compile_kwargs: dict[str, Any] | None = None, **kwargs: Any):
+                 **kwargs: Any):
         """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""
         with without_compiler():
-            super().__init__(*args, compile_kwargs={"mode": COMPILE_MODE, **(compile_kwargs or {})}, **kwargs)
+            super().__init__(*args, **kwargs)
             self.density = density or BatchedDensity(pm.modelcontext(kwargs.get("model")))
+            self.model = self.density.model
         self.steps, self.final_steps = steps, final_steps
         self.scale = 0.0
         self.acceptance = [np.nan, np.nan]  # of independence and random-walk moves
@@ -99,15 +98,8 @@ class LockstepKernel(SMC_KERNEL):
 
     # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
 
-    def set_rng(self, rng: np.random.Generator) -> None:
-        """PyMC would copy its compiled functions here; ours draw nothing."""
-        self.rng = rng
-
-    def _initialize_kernel(self) -> None:
-        if self.start:
-            raise ValueError("LockstepKernel starts from the prior; `start` would change the target's meaning, not the target")
-        point = self.density.model.initial_point()
-        self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
+    def begin(self) -> None:
+        """Draws the population."""
         self._drive(self.populate())
 
     def mutate(self) -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from problems import Linear, Walled, prior, problem, stop_at
-from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary
@@ -131,18 +130,16 @@ def test_a_sum_that_is_known_and_two_parts_that_are_not(monkeypatch):
 
 def test_walls_reflect_without_loss_and_the_way_back_is_the_same():
     covariance = np.array([[1.0, 0.8], [0.8, 1.0]])
-    integrator = object.__new__(nuts.ReflectingLeapfrog)
-    integrator._potential = QuadPotentialFull(covariance)
-    integrator._lower, integrator._upper = np.array([0.0, -0.5]), np.array([1.0, np.inf])
+    box = nuts.Box(np.array([0.0, -0.5]), np.array([1.0, np.inf]))
     rng = np.random.default_rng(3)
     reflected = 0
     for _ in range(200):
         q, p, time = rng.uniform(0.0, 1.0, 2), rng.standard_normal(2), rng.uniform(0.1, 4.0)
-        end, after = integrator._drift(q, p, time)
-        assert (end >= integrator._lower).all()
-        assert (end <= integrator._upper).all()
+        end, after = box.drift(q, p, time, covariance.dot)
+        assert (end >= box.lower).all()
+        assert (end <= box.upper).all()
         assert after @ covariance @ after == pytest.approx(p @ covariance @ p, rel=1e-12)
-        np.testing.assert_allclose(integrator._drift(end, after, -time)[0], q, atol=1e-10)
+        np.testing.assert_allclose(box.drift(end, after, -time, covariance.dot)[0], q, atol=1e-10)
         reflected += not np.array_equal(p, after)
     assert reflected > 100
 

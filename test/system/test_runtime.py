@@ -22,8 +22,7 @@ from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError, Interrupted, RunError
-from lfdm_ros.nodes import compose, processes, qos
-from lfdm_ros.nodes import runtime as runtime_module
+from lfdm_ros.nodes import compose, processes, qos, rclpy_adapter
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.recorder import Recorder
@@ -307,7 +306,7 @@ def test_a_second_signal_breaks_off_what_a_node_is_doing_unless_it_comes_at_once
 def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, executor: str) -> None:
     turns: list[Any] = []
 
-    class Turn(runtime_module.Future):  # type: ignore[misc]
+    class Turn(rclpy_adapter.Future):  # type: ignore[misc]
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
             turns.append(self)
@@ -316,7 +315,7 @@ def test_a_signal_takes_no_lock_and_a_long_run_keeps_nothing(monkeypatch: Any, e
             self.finished = True
             super().set_result(result)
 
-    monkeypatch.setattr(runtime_module, "Future", Turn)
+    monkeypatch.setattr(rclpy_adapter, "Future", Turn)
     with Runtime(executor=executor) as runtime:
         node = Fragile(context=runtime.context)
         runtime.add(node)

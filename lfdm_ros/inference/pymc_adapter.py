@@ -1,0 +1,130 @@
+"""What is used of PyMC and PyTensor that they do not promise to keep: all of it is here, with what depends on it.
+
+`MADE_FOR` are the releases that this was written against; `LOOK_AT` says, thing by thing, what has to hold in another one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, RaveledVars
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.smc.kernels import SMC_KERNEL
+from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
+from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
+from pytensor.compile.mode import Mode
+from pytensor.graph.replace import _vectorize_node
+
+MADE_FOR = {"pymc": ("5.25", "5.28"), "pytensor": ("2.31", "2.38")}
+LOOK_AT = {
+    "_vectorize_node": "the dispatch of vectorize_graph: (op, node, *batched inputs) -> Apply",
+    "change_dist_size": "a random variable of the same distribution with leading dimensions",
+    "CpuLeapfrogIntegrator": "its __init__ reads _pytensor_function, _raveled_inputs and dtype of the density (as _Density gives them) and "
+                             "keeps _potential and _logp_dlogp_func(q, map); _step(epsilon, state) is one leapfrog step, an "
+                             "IntegrationError in it a divergence; the fields of State are those that _Integrator._step fills",
+    "GradientSharedStep": "reads _extra_vars_shared of the density; pm.NUTS takes it as logp_dlogp_func, `integrator` may be replaced, "
+                          "`tune` says whether it adapts, and astep(point) -> point, [statistics]",
+    "QuadPotentialFullAdapt": "velocity, energy; (size, mean, covariance, weight, rng=)",
+    "SMC_KERNEL": "update_beta_and_weights and resample read and write beta, weights, iteration, log_marginal_likelihood, "
+                  "resampling_indexes, tempered_posterior, prior_logp, likelihood_logp, tempered_posterior_logp; _initialize_kernel fills "
+                  "the last four and var_info",
+}
+Drift = Callable[[np.ndarray, np.ndarray, float, Callable[[np.ndarray], np.ndarray]], tuple[np.ndarray, np.ndarray]]
+
+register_batched = _vectorize_node.register  # decorates what vectorize_graph puts in place of an Op
+sized = change_dist_size  # (variable, shape)
+
+
+# -- NUTS -------------------------------------------------------------------------------------------------------------
+
+
+class CannotDrift(IntegrationError):
+    """Ends a trajectory of NUTS as a divergence does."""
+
+
+class _Density:
+    """What the step and its integrator look at in place of PyMC's compiled density."""
+
+    dtype = "float64"
+    _raveled_inputs = True
+
+    def __init__(self, function: Callable[[np.ndarray], tuple[float, np.ndarray]]):
+        self._pytensor_function = function
+        self._extra_vars_shared: dict[str, Any] = {}
+
+
+class _Integrator(CpuLeapfrogIntegrator):
+    def __init__(self, potential: Any, density: _Density, drift: Drift):
+        super().__init__(potential, density)
+        self._drift = drift
+
+    def _step(self, epsilon: float, state: State) -> State:
+        p = state.p + 0.5 * epsilon * state.q_grad
+        q, p = self._drift(state.q.data, p, float(epsilon), self._potential.velocity)
+        logp, slope = self._logp_dlogp_func(q, state.q.point_map_info)
+        p = p + 0.5 * epsilon * slope
+        v = self._potential.velocity(p)
+        energy = self._potential.energy(p, velocity=v) - logp
+        return State(RaveledVars(q, state.q.point_map_info), p, v, slope, energy, logp, state.index_in_trajectory + int(np.sign(epsilon)))
+
+
+class NutsChain:
+    """A chain of PyMC's NUTS on a density of ours, whose leapfrog steps move as we say."""
+
+    def __init__(self, model: pm.Model, function: Callable[[np.ndarray], tuple[float, np.ndarray]], drift: Drift, start: np.ndarray, *,
+                 mean: np.ndarray, covariance: np.ndarray, weight: float, target_accept: float, seed: np.random.SeedSequence):
+        """Args:
+            model: whose unknowns these are; its own density is not compiled.
+            function: x (D,) -> log density, slope (D,).
+            drift: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift.
+            start: (D,). mean, covariance, weight: what adaptation of the metric begins with, and for how many draws it counts.
+        """
+        rng, potential_rng = (np.random.default_rng(own) for own in seed.spawn(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
+            potential = QuadPotentialFullAdapt(len(start), mean, covariance, weight, rng=potential_rng)
+        density = _Density(function)
+        self._step = pm.NUTS(model=model, potential=potential, target_accept=target_accept, logp_dlogp_func=density, rng=rng)
+        self._step.integrator = _Integrator(potential, density, drift)
+        self._point = DictToArrayBijection.map({v.name: np.asarray(x) for v, x in zip(model.value_vars, start)})
+
+    def draw(self, tuning: bool) -> tuple[np.ndarray, Mapping[str, Any]]:
+        """The next draw (D,) and its statistics."""
+        self._step.tune = tuning
+        self._point, (statistics,) = self._step.astep(self._point)
+        return self._point.data.copy(), statistics
+
+
+# -- SMC --------------------------------------------------------------------------------------------------------------
+
+
+class TemperedPopulation(SMC_KERNEL):
+    """PyMC's temperatures, weights and resampling of a population whose density and moves are ours."""
+
+    stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
+
+    model: pm.Model
+
+    def __init__(self, *args: Any, compile_kwargs: Any = None, **kwargs: Any):
+        # The densities of single particles that PyMC compiles here are never called.
+        super().__init__(*args, compile_kwargs={"mode": Mode("py", None)}, **kwargs)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Gives the population and its densities before the first temperature."""
+
+    def set_rng(self, rng: np.random.Generator) -> None:
+        """PyMC would copy its compiled functions here; ours draw nothing."""
+        self.rng = rng
+
+    def _initialize_kernel(self) -> None:
+        if self.start:
+            raise ValueError("the population starts from the prior; `start` would change the target's meaning, not the target")
+        point = self.model.initial_point()
+        self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
+        self.begin()
