@@ -3,6 +3,9 @@
 A document is data of a person's size, not a program. It has at most LARGEST characters, also once its aliases are written out, DEEPEST
 levels of nesting, and no integer beyond 1e308, so that what reads it may walk over it, convert it and quote it without care. Dates are
 texts, and tags other than those of YAML's core are refused.
+
+By hand, not by pydantic or msgspec: a mistake is one line with file, key, unit and fix, which their errors would have to be translated into
+one by one; and the bounds above concern what is read before there is anything to validate.
 """
 
 from __future__ import annotations

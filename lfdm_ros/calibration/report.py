@@ -239,6 +239,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     pieces = [f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"]]
     where = "; ".join(pieces[:6]) + (f" and {len(pieces) - 6} more pieces" if len(pieces) > 6 else "")
     yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
+           f"{_evidence(stage['log_evidence'])}"
            f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(known_sampler(stage['sampler']).reading)}</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
@@ -269,6 +270,11 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
             if isinstance(value, (str, int, float))]
     if told:
         yield "<h3>Sampler</h3>" + _table(("statistic", "value"), told)
+
+
+def _evidence(value: float | None) -> str:
+    return "" if value is None else (f"Log evidence {value:.2f}: of two models, or two sets of priors, of the same data the one with more "
+                                     "of it is the likelier, by exp of the difference. ")
 
 
 def _parameter_table(parameters: Mapping[str, Mapping[str, Any]]) -> str:

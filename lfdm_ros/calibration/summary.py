@@ -108,6 +108,7 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
         "data": [{"name": data.name, "recording": data.recording.name, "start": float(data.times[0]), "end": float(data.times[-1]),
                   "samples": int(np.isfinite(data.observed).sum())} for _, data in result.data.fitted],
         **run.statistics,
+        "log_evidence": run.statistics.get("log_evidence") if known_sampler(sampler).evidence else None,
         "parameters": _parameters(result),
         "passed_on": {target: result.after.parameters[target] for target in stage.targets},
         "rmse": {label: {"prior": prior[label].rmse, "posterior": posterior[label].rmse} for label in posterior},

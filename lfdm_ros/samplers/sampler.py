@@ -160,7 +160,7 @@ class Sampler:
             the statistic `pareto_k`, which judges the approximation; the draws of others are judged by R-hat and ESS, and others may
             continue them.
         continues: whether it takes `Problem.population`, an earlier posterior, with an `UpdatedDensity`.
-        evidence: whether its statistics have `log_evidence`.
+        evidence: whether its statistics have `log_evidence`, which summary.json and the report then tell.
         independent: whether the draws of a chain do not remember each other.
         together: infers many data sets at once, where it can.
         reading: how to read what is said of the draws, in a sentence or two for the report.

@@ -175,8 +175,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         stored={"beta": (("chain", "temperature"), np.array([betas + [np.nan] * (temperatures - len(betas)) for betas in result.betas])),
                 "log_evidence": (("chain",), problem.log_evidence + result.log_evidence),
                 "ancestor": (("chain", "draw"), result.ancestors)},
-        account=f"{temperatures} temperatures, log evidence {problem.log_evidence + evidence:.2f}"
-                + (f" ± {spread:.2f}" if spread is not None else ""),
+        account=f"{temperatures} temperatures" + (f", log evidence to ± {spread:.2f}" if spread is not None else ""),
         temperature=result.temperature, stopped=result.temperature < 1.0, error_of_mean=error)
 
 

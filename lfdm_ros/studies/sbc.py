@@ -320,7 +320,10 @@ class PublishedLikelihood:
 
 
 class Band:
-    """Where the ECDF of `count` uniform values stays as a whole, see the module."""
+    """Where the ECDF of `count` uniform values stays as a whole, see the module.
+
+    ArviZ has the same band (the tests compare), but no p, and a verdict must not contradict its figure: here one simulation gives both.
+    """
 
     def __init__(self, count: int):
         self.count = count

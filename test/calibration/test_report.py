@@ -31,6 +31,8 @@ def test_sections_in_the_order_that_a_reader_asks(small):
     page = (small[0] / "report.html").read_text()
     places = [page.index(section) for section in SECTIONS]
     assert places == sorted(places)
+    assert "Log evidence" not in page  # the sampler gives none
+    assert [stage["log_evidence"] for stage in small[1]["stages"]] == [None, None]
 
 
 def test_stands_alone_and_is_small(small):
@@ -88,3 +90,5 @@ def test_a_continued_run_says_what_was_new(recipe_file, bags, tmp_path):
     calibrate(load_recipe(recipe_file), [bags["speed_up"]], tmp_path / "two", draws=60, chains=2, continued=tmp_path / "one")
     page = (tmp_path / "two" / "report.html").read_text()
     assert "This continues an earlier calibration of 1 recording, which stays in the likelihood; new: none." in page
+    stage, = json.loads((tmp_path / "two" / "summary.json").read_text())["stages"]
+    assert f"Log evidence {stage['log_evidence']:.2f}:" in page

@@ -117,6 +117,16 @@ def test_the_band_holds_the_whole_curve_as_often_as_it_says() -> None:
     assert stats.kstest([band.p_value(u) for u in samples], "uniform").statistic < 0.06
 
 
+def test_the_band_is_that_of_arviz() -> None:
+    from arviz.stats.ecdf_utils import ecdf_confidence_band
+
+    band = sbc.band_of(100)
+    simulated = ecdf_confidence_band(100, band.places, band.places, prob=0.9, method="simulated",
+                                     rvs=stats.uniform(0.0, 1.0).rvs, num_trials=2000, random_state=np.random.default_rng(1))
+    for ours, theirs in zip(band.bounds(0.1), simulated):
+        np.testing.assert_allclose(ours, theirs - band.places, atol=0.0101)  # one value of 100 more or less
+
+
 # -- Data ---------------------------------------------------------------------------------------------------------
 
 
