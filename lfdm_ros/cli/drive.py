@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
     changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
     vehicle = load_vehicle(args.vehicle, changes)
+    if vehicle.assumed:
+        print(vehicle.assumed, file=sys.stderr)
     model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
     plant = Plant(model, args.tyre, state_age=args.state_age, lidar=lidar, seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, changes=changes,

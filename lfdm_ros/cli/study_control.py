@@ -166,11 +166,14 @@ def parse_settings(texts: Sequence[str]) -> Settings:
         InputError: no such setting, or a value that it cannot have.
     """
     from lfdm_ros.control.settings import Settings, describe
+    from lfdm_ros.vehicles.body import MOVED, moved
 
     defaults = {name: default for name, default, _ in describe()}
     changes: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
+        if name in MOVED:
+            raise InputError(f"--set {text}: {moved(MOVED[name], 'lfdm drive --change {}=VALUE')}")
         if not equals or name not in defaults:
             raise InputError(f"--set {text}: give NAME=VALUE, with one of these names: {', '.join(defaults)}")
         kind = type(defaults[name])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
+from lfdm_ros.vehicles.body import RULE
 
 EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one YAML file in SI units that drives as the library does
 (`conventions: lfdm`); its default tyre is the one that the tyre file is for.
@@ -48,12 +50,20 @@ def _import(args: argparse.Namespace) -> int:
     for line in notes:
         print(line, file=sys.stderr)
     print(f"{args.out}: {_summary(vehicle)}", file=sys.stderr)
+    print(vehicle.assumed, file=sys.stderr)  # the library's files have no body
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle)
     print(f"{vehicle.name}: {vehicle.description}\n  {_summary(vehicle)}")
+    o, lidar, actuators = vehicle.footprint, vehicle.lidar, vehicle.actuators
+    print(f"  body {o.front + o.rear:.4g} x {2.0 * o.half_width:.4g} m, front end {o.front:.4g} m ahead of the centre of mass"
+          + (f"; not in the file, so: {RULE}" if vehicle.assumed else ""))
+    print(f"  LIDAR {lidar.x:.3g} m ahead and {lidar.y:.3g} m to the left of the centre of mass, turned by {lidar.yaw:.3g} rad")
+    rates = {name: getattr(actuators, f"{name}_rate") for name in ("steering", "throttle", "brake")}
+    print(f"  actuators: delay {actuators.delay:g} s, steering lag {actuators.steering_lag:g} s, largest rates: "
+          + ", ".join(f"{name} {rate:g} 1/s" if rate < math.inf else f"{name} any" for name, rate in rates.items()))
     return 0
 
 

@@ -92,6 +92,8 @@ class MpcController(Component):
     def configure(self) -> None:
         begin = time.perf_counter()
         vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        if vehicle.assumed:
+            self.get_logger().warning(vehicle.assumed)
         self._lockstep = self.value("stepping") == LOCKSTEP
         values = {name: self.value(name) for name in _SETTINGS}
         if self._lockstep:

@@ -90,6 +90,8 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        if vehicle.assumed:
+            self.get_logger().warning(vehicle.assumed)
         simulator = self._make_simulator(vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")

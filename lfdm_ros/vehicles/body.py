@@ -38,14 +38,14 @@ MOVED = {"vehicle_front": "front_overhang", "vehicle_rear": "rear_overhang", "ve
 
 # A vehicle without a body: as road vehicles are built, 1.6 wheelbases long, and wider than their track, or two thirds of the wheelbase.
 OVERHANG, WIDER, WIDE = 0.3, 1.2, 2.0 / 3.0
-RULE = "derived: overhangs of 0.3 wheelbases, 1.2 times as wide as the track, or two thirds of the wheelbase"
+RULE = "overhangs of 0.3 wheelbases, and 1.2 times as wide as the track or else two thirds of the wheelbase"
 STEERING_RATE = 0.8  # [1/s] of a vehicle that does not say: full lock in 1.25 s
 
 
-def moved(name: str) -> str:
-    """Where the value of one of MOVED stands now, for a message."""
+def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
+    """Where the value of one of MOVED stands now, for a message; `override`: how it is given for one run."""
     section = next(section for section, fields in SECTIONS.items() if name in {f.name for f in fields})
-    return f"it is of the vehicle now: {section}.{name} in its file ({PARAMETERS[name].description}), or vehicle_changes: [{name}=VALUE]"
+    return f"it is of the vehicle now: {section}.{name} in its file ({PARAMETERS[name].description}), or {override.format(name)}"
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,15 @@ class Vehicle:
         return body.footprint_of(self.parameters)
 
     @property
+    def assumed(self) -> str:
+        """One line on what the outline is derived from where the parameters do not say; empty where they do."""
+        if "overall_width" in self.parameters:
+            return ""
+        o = self.footprint
+        return (f"vehicle '{self.name}' has no body in its file: taken as {o.front + o.rear:.3g} x {2.0 * o.half_width:.3g} m, "
+                f"{body.RULE}")
+
+    @property
     def lidar(self) -> body.Mount:
         """Where the LIDAR sits, from the position point."""
         return body.lidar_mount_of(self.parameters)
