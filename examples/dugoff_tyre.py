@@ -13,7 +13,7 @@ SPEED_FLOOR = 0.1  # [m/s] of the slip's denominator, so that a vehicle can stan
 
 # Shared with the Fiala tyre, by its declaration; the last is this tyre's own.
 SHARED = ("longitudinal_stiffness_front", "longitudinal_stiffness_rear", "cornering_stiffness_front", "cornering_stiffness_rear",
-          "friction_max", "friction_scale", "rolling_resistance")
+          "friction_max", "rolling_resistance")
 PARAMETERS = (
     *(all_parameters()[name] for name in SHARED),
     Field("dugoff_friction_reduction", "s/m", "fall of the friction coefficient with the sliding speed", "A_s", 0.0, 0.1),
@@ -31,7 +31,7 @@ class Dugoff:
     def prepare(self, p):
         return Record(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
                       rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear),
-                      friction=p.friction_scale * p.friction_max, reduction=p.dugoff_friction_reduction, rolling=p.rolling_resistance)
+                      friction=p.friction_max, reduction=p.dugoff_friction_reduction, rolling=p.rolling_resistance)
 
     def forces(self, q, wheel):
         sqrt, fabs, fmin, fmax = self.m.sqrt, self.m.fabs, self.m.fmin, self.m.fmax
@@ -42,7 +42,8 @@ class Dugoff:
         s, t = (rim - vx) / speed, wheel.across / speed
 
         # Dugoff eqs 4 to 9: friction falls with the sliding speed, and where it is used up, lambda < 1, the forces fall short.
-        mu = fmax(q.friction * (1.0 - q.reduction * speed * sqrt(s * s + t * t + 1e-24)), 0.1 * q.friction)
+        most = wheel.ground.friction * q.friction
+        mu = fmax(most * (1.0 - q.reduction * speed * sqrt(s * s + t * t + 1e-24)), 0.1 * most)
         use = sqrt(cx * s * cx * s + cy * t * cy * t + 1e-12)
         share = fmin(mu * wheel.load / (2.0 * use), 1.0)
         kept = share * (2.0 - share)

@@ -1,10 +1,9 @@
 """Vehicle models: the equations, each written once, and a registry by name that others may add to."""
 
-from lfdm_ros.models.declaration import WHEELS, Field, Model, Part
-from lfdm_ros.models.equations import Contact, Dynamics, Operations, Record, TyreForce, Wheel, functions_of
+from lfdm_ros.models.declaration import WHEELS, Chassis, Field, Model, Part
+from lfdm_ros.models.equations import Contact, Dynamics, Operations, Patch, Record, TyreForce, Wheel, functions_of
 from lfdm_ros.models.registry import (
     SLOTS,
-    Chassis,
     all_parameters,
     chassis_slots,
     get_model,
@@ -15,6 +14,6 @@ from lfdm_ros.models.registry import (
     usual_spec,
 )
 
-__all__ = ["SLOTS", "WHEELS", "Chassis", "Contact", "Dynamics", "Field", "Model", "Operations", "Part", "Record", "TyreForce", "Wheel",
-           "all_parameters", "chassis_slots", "functions_of", "get_model", "model_names", "register_chassis", "register_model",
+__all__ = ["SLOTS", "WHEELS", "Chassis", "Contact", "Dynamics", "Field", "Model", "Operations", "Part", "Patch", "Record", "TyreForce",
+           "Wheel", "all_parameters", "chassis_slots", "functions_of", "get_model", "model_names", "register_chassis", "register_model",
            "register_part", "usual_spec"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lfdm_ros.models.declaration import Field
-from lfdm_ros.models.equations import Contact, Operations, Record
+from lfdm_ros.models.equations import Contact, Operations
 
 GRAVITY = 9.80665  # [m/s^2]
 # In continuous time (h = 0) the friction of brakes and rolling resistance is a stiff damper with this time constant [s].
@@ -40,7 +40,6 @@ WHEELS_AND_BRAKES = (
     Field("brake_torque_front", "N*m", "brake torque of one front wheel at full brake", "", 0.0, 1e5),
     Field("brake_torque_rear", "N*m", "brake torque of one rear wheel at full brake", "", 0.0, 1e5),
 )
-FRICTION_SCALE = Field("friction_scale", "1", "friction of the road over that of the road the tyre was measured on", "", 0.0, 3.0)
 PLANE = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
     Field("y", "m", "position of the sprung mass's centre, y", "Y"),
@@ -117,9 +116,3 @@ def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any,
     # A stuck wheel does not follow the chassis.
     return Spin(acceleration, contact.fx + h * contact.kx * radius * acceleration,
                 where(stuck, contact.kx, contact.kx * inertia / effective), where(stuck, 0.0, h * radius * contact.kx / effective))
-
-
-def over_ground(m: Operations, x: Any) -> Record:
-    """Rates of the position from velocities in the body's frame [m/s] (000 eqs 4-5; 004 eq 11)."""
-    c, s = m.cos(x.yaw), m.sin(x.yaw)
-    return Record(x=x.vx * c - x.vy * s, y=x.vx * s + x.vy * c)

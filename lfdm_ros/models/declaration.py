@@ -25,6 +25,7 @@ class Field:
     upper: float = float("inf")
     strict: bool = False  # lower and upper themselves are out of range
     role: str = "continuous"  # of a state: continuous, held (a value of the last step) or discrete
+    default: float = 0.0  # of an input about which nothing is said
     wheel: str = ""  # the wheel that it is of, which ends its name
 
     @property
@@ -40,8 +41,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Part:
-    """A part that fills a slot of a chassis. `build(m)` gives its equations: a `Tyre`, `Powertrain` or `Steering` of
-    `lfdm_ros.models.equations`."""
+    """A part that fills a slot of a chassis. `build(m)` gives its equations: a `Tyre`, `Powertrain`, `Steering` or
+    `Ground` of `lfdm_ros.models.equations`."""
 
     name: str
     description: str
@@ -49,6 +50,8 @@ class Part:
     build: Callable[..., Any]
     wheel_states: tuple[Field, ...] = ()  # one of each per wheel; names without the wheel
     states: tuple[Field, ...] = ()
+    wheel_inputs: tuple[Field, ...] = ()  # one of each per wheel, after the driver's; names without the wheel
+    inputs: tuple[Field, ...] = ()
     largest_step: float = 0.1  # physics step that still gives the part's behaviour within some per cent [s]
 
 
@@ -66,6 +69,27 @@ class Conventions:
     of_axles: Mapping[Any, Any] = field(default_factory=dict)
     more_states: Mapping[Any, tuple[Field, ...]] = field(default_factory=dict)
     parameters: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chassis:
+    """A model without its parts.
+
+    `build(m, tyre=, powertrain=, steering=, ground=)`, of which it gets its `slots`, gives the equations with those of the parts. In the
+    records stand the chassis' states, those of the powertrain, and in that of each of its `wheels` those of the tyre.
+    """
+
+    name: str
+    description: str
+    source: str
+    states: tuple[Field, ...]
+    parameters: tuple[Field, ...]
+    build: Callable[..., Equations]
+    wheels: tuple[str, ...] = WHEELS
+    usual: str = ""  # the parts it is known with
+    largest_step: float = 0.1  # as `Part.largest_step` [s]
+    slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering", "conventions")
+    friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, motor, roll_chassis, steering
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Model
-from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar, TyreForce
+from lfdm_ros.models.declaration import Chassis
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar, TyreForce
+from lfdm_ros.models.ground import Footing, Stance
 from lfdm_ros.models.linear_single_track import STATES
 
 # Share of the friction that stays across when an axle drives or brakes at its limit, and half the width of the rounded corner there.
@@ -44,8 +45,8 @@ PARAMETERS = tuple({field.name: field for field in (
 class Axles:
     """What drives and loads the axles, for models with the states of `driven_bicycle`."""
 
-    def __init__(self, m: Operations):
-        self._m, self._motor = m, motor.Motor(m)
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._motor, self.footing = m, motor.Motor(m), Footing(m, ground)
 
     def prepare(self, p: Any) -> Any:
         fmax = self._m.fmax
@@ -63,25 +64,26 @@ class Axles:
             turns=[1.0 / radius for radius in radii], inertias=inertias, rolling=[p.rolling_resistance / radius for radius in radii],
             brakes=[2.0 * torque / radius for torque, radius in zip((p.brake_torque_front, p.brake_torque_rear), radii)],
             softness=(0.5 / p.longitudinal_stiffness_front, 0.5 / p.longitudinal_stiffness_rear),
-            lightness=1.0 / (mass + inertias[0] + inertias[1]), mu_max=p.friction_scale * p.friction_max,
+            lightness=1.0 / (mass + inertias[0] + inertias[1]), mu_max=p.friction_max, wind_pitch=transfer.wind_pitch,
+            wind_lateral=transfer.wind_lateral, ground=self.footing.prepare(p),
             # Friction that grows with the slip has no peak; it is taken as constant.
-            mu_drop=p.friction_scale * fmax(p.friction_max - p.friction_min, 0.0), motor=self._motor.prepare(p))
+            mu_drop=fmax(p.friction_max - p.friction_min, 0.0), motor=self._motor.prepare(p))
 
     # -- Friction falls with the slip (001 eqs 13, 14) -------------------------------------------------------------------------
-    def friction(self, slip: Scalar, q: Any) -> Scalar:
+    def friction(self, slip: Scalar, scale: Scalar, q: Any) -> Scalar:
         # Never 0, which some are at full slip: the corner of the limit is a share of it.
-        return self._m.fmax(q.mu_max - q.mu_drop * self._m.fmin(slip, 1.0), 1e-4)
+        return self._m.fmax(scale * q.mu_max - scale * q.mu_drop * self._m.fmin(slip, 1.0), 1e-4)
 
     # -- Along the wheel: the Fiala tyre backwards (001 eqs 13, 15, 18) --------------------------------------------------------
-    def grip(self, t: Scalar, load: Scalar, softness: Scalar, q: Any) -> tuple[Scalar, Callable[[Scalar], Scalar]]:
+    def grip(self, t: Scalar, load: Scalar, softness: Scalar, scale: Scalar, q: Any) -> tuple[Scalar, Callable[[Scalar], Scalar]]:
         """An axle along the wheel at the lateral slip t: limit [N], and slip(force), the inverse of the Fiala tyre up to there.
 
         With mu = m0 - m1 s and k = load / 4 C, the sliding force over load is b - a s - c / s (001 eqs 13, 15, 18), where
         a = m1 (1 + k m1), b = m0 (1 + 2 k m1), c = k m0^2; it has its peak b - 2 root at s = root / a, root = sqrt(a c).
         """
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
-        m0, k = self.friction(fabs(t), q), 0.25 * load * softness
-        x = k * q.mu_drop
+        m0, k = self.friction(fabs(t), scale, q), 0.25 * load * softness
+        x = k * (scale * q.mu_drop)
         most_b, root, rise = m0 * (1.0 + 2.0 * x) * load, m0 * sqrt(x * (1.0 + x) + 1e-24) * load, 2.0 * k * m0 * m0 * load
         limit, elastic = _LONGITUDINAL_SHARE * (most_b - 2.0 * root), 0.5 * m0 * load / (1.0 + 2.0 * x)
 
@@ -108,15 +110,18 @@ class Axles:
         return [torque * turn for torque, turn in zip(torques, q.turns)]
 
     # -- Drive and dry friction of both axles, within friction circles (001 eqs 11-19, by axle) --------------------------------
-    def forces(self, vx: Scalar, slips: Sequence[Scalar], ax: Scalar, u: Record, q: Any) -> list[tuple[Scalar, Scalar, Scalar]]:
+    def forces(self, vx: Scalar, slips: Sequence[Scalar], ax: Scalar, u: Record, stance: Stance,
+               q: Any) -> list[tuple[Scalar, Scalar, Scalar]]:
         """(drive, friction, lateral limit) [N] of the front and of the rear axle at the lateral slips tan(alpha).
 
         The longitudinal force is drive - share * friction with a share from -1 to 1 that the motion decides.
         """
         sqrt, fabs, fmax = self._m.sqrt, self._m.fabs, self._m.fmax
-        pitch = q.pitch * ax
-        loads = fmax(2.0 * (q.static[0] - pitch), 1.0), fmax(2.0 * (q.static[1] + pitch), 1.0)
-        (limit_f, slip_f), (limit_r, slip_r) = (self.grip(t, load, softness, q) for t, load, softness in zip(slips, loads, q.softness))
+        pitch = q.pitch * ax - q.wind_pitch * stance.wind[0]
+        loads = fmax(2.0 * (q.static[0] * stance.normal - pitch), 1.0), fmax(2.0 * (q.static[1] * stance.normal + pitch), 1.0)
+        scales = [patch.friction for patch in stance.patches]
+        (limit_f, slip_f), (limit_r, slip_r) = (self.grip(t, load, softness, scale, q)
+                                                for t, load, softness, scale in zip(slips, loads, q.softness, scales))
         # Drive force and slip hang on each other through the motor's speed. Two evaluations, and the force taken as linear between.
         first = self.drive(vx, (0.0, 0.0), u.throttle, q)
         slip_1 = slip_f(first[0]), slip_r(first[1])
@@ -134,23 +139,29 @@ class Axles:
             rate = (totals[0] + totals[1]) * q.lightness
             ends.append([self.saturate(total - inertia * rate, *limit) for total, inertia, limit in zip(totals, q.inertias, limits)])
         result = []
-        for low, high, t, load, slip in zip(*ends, slips, loads, (slip_f, slip_r)):
+        for low, high, t, load, slip, scale in zip(*ends, slips, loads, (slip_f, slip_r), scales):
             worst = fmax(fabs(low), fabs(high))
             s = slip(worst)
-            most = self.friction(sqrt(s * s + t * t + 1e-24), q) * load
+            most = self.friction(sqrt(s * s + t * t + 1e-24), scale, q) * load
             result.append((0.5 * (low + high), 0.5 * (high - low), sqrt(most * most - worst * worst)))
         return result
 
     # -- Wheels of the axles, by a steady turn's load transfer (000 eqs 10-13) -------------------------------------------------
-    def wheel_loads(self, x: Record, q: Any) -> tuple[Scalar, ...]:
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self.footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
+
+    def wheel_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, ...]:
         """Loads of the wheels [N], negative where one would lift off."""
-        pitch, (side_f, side_r) = q.pitch * x.ax, [lateral * x.ay for lateral in q.lateral]
-        front, rear = q.static[0] - pitch, q.static[1] + pitch
+        along, across = stance.wind
+        pitch = q.pitch * x.ax - q.wind_pitch * along
+        side_f, side_r = (lateral * x.ay - wind * across for lateral, wind in zip(q.lateral, q.wind_lateral))
+        front, rear = q.static[0] * stance.normal - pitch, q.static[1] * stance.normal + pitch
         return front - side_f, front + side_f, rear - side_r, rear + side_r
 
-    def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], q: Any) -> list[TyreForce]:
+    def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], stance: Stance,
+              q: Any) -> list[TyreForce]:
         """Forces of the wheels from those of the axles along and across, by their loads."""
-        fz = [self._m.fmax(load, 0.0) for load in self.wheel_loads(x, q)]
+        fz = [self._m.fmax(load, 0.0) for load in self.wheel_loads(x, stance, q)]
         shares = [f / self._m.fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]
         return [TyreForce(share * fx, share * fy, f) for share, f, (fx, fy) in zip(shares, fz, (front, front, rear, rear))]
 
@@ -178,8 +189,8 @@ class DrivenBicycle:
 
     input_time, mean_motion = 0.5, True
 
-    def __init__(self, m: Operations):
-        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m)
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m, ground)
         self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
@@ -209,17 +220,20 @@ class DrivenBicycle:
         floor = fiala.SLIP_SPEED_FLOOR
         vx, vy, yaw_rate = x.vx, x.vy, x.yaw_rate
         axle, (a, b) = q.axles, (q.axles.a, q.axles.b)
+        stance = self._axles.stance(x, u, axle)
+        (wind_x, wind_y), gravity_x, gravity_y = stance.wind, chassis.GRAVITY * stance.ahead, chassis.GRAVITY * stance.left
         delta = self._steering.angle(u.steering, q.steering)
         c, s = self._m.cos(delta), self._m.sin(delta)
         # Slips of the axles (004 eqs 14-15).
         vf, vr = vy + a * yaw_rate, vy - b * yaw_rate
         speeds = fmax(fabs(vx * c + vf * s), floor), fmax(fabs(vx), floor)
         slips = (vf * c - vx * s) / speeds[0], vr / speeds[1]
-        (drive_f, hold_f, limit_f), (drive_r, hold_r, limit_r) = self._axles.forces(vx, slips, x.ax, u, axle)
+        (drive_f, hold_f, limit_f), (drive_r, hold_r, limit_r) = self._axles.forces(vx, slips, x.ax, u, stance, axle)
         (fy_f, kf), (fy_r, kr) = (self.lateral(t, speed, stiffness, limit, mobility, h) for t, speed, stiffness, limit, mobility in
                                   zip(slips, speeds, q.stiffness, (limit_f, limit_r), q.mobility))
 
-        # Unknowns du/dt, dv/dt, dr/dt. The proper accelerations are those half-way: ax = du/dt - r v, ay = dv/dt + r u.
+        # Unknowns du/dt, dv/dt, dr/dt. The proper accelerations are those half-way: ax = du/dt - r v - g_x, ay = dv/dt + r u - g_y, with
+        # gravity g_x, g_y along the ground (0 where it is level).
         mass, first, half = axle.mass, axle.first, 0.5 * h
         turn, slide, roll = mass * half * yaw_rate, half * vy, half * vx
         kuv, kur, kvr = -kf * s * c, -kf * s * c * a, kf * c * c * a - kr * b
@@ -228,9 +242,9 @@ class DrivenBicycle:
         a31, a32 = kur - first * half * yaw_rate, kvr - first
         a33 = q.yaw_inertia + kf * c * c * a * a + kr * b * b - first * roll
         force_x, force_y = drive_f * c - fy_f * s, drive_f * s + fy_f * c
-        e1 = force_x + drive_r - first * yaw_rate * yaw_rate + mass * yaw_rate * vy
-        e2 = force_y + fy_r - mass * yaw_rate * vx
-        e3 = a * force_y - b * fy_r + first * yaw_rate * vx
+        e1 = force_x + drive_r - first * yaw_rate * yaw_rate + mass * yaw_rate * vy + mass * gravity_x + wind_x
+        e2 = force_y + fy_r - mass * yaw_rate * vx + mass * gravity_y + wind_y
+        e3 = a * force_y - b * fy_r + first * yaw_rate * vx - first * gravity_y
         g1, g2, g3 = hold_f * c + hold_r, hold_f * s, a * hold_f * s  # what all of the friction takes away
 
         c11, c12, c13 = a22 * a33 - a23 * a32, a13 * a32 - a12 * a33, a12 * a23 - a13 * a22
@@ -246,28 +260,28 @@ class DrivenBicycle:
         vd, rd = scale * (c21 * e1 + c22 * e2 + c23 * e3), scale * (c31 * e1 + c32 * e2 + c33 * e3)
 
         fy_f, fy_r = fy_f - kf * ((vd + a * rd) * c - ud * s), fy_r - kr * (vd - b * rd)
-        changes = Record(vx=ud, vy=vd, yaw_rate=rd, ax=ud - yaw_rate * vy - half * (yaw_rate * vd + vy * rd),
-                         ay=vd + yaw_rate * vx + half * (yaw_rate * ud + vx * rd))
-        forces = self._axles.split(x, (drive_f - share * hold_f, fy_f), (drive_r - share * hold_r, fy_r), axle)
+        changes = Record(vx=ud, vy=vd, yaw_rate=rd, ax=ud - yaw_rate * vy - half * (yaw_rate * vd + vy * rd) - gravity_x,
+                         ay=vd + yaw_rate * vx + half * (yaw_rate * ud + vx * rd) - gravity_y)
+        forces = self._axles.split(x, (drive_f - share * hold_f, fy_f), (drive_r - share * hold_r, fy_r), stance, axle)
         return Dynamics(changes, forces, late=lambda new: Record(vx=where(stops, 0.0, new.vx)))
 
     # -- Positions (004 eq 11) -------------------------------------------------------------------------------------------------
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        return Record(yaw=x.yaw_rate)
+        return Record(yaw=x.yaw_rate * self._axles.stance(x, u, q.axles).turn)
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return chassis.over_ground(self._m, x)
+        return self._axles.footing.travel(x, self._axles.stance(x, u, q.axles))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        return self._axles.wheel_loads(x, q.axles)
+        return self._axles.wheel_loads(x, self._axles.stance(x, u, q.axles), q.axles)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))
 
 
-MODEL = Model(
+CHASSIS = Chassis(
     name="driven_bicycle",
     description="bicycle with drive, brakes and sliding tyres in a friction circle: planar motion in steps of up to 75 ms, for control",
     source="paper 004 eqs 10-11; Fiala tyres of paper 001 eqs 13-19",
-    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=DrivenBicycle, largest_step=0.075,
+    states=STATES, parameters=PARAMETERS, build=DrivenBicycle, wheels=("front", "rear"), slots=("ground",), largest_step=0.075,
 )

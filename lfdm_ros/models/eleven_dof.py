@@ -22,11 +22,11 @@ from lfdm_ros.models.chassis import (
     Spin,
     centre_height,
     load_transfer,
-    over_ground,
     spin,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import Contact, Dynamics, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.ground import Footing, Stance
 
 STATES = (
     *PLANE, *VELOCITY,
@@ -45,8 +45,8 @@ class ElevenDof:
     centre_height = staticmethod(centre_height)
     tyres = 2.0  # forces and brakes of an axle are those of so many; its inertia is always that of two
 
-    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering):
-        self._m, self._tyre, self._powertrain, self._steering = m, tyre, powertrain, steering
+    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
+        self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
         self.motions = (self.motion,)
 
     def prepare(self, p: Any) -> Any:
@@ -54,39 +54,43 @@ class ElevenDof:
         static, _, pitch = load_transfer(p, self.gravity, self.centre_height)
         mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         return Record(
-            a=a, b=b, static=static, pitch=pitch, radius=p.wheel_radius,
+            a=a, b=b, static=static, pitch=pitch, wind_pitch=p.cg_height / (2.0 * (a + b)), radius=p.wheel_radius,
             compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear),
             inertia=2.0 * p.wheel_inertia, brakes=(self.tyres * p.brake_torque_front, self.tyres * p.brake_torque_rear),
             mass=mass, yaw_inertia=p.yaw_inertia, first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             # Acceleration of the contact patch for a unit of lateral force at both axles: what a stiff tyre's damping acts against.
             mobility=(1.0 / mass, 1.0 / mass + a * a / p.yaw_inertia, 1.0 / mass + b * b / p.yaw_inertia),
-            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p))
+            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
+            ground=self._footing.prepare(p))
 
     def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
         return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Loads of one wheel of each axle (000 eqs 10-13 without side to side) --------------------------------------------------
-    def axle_loads(self, x: Record, q: Any) -> tuple[Scalar, Scalar]:
-        pitch = q.pitch * x.ax
-        return q.static[0] - pitch, q.static[1] + pitch
+    def axle_loads(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, Scalar]:
+        pitch = q.pitch * x.ax - q.wind_pitch * stance.wind[0]
+        return q.static[0] * stance.normal - pitch, q.static[1] * stance.normal + pitch
+
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        front, rear = self.axle_loads(x, q)
+        front, rear = self.axle_loads(x, self.stance(x, u, q), q)
         return front, front, rear, rear
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        m, implicit, n = self._m, self._tyre.implicit, self.tyres
-        fz = [m.fmax(load, 0.0) for load in self.axle_loads(x, q)]
+        m, implicit, n, stance = self._m, self._tyre.implicit, self.tyres, self.stance(x, u, q)
+        fz = [m.fmax(load, 0.0) for load in self.axle_loads(x, stance, q)]
         delta = self._steering.angle(u.steering, q.steering)
         drives, driving = self._powertrain.drive([axle.omega for axle in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
         # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins.
         fx_body, fy_body, changes, forces = [], [], [], []
-        for i, (px, own, f, drive) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives)):
+        for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
             front = i == 0
             c, s = (m.cos(delta), m.sin(delta)) if front else (1.0, 0.0)
             radius = q.radius - f * q.compliance[i]
-            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own))
+            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch))
             axle = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, friction=n * one.friction,
                            torque=n * one.torque)
             wheel = self.spin(axle, own.omega, radius, q.inertia, drive, u.brake * q.brakes[i], h)
@@ -100,9 +104,11 @@ class ElevenDof:
 
         # Chassis (000 eqs 4-6 without roll).
         force_x, force_y, moment = fx_body[0] + fx_body[1], fy_body[0] + fy_body[1], q.a * fy_body[0] - q.b * fy_body[1]
-        ax, ay, yaw_acc = self.accelerations(force_x, force_y, moment, x.yaw_rate, q)
-        return Dynamics(Record(vx=ax + x.yaw_rate * x.vy, vy=ay - x.yaw_rate * x.vx, yaw_rate=yaw_acc, ax=ax, ay=ay, wheels=changes,
-                               **driving), forces)
+        wind_x, wind_y = stance.wind
+        ax, ay, yaw_acc = self.accelerations(force_x + wind_x, force_y + wind_y, moment, x.yaw_rate, q)
+        gravity_x, gravity_y = self.gravity * stance.ahead, self.gravity * stance.left
+        return Dynamics(Record(vx=ax + x.yaw_rate * x.vy + gravity_x, vy=ay - x.yaw_rate * x.vx + gravity_y, yaw_rate=yaw_acc, ax=ax, ay=ay,
+                               wheels=changes, **driving), forces)
 
     def accelerations(self, force_x: Scalar, force_y: Scalar, moment: Scalar, yaw_rate: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         """Proper accelerations and yaw acceleration. The unsprung masses need not have their centre where the sprung mass has it."""
@@ -111,7 +117,8 @@ class ElevenDof:
                 (q.yaw_inertia * force_y + q.first * moment) / det, (q.first * force_y + q.mass * moment) / det)
 
     def motion(self, x: Record, u: Record, q: Any) -> Record:
-        return over_ground(self._m, x).but(yaw=x.yaw_rate)
+        stance = self.stance(x, u, q)
+        return self._footing.travel(x, stance).but(yaw=x.yaw_rate * stance.turn)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         gear, speed = self._powertrain.report([axle.omega for axle in x.wheels], x, q.powertrain)

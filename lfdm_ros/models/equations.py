@@ -46,11 +46,26 @@ class Record(SimpleNamespace):
 
 
 @dataclass(frozen=True)
+class Patch:
+    """The ground under one wheel.
+
+    height: over the one the vehicle rests on [m]; slope_x, slope_y: rise along x and y of the map [1], which is its normal too;
+    friction: over that of the road the tyre was measured on.
+    """
+
+    height: Scalar = 0.0
+    slope_x: Scalar = 0.0
+    slope_y: Scalar = 0.0
+    friction: Scalar = 1.0
+
+
+@dataclass(frozen=True)
 class Wheel:
     """A wheel as its tyre meets it.
 
     front: whether it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
-    cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states.
+    cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
+    ground: what it stands on.
     """
 
     front: bool
@@ -62,6 +77,7 @@ class Wheel:
     load: Scalar
     radius: Scalar
     x: Record
+    ground: Patch
 
     @property
     def along(self) -> Scalar:
@@ -126,6 +142,19 @@ class Steering(Protocol):
 
     def angle(self, steering: Scalar, q: Any) -> Scalar:
         """Angle of the steered wheels [rad], + left, at a steering input from -1 to 1."""
+
+
+class Ground(Protocol):
+    """What wheels meet, and the wind; evaluated inside every step."""
+
+    def prepare(self, p: Any) -> Any:
+        """What depends on the parameters alone, computed once a run."""
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        """The ground under a wheel, by its number, at a place of the map [m]; u are the inputs."""
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        """Force of the wind on the body at the sprung mass's centre, along the vehicle and to the left [N]."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lfdm_ros.models.chassis import FRICTION_SCALE
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Wheel
 
@@ -20,7 +19,6 @@ PARAMETERS = (
     Field("cornering_stiffness_rear", "N/rad", "cornering stiffness of one rear tyre", "Cyr", 0.0, 1e6, True),
     Field("friction_max", "1", "friction coefficient without slip", "mu_max", 0.0, 3.0, True),
     Field("friction_min", "1", "friction coefficient at full slip", "mu_min", 0.0, 3.0, True),
-    FRICTION_SCALE,
 )
 
 
@@ -35,7 +33,7 @@ class Fiala:
     def prepare(self, p: Any) -> Any:
         return Record(front=(p.longitudinal_stiffness_front, p.cornering_stiffness_front),
                       rear=(p.longitudinal_stiffness_rear, p.cornering_stiffness_rear), rolling=p.rolling_resistance,
-                      mu_max=p.friction_scale * p.friction_max, mu_min=p.friction_scale * p.friction_min)
+                      mu_max=p.friction_max, mu_min=p.friction_min)
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
@@ -47,7 +45,8 @@ class Fiala:
 
         # Friction falls with the comprehensive slip (001 eqs 13, 14); the 1e-24 keeps the root differentiable at 0.
         slip = fmin(sqrt(s * s + t * t + 1e-24), 1.0)
-        limit = fmax((q.mu_max - (q.mu_max - q.mu_min) * slip) * wheel.load, 1e-6)
+        mu_max, mu_min = wheel.ground.friction * q.mu_max, wheel.ground.friction * q.mu_min
+        limit = fmax((mu_max - (mu_max - mu_min) * slip) * wheel.load, 1e-6)
 
         # Longitudinal: elastic up to s*, sliding beyond (001 eqs 15, 18).
         s_abs = fabs(s)

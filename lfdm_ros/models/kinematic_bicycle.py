@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models import steering
-from lfdm_ros.models.chassis import over_ground
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Model
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.models.declaration import Chassis
 from lfdm_ros.models.driven_bicycle import PARAMETERS, Axles, friction_share, stop_time
-from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar
 from lfdm_ros.models.linear_single_track import STATES
 
 
@@ -23,8 +23,8 @@ class KinematicBicycle:
 
     input_time, mean_motion = 0.5, True
 
-    def __init__(self, m: Operations):
-        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m)
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m, ground)
         self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
@@ -40,19 +40,23 @@ class KinematicBicycle:
     # -- Along (first of 004 eqs 10), and the forces of the axles; across, what a steady turn needs ----------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         where, vx, axle = self._m.where, x.vx, q.axles
-        (drive_f, hold_f, _), (drive_r, hold_r, _) = self._axles.forces(vx, (0.0, 0.0), x.ax, u, axle)
+        stance = self._axles.stance(x, u, axle)
+        (wind_x, wind_y), gravity_x, gravity_y = stance.wind, GRAVITY * stance.ahead, GRAVITY * stance.left
+        (drive_f, hold_f, _), (drive_r, hold_r, _) = self._axles.forces(vx, (0.0, 0.0), x.ax, u, stance, axle)
         time = stop_time(self._m, h)
-        free, slowed = (drive_f + drive_r) / axle.mass, (hold_f + hold_r) / axle.mass
+        free, slowed = (drive_f + drive_r + wind_x) / axle.mass + gravity_x, (hold_f + hold_r) / axle.mass
         share, stops = friction_share(self._m, vx / time + free, slowed)
         ud = where(stops, -vx / time, free - share * slowed)
 
-        delta, ay, base = self._steering.angle(u.steering, q.steering), self.turn(vx, u, q)[0] * vx, axle.a + axle.b
-        front, rear = (axle.mass * axle.b - axle.first) * ay / base, (axle.mass * axle.a + axle.first) * ay / base
-        forces = self._axles.split(x, (drive_f - share * hold_f, front / self._m.cos(delta)), (drive_r - share * hold_r, rear), axle)
+        delta, ay, base = self._steering.angle(u.steering, q.steering), self.turn(vx, u, q)[0] * vx - gravity_y, axle.a + axle.b
+        front = ((axle.mass * axle.b - axle.first) * ay - wind_y * axle.b) / base
+        rear = ((axle.mass * axle.a + axle.first) * ay - wind_y * axle.a) / base
+        forces = self._axles.split(x, (drive_f - share * hold_f, front / self._m.cos(delta)), (drive_r - share * hold_r, rear), stance,
+                                   axle)
 
         def held(vx: Scalar) -> Record:
             yaw_rate, vy = self.turn(vx, u, q)
-            return Record(vy=vy, yaw_rate=yaw_rate, ax=ud - yaw_rate * vy, ay=yaw_rate * vx)
+            return Record(vy=vy, yaw_rate=yaw_rate, ax=ud - yaw_rate * vy - gravity_x, ay=yaw_rate * vx - gravity_y)
 
         def late(new: Record) -> Record:
             speed = where(stops, 0.0, new.vx)
@@ -61,22 +65,22 @@ class KinematicBicycle:
         return Dynamics(held(vx).but(vx=ud), forces, late)
 
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        return Record(yaw=self.turn(x.vx, u, q)[0])
+        return Record(yaw=self.turn(x.vx, u, q)[0] * self._axles.stance(x, u, q.axles).turn)
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return over_ground(self._m, x.but(vy=self.turn(x.vx, u, q)[1]))
+        return self._axles.footing.travel(x.but(vy=self.turn(x.vx, u, q)[1]), self._axles.stance(x, u, q.axles))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        return self._axles.wheel_loads(x, q.axles)
+        return self._axles.wheel_loads(x, self._axles.stance(x, u, q.axles), q.axles)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))
 
 
-MODEL = Model(
+CHASSIS = Chassis(
     name="kinematic_bicycle",
     description="kinematic bicycle: wheels that do not slip sideways, drive and brakes of driven_bicycle",
     source="paper 004 eqs 10-11 with slip angles of 0",
     states=tuple(replace(field, role="held") if field.name in ("vy", "yaw_rate") else field for field in STATES),
-    inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS, build=KinematicBicycle,
+    parameters=PARAMETERS, build=KinematicBicycle, wheels=("front", "rear"), slots=("ground",),
 )

@@ -6,6 +6,7 @@ Each class is one of the package's with what differs; docs/lfdm_differences.md s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models.chassis import Spin
@@ -13,9 +14,10 @@ from lfdm_ros.models.declaration import Conventions, Field, per_wheel
 from lfdm_ros.models.eleven_dof import ElevenDof
 from lfdm_ros.models.equations import Contact, Dynamics, Operations, Record, Scalar, Wheel
 from lfdm_ros.models.gearbox import Automatic, Gearbox
+from lfdm_ros.models.ground import Stance
 from lfdm_ros.models.roll_chassis import RollChassis
 from lfdm_ros.models.tmeasy import RelaxingTmeasy, SteadyTmeasy, Tmeasy
-from lfdm_ros.models.twenty_four_dof import TwentyFourDof
+from lfdm_ros.models.twenty_four_dof import Incline, TwentyFourDof
 
 GRAVITY = 9.81  # [m/s^2]
 
@@ -43,10 +45,12 @@ def straight(m: Operations, changes: Record, ground: Scalar) -> Record:
     return changes.but(**{name: m.where(ground, value, 0.0) for name, value in vars(changes).items() if name.startswith("tyre_deflection")})
 
 
-def of_new_velocities(d: Dynamics) -> Dynamics:
+def of_new_velocities(d: Dynamics, stance: Stance) -> Dynamics:
     """du/dt and dv/dt of the step, with u, v, r of the next one for the rest of the proper acceleration."""
+    gravity_x, gravity_y = GRAVITY * stance.ahead, GRAVITY * stance.left
+
     def late(new: Record) -> Record:
-        return Record(ax=d.changes.vx - new.yaw_rate * new.vy, ay=d.changes.vy + new.yaw_rate * new.vx)
+        return Record(ax=d.changes.vx - new.yaw_rate * new.vy - gravity_x, ay=d.changes.vy + new.yaw_rate * new.vx - gravity_y)
 
     return Dynamics(d.changes, d.forces, late, d.start)
 
@@ -74,7 +78,7 @@ class LfdmRollChassis(RollChassis):
         start = x.but(wheels=tuple(stopped(m, own, g) for own, g in zip(x.wheels, ground)))
         d = super().dynamics(start, u, q, h)
         wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
-        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start))
+        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
 
 
 class LfdmElevenDof(ElevenDof):
@@ -95,11 +99,11 @@ class LfdmElevenDof(ElevenDof):
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m = self._m
-        ground = [m.fmax(load, 0.0) > 0.0 for load in self.axle_loads(x, q)]
+        ground = [m.fmax(load, 0.0) > 0.0 for load in self.axle_loads(x, self.stance(x, u, q), q)]
         start = x.but(wheels=tuple(stopped(m, own, g) for own, g in zip(x.wheels, ground)))
         d = super().dynamics(start, u, q, h)
         wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
-        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start))
+        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
 
     def accelerations(self, force_x: Scalar, force_y: Scalar, moment: Scalar, yaw_rate: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return force_x / q.mass, force_y / q.mass, moment / q.yaw_inertia
@@ -116,18 +120,18 @@ class LfdmTwentyFourDof(TwentyFourDof):
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m, wheels = self._m, []
-        for i, own in enumerate(x.wheels):
-            deviation = q.tyre_stiffness[i // 2] * own.tyre_compression
+        inclines = [Incline(m, x.yaw, patch) for patch in self.stance(x, u, q).patches]
+        for i, (own, at, deviation) in enumerate(zip(x.wheels, inclines, self.free_deviations(x, inclines, q))):
             ground = q.loads[i // 2] + deviation > 0.0
             wheels.append(stopped(m, own, ground).but(
-                tyre_compression=m.where(ground, own.tyre_compression, -q.compressions[i // 2]), ground=ground,
+                tyre_compression=m.where(ground, own.tyre_compression, -q.compressions[i // 2] - at.height), ground=ground,
                 deviation=m.where(ground, deviation, -q.loads[i // 2])))
         start = x.but(wheels=tuple(wheels))
         d = super().dynamics(start, u, q, h)
         changes = tuple(straight(m, changes, own.ground) for changes, own in zip(d.changes.wheels, wheels))
         return Dynamics(d.changes.but(wheels=changes), d.forces, d.late, start)
 
-    def deviations(self, x: Record, q: Any) -> list[Scalar]:
+    def deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
         return [own.deviation for own in x.wheels]
 
     def strut_rate(self, own: Record, rate: Scalar) -> Scalar:
@@ -142,8 +146,8 @@ class LfdmTwentyFourDof(TwentyFourDof):
     def cross_slope(self, wheel: int, sin_p: Scalar, cos_t: Scalar) -> Scalar:
         return sin_p if wheel == 3 else sin_p * cos_t
 
-    def loaded_radius(self, own: Record, axle: int, level: Scalar, q: Any) -> Scalar:
-        return self._m.where(own.ground, super().loaded_radius(own, axle, level, q), q.radius)
+    def loaded_radius(self, own: Record, axle: int, level: Scalar, incline: Incline, q: Any) -> Scalar:
+        return self._m.where(own.ground, super().loaded_radius(own, axle, level, incline, q), q.radius)
 
     def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
         return self._m.where(own.ground, fx, 0.0), self._m.where(own.ground, fy, 0.0)
@@ -212,7 +216,10 @@ class LfdmSteadyAxle(LfdmSteadyTmeasy):
     """One tyre for the two of an axle: twice the forces at the load of one, and twice the friction on top."""
 
     def prepare(self, p: Any) -> Any:
-        return super().prepare(_doubled(p, *_forces(p), "rolling_resistance_coefficient", "friction_scale"))
+        return super().prepare(_doubled(p, *_forces(p), "rolling_resistance_coefficient"))
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        return super().forces(q, replace(wheel, ground=replace(wheel.ground, friction=2.0 * wheel.ground.friction)))
 
 
 # -- Powertrains ----------------------------------------------------------------------------------------------------------------

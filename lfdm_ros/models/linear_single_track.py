@@ -20,8 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field, Model
-from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar, TyreForce
+from lfdm_ros.models.declaration import Chassis, Field
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar, TyreForce
+from lfdm_ros.models.ground import Footing, Stance
 
 STATES = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
@@ -53,13 +54,18 @@ def by_wheel(front: Scalar, rear: Scalar, loads: tuple[Scalar, Scalar]) -> list[
     return [TyreForce(0.0, 0.5 * force, 0.5 * load) for force, load in ((front, loads[0]), (rear, loads[1])) for _ in range(2)]
 
 
+def scaled(loads: tuple[Scalar, Scalar], stance: Stance) -> tuple[Scalar, Scalar]:
+    """What of the axles' loads on level ground presses on the ground."""
+    return loads[0] * stance.normal, loads[1] * stance.normal
+
+
 class LinearSingleTrack:
     """The equations; see `lfdm_ros.models.equations.Equations`."""
 
     input_time, mean_motion = 0.5, True
 
-    def __init__(self, m: Operations):
-        self._m, self._steering = m, steering.LinearSteering(m)
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._steering, self._footing = m, steering.LinearSteering(m), Footing(m, ground)
         self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
@@ -70,8 +76,8 @@ class LinearSingleTrack:
         det = mass * p.yaw_inertia - first * first
         return Record(a=a, b=b, cf=2.0 * p.cornering_stiffness_front, cr=2.0 * p.cornering_stiffness_rear,
                       yf=(p.yaw_inertia + first * a) / det, yr=(p.yaw_inertia - first * b) / det,
-                      zf=(mass * a + first) / det, zr=(first - mass * b) / det,
-                      loads=axle_loads(p), steering=self._steering.prepare(p))
+                      zf=(mass * a + first) / det, zr=(first - mass * b) / det, y=p.yaw_inertia / det, z=first / det,
+                      loads=axle_loads(p), steering=self._steering.prepare(p), ground=self._footing.prepare(p))
 
     def slip_speed(self, vx: Scalar) -> Scalar:
         return self._m.fmax(self._m.fabs(vx), fiala.SLIP_SPEED_FLOOR)
@@ -81,16 +87,21 @@ class LinearSingleTrack:
         speed = self.slip_speed(x.vx)
         return (q.cf * (x.vx * delta - x.vy - q.a * x.yaw_rate) / speed, q.cr * (q.b * x.yaw_rate - x.vy) / speed)
 
-    def accelerations(self, x: Record, delta: Scalar, q: Any) -> tuple[Scalar, Scalar]:
-        """Proper lateral acceleration and yaw acceleration."""
+    def accelerations(self, x: Record, delta: Scalar, wind: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+        """Proper lateral acceleration and yaw acceleration; the wind acts at the sprung mass's centre."""
         front, rear = self.axle_forces(x, delta, q)
-        return q.yf * front + q.yr * rear, q.zf * front + q.zr * rear
+        return q.yf * front + q.yr * rear + q.y * wind, q.zf * front + q.zr * rear + q.z * wind
+
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     # -- Sideslip and yaw rate (002), by the Pade form of their exponential ----------------------------------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         delta = self._steering.angle(u.steering, q.steering)
-        ay, yaw_acc = self.accelerations(x, delta, q)
-        vy_dot = ay - x.vx * x.yaw_rate
+        stance = self.stance(x, u, q)
+        wind = stance.wind[1]
+        ay, yaw_acc = self.accelerations(x, delta, wind, q)
+        vy_dot = ay - x.vx * x.yaw_rate + chassis.GRAVITY * stance.left
         # h A, in the order vy, yaw rate.
         scale = h / self.slip_speed(x.vx)
         a11, a12 = -(q.yf * q.cf + q.yr * q.cr) * scale, (q.yr * q.cr * q.b - q.yf * q.cf * q.a) * scale - h * x.vx
@@ -102,29 +113,29 @@ class LinearSingleTrack:
         det = d11 * d22 - d12 * d21
 
         def late(new: Record) -> Record:
-            after, _ = self.accelerations(new, delta, q)
+            after, _ = self.accelerations(new, delta, wind, q)
             return Record(ax=-new.yaw_rate * new.vy, ay=after)
 
         changes = Record(vx=0.0, vy=(d22 * n1 - d12 * n2) / det, yaw_rate=(d11 * n2 - d21 * n1) / det, ax=-x.yaw_rate * x.vy, ay=ay)
-        return Dynamics(changes, by_wheel(*self.axle_forces(x, delta, q), q.loads), late)
+        return Dynamics(changes, by_wheel(*self.axle_forces(x, delta, q), scaled(q.loads, stance)), late)
 
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        return Record(yaw=x.yaw_rate)
+        return Record(yaw=x.yaw_rate * self.stance(x, u, q).turn)
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return chassis.over_ground(self._m, x)
+        return self._footing.travel(x, self.stance(x, u, q))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        return [force.fz for force in by_wheel(0.0, 0.0, q.loads)]
+        return [force.fz for force in by_wheel(0.0, 0.0, scaled(q.loads, self.stance(x, u, q)))]
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
-MODEL = Model(
+CHASSIS = Chassis(
     name="linear_single_track",
     description="linear single-track: sideslip and yaw rate at constant speed, linear tyres; throttle and brake have no effect",
     source="paper 002 (Rhode) after Schramm, Hiller, Bardini 2018, p. 230",
-    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *steering.LINEAR.parameters),
-    build=LinearSingleTrack,
+    states=STATES, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *steering.LINEAR.parameters),
+    build=LinearSingleTrack, wheels=("front", "rear"), slots=("ground",), friction_scale=False,
 )

@@ -19,9 +19,10 @@ from __future__ import annotations
 from typing import Any
 
 from lfdm_ros.models import chassis, fiala, steering
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Field, Model
-from lfdm_ros.models.equations import Dynamics, Operations, Record, Scalar
-from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, axle_loads, by_wheel
+from lfdm_ros.models.declaration import Chassis, Field
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar
+from lfdm_ros.models.ground import Footing, Stance
+from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, axle_loads, by_wheel, scaled
 
 FRICTION = (
     Field("friction_front", "1", "peak friction coefficient of tyre and road, front axle", "mu_f", 0.0, 3.0, True),
@@ -34,35 +35,35 @@ class NonlinearBicycle:
 
     input_time, mean_motion = 0.5, False
 
-    def __init__(self, m: Operations):
-        self._m, self._steering = m, steering.LinearSteering(m)
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._steering, self._footing = m, steering.LinearSteering(m), Footing(m, ground)
         self.motions = (self.motion,)
 
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         loads = axle_loads(p)
 
-        def axle(friction: Scalar, load: Scalar, stiffness: Scalar) -> Record:
-            # Critical slip tan alpha_c = mu W / (2 C), beside the stiffness and the limit.
-            limit = friction * load
-            return Record(stiffness=stiffness, limit=limit, critical=limit / (2.0 * stiffness))
-
         return Record(a=a, b=b, mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
                       first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a, yaw_inertia=p.yaw_inertia,
-                      front=axle(p.friction_front, loads[0], 2.0 * p.cornering_stiffness_front),
-                      rear=axle(p.friction_rear, loads[1], 2.0 * p.cornering_stiffness_rear), loads=loads,
-                      steering=self._steering.prepare(p))
+                      frictions=(p.friction_front, p.friction_rear),
+                      stiffnesses=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), loads=loads,
+                      steering=self._steering.prepare(p), ground=self._footing.prepare(p))
+
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     # -- Lateral force of an axle (004 eqs 12-15), and the damper -F / v_t that it is at this velocity -------------------------
-    def axle(self, ut: Scalar, vt: Scalar, q: Any) -> tuple[Scalar, Scalar]:
+    def axle(self, ut: Scalar, vt: Scalar, limit: Scalar, stiffness: Scalar) -> tuple[Scalar, Scalar]:
+        # Critical slip tan alpha_c = mu W / (2 C).
+        critical = limit / (2.0 * stiffness)
         where, fabs, fmax = self._m.where, self._m.fabs, self._m.fmax
         speed = fmax(fabs(ut), fiala.SLIP_SPEED_FLOOR)
         slip = -vt / speed
-        sliding = fabs(slip) > q.critical
+        sliding = fabs(slip) > critical
         slip_safe = where(sliding, fabs(slip), 1.0)
-        rest = q.limit * q.critical / (2.0 * slip_safe)
-        force = where(sliding, where(slip < 0.0, rest - q.limit, q.limit - rest), q.stiffness * slip)
-        return force, where(sliding, (q.limit - rest) / slip_safe, q.stiffness) / speed
+        rest = limit * critical / (2.0 * slip_safe)
+        force = where(sliding, where(slip < 0.0, rest - limit, limit - rest), stiffness * slip)
+        return force, where(sliding, (limit - rest) / slip_safe, stiffness) / speed
 
     # -- Accelerations (004 eq 10), implicit over h, and the forces that make them ---------------------------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
@@ -70,38 +71,44 @@ class NonlinearBicycle:
         delta = self._steering.angle(u.steering, q.steering)
         c, s = self._m.cos(delta), self._m.sin(delta)
         vf, vr = x.vy + a * yaw_rate, x.vy - b * yaw_rate
-        front, kf = self.axle(x.vx * c + vf * s, vf * c - x.vx * s, q.front)
-        rear, kr = self.axle(x.vx, vr, q.rear)
+        stance = self.stance(x, u, q)
+        loads = scaled(q.loads, stance)
+        limit_f, limit_r = (patch.friction * friction * load for patch, friction, load in zip(stance.patches, q.frictions, loads))
+        front, kf = self.axle(x.vx * c + vf * s, vf * c - x.vx * s, limit_f, q.stiffnesses[0])
+        rear, kr = self.axle(x.vx, vr, limit_r, q.stiffnesses[1])
 
-        # Unknowns ax = du/dt - r v, ay = dv/dt + r u and the yaw acceleration; the dampers act on du/dt, dv/dt and dr/dt.
+        # Unknowns ax = du/dt - r v - g_x, ay = dv/dt + r u - g_y, with gravity g_x, g_y along the ground (0 where it is level), and the yaw
+        # acceleration; the dampers act on du/dt, dv/dt and dr/dt.
         kf, kr = h * kf, h * kr
         kuu, kuv, kur = kf * s * s, -kf * s * c, -kf * s * c * a
         kvv, kvr, krr = kf * c * c + kr, kf * c * c * a - kr * b, kf * c * c * a * a + kr * b * b
-        rv, ru = yaw_rate * x.vy, yaw_rate * x.vx
-        e1 = -front * s - first * yaw_rate * yaw_rate - kuu * rv + kuv * ru
-        e2 = front * c + rear - kuv * rv + kvv * ru
+        wind_x, wind_y = stance.wind
+        rv, ru = yaw_rate * x.vy + chassis.GRAVITY * stance.ahead, yaw_rate * x.vx - chassis.GRAVITY * stance.left
+        e1 = -front * s + wind_x - first * yaw_rate * yaw_rate - kuu * rv + kuv * ru
+        e2 = front * c + rear + wind_y - kuv * rv + kvv * ru
         e3 = a * front * c - b * rear - kur * rv + kvr * ru
         ax, ay, yaw_acc = chassis.solve_symmetric(q.mass + kuu, kuv, kur, q.mass + kvv, kvr - first, q.yaw_inertia + krr, e1, e2, e3)
 
         ud, vd = ax + rv, ay - ru
         front = front - kf * ((vd + a * yaw_acc) * c - ud * s)
         rear = rear - kr * (vd - b * yaw_acc)
-        return Dynamics(Record(vx=ud, vy=vd, yaw_rate=yaw_acc, ax=ax, ay=ay), by_wheel(front, rear, q.loads))
+        return Dynamics(Record(vx=ud, vy=vd, yaw_rate=yaw_acc, ax=ax, ay=ay), by_wheel(front, rear, loads))
 
     def motion(self, x: Record, u: Record, q: Any) -> Record:
-        return chassis.over_ground(self._m, x).but(yaw=x.yaw_rate)  # 004 eq 11
+        stance = self.stance(x, u, q)
+        return self._footing.travel(x, stance).but(yaw=x.yaw_rate * stance.turn)  # 004 eq 11
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        return [force.fz for force in by_wheel(0.0, 0.0, q.loads)]
+        return [force.fz for force in by_wheel(0.0, 0.0, scaled(q.loads, self.stance(x, u, q)))]
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
-MODEL = Model(
+CHASSIS = Chassis(
     name="nonlinear_bicycle",
     description="nonlinear bicycle: planar motion, sliding tyres, friction by axle; throttle and brake have no effect",
     source="paper 004 (Schmitt et al. 2008) eqs 10-15",
-    states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *FRICTION, *steering.LINEAR.parameters),
-    build=NonlinearBicycle,
+    states=STATES, parameters=(*BODY_PARAMETERS, *STIFFNESSES, *FRICTION, *steering.LINEAR.parameters),
+    build=NonlinearBicycle, wheels=("front", "rear"), slots=("ground",), friction_scale=False,
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ from lfdm_ros.models import (
     eleven_dof,
     fiala,
     gearbox,
+    ground,
     kinematic_bicycle,
     lfdm_library,
     linear_single_track,
@@ -25,7 +25,7 @@ from lfdm_ros.models import (
     tmeasy,
     twenty_four_dof,
 )
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, WHEELS, Conventions, Field, Model, Part
+from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Chassis, Conventions, Field, Model, Part
 from lfdm_ros.models.equations import Equations, Operations
 from lfdm_ros.plugins import Registry
 
@@ -38,34 +38,20 @@ _SLOTS: dict[str, Registry[Any]] = {
     "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
+    "ground": _open(ground.PLANE, ground.GIVEN),
     "conventions": _open(Conventions("physics", "as the equations of motion say"), lfdm_library.LFDM),
 }
 # What can stand in a slot; the first is the default.
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
-@dataclass(frozen=True)
-class Chassis:
-    """A model without its parts. `build(m, tyre, powertrain, steering)` gives the equations with those of the parts; in them stand the
-    chassis' states, those of the tyre in the record of each wheel, and those of the powertrain."""
-
-    name: str
-    description: str
-    source: str
-    states: tuple[Field, ...]
-    parameters: tuple[Field, ...]
-    build: Callable[..., Equations]
-    tyres: tuple[str, ...] = WHEELS
-    usual: str = ""  # the parts it is known with
-    largest_step: float = 0.1  # as `Part.largest_step` [s]
-
-
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
+    linear_single_track.CHASSIS, nonlinear_bicycle.CHASSIS, driven_bicycle.CHASSIS, kinematic_bicycle.CHASSIS,
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
             roll_chassis.PARAMETERS, roll_chassis.RollChassis),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
-            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.ElevenDof, tyres=("front", "rear"),
+            "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.ElevenDof, wheels=("front", "rear"),
             usual="tmeasy/automatic"),
     Chassis("eighteen_dof", "18 degrees of freedom: the chassis of eight_dof, with deflections of four tyres and a crankshaft where the "
             "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.RollChassis,
@@ -74,7 +60,7 @@ CHASSIS: Registry[Chassis] = _open(
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.TwentyFourDof,
             usual="tmeasy/automatic", largest_step=0.01),  # its unsprung masses are explicit
 )
-_WHOLE: Registry[Model] = _open(*(module.MODEL for module in (linear_single_track, nonlinear_bicycle, driven_bicycle, kinematic_bicycle)))
+_WHOLE: Registry[Model] = _open()  # from outside
 
 
 # -- From outside -------------------------------------------------------------------------------------------------------------
@@ -82,8 +68,9 @@ _WHOLE: Registry[Model] = _open(*(module.MODEL for module in (linear_single_trac
 
 @cache  # a name is looked up for every parameter of every vehicle that is made
 def load_plugins() -> None:
-    """Registers the tyres, powertrains, chassis and models that other packages name in their entry points."""
+    """Registers the tyres, powertrains, grounds, chassis and models that other packages name in their entry points."""
     plugins.load({"lfdm_ros.tyres": partial(register_part, "tyre"), "lfdm_ros.powertrains": partial(register_part, "powertrain"),
+                  "lfdm_ros.grounds": partial(register_part, "ground"),
                   "lfdm_ros.models": lambda found: register_model(found) if isinstance(found, Model) else register_chassis(found)})
 
 
@@ -91,14 +78,16 @@ def register_part(slot: str, part: Part) -> None:
     """Makes a part known by its name: in specifications, in vehicle files, to commands.
 
     Args:
-        slot: tyre, powertrain or steering.
+        slot: tyre, powertrain, steering or ground.
 
     Raises:
         InputError: no such slot, a name that is taken or is no name, or a parameter that is declared otherwise already.
     """
-    if slot not in ("tyre", "powertrain", "steering"):
-        raise InputError(f"there is no slot '{slot}' to register a part for; there are: tyre, powertrain, steering")
-    _register(_SLOTS[slot], part, (*part.parameters, *part.states, *part.wheel_states), part.parameters)
+    if slot not in _SLOTS or slot == "conventions":
+        known = ", ".join(name for name in _SLOTS if name != "conventions")
+        raise InputError(f"there is no slot '{slot}' to register a part for; there are: {known}")
+    fields = (*part.parameters, *part.states, *part.wheel_states, *part.inputs, *part.wheel_inputs)
+    _register(_SLOTS[slot], part, fields, part.parameters)
 
 
 def register_chassis(chassis: Chassis) -> None:
@@ -133,7 +122,7 @@ def _register(entries: Registry[Any], entry: Part | Chassis | Model, fields: tup
 
 def model_names() -> tuple[str, ...]:
     """The chassis that `get_model` knows."""
-    return (*_WHOLE, *CHASSIS)
+    return (*CHASSIS, *_WHOLE)
 
 
 def usual_spec(name: str) -> str:
@@ -142,8 +131,8 @@ def usual_spec(name: str) -> str:
 
 
 def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
-    """The slots of a chassis; none for a model that is whole or unknown."""
-    return SLOTS if name in CHASSIS else MappingProxyType({})
+    """The slots of a chassis; none for a model from outside that is whole, or unknown."""
+    return MappingProxyType({slot: SLOTS[slot] for slot in CHASSIS[name].slots} if name in CHASSIS else {})
 
 
 @cache
@@ -163,13 +152,17 @@ def get_model(spec: str) -> Model:
     chosen: dict[str, Part] = {}
     for part in parts:
         slot = next((slot for slot, there in SLOTS.items() if part in there), None)
+        there = chassis_slots(name)
         if slot is None:
-            raise InputError(f"model '{spec}': no part '{part}'; there are: {', '.join(p for there in SLOTS.values() for p in there)}")
+            known = ", ".join(p for entries in there.values() for p in entries)
+            raise InputError(f"model '{spec}': no part '{part}'; there are: {known}")
+        if slot not in there:
+            raise InputError(f"model '{name}' has no {slot} to choose; leave out '{part}'")
         if slot in chosen and chosen[slot].name != part:
             raise InputError(f"model '{spec}': two parts for the {slot}, '{chosen[slot].name}' and '{part}'")
         chosen[slot] = SLOTS[slot][part]
     # One object a model, however it is spelled.
-    return _assemble(CHASSIS[name], *(chosen.get(slot) or next(iter(there.values())) for slot, there in SLOTS.items()))
+    return _assemble(CHASSIS[name], tuple(chosen.get(slot) or next(iter(there.values())) for slot, there in chassis_slots(name).items()))
 
 
 def all_parameters() -> dict[str, Field]:
@@ -204,20 +197,31 @@ def _declared() -> dict[str, Field]:
 
 
 @cache
-def _assemble(chassis: Chassis, tyre: Part, powertrain: Part, steering: Part, conventions: Conventions) -> Model:
-    parts: dict[str, Any] = {"tyre": tyre, "powertrain": powertrain, "steering": steering, "conventions": conventions}
+def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
+    parts: dict[str, Any] = dict(zip(chassis.slots, chosen))
+    # The name leaves out what is the default, in the order of the slots.
     named = [part.name for slot, part in parts.items() if part is not next(iter(SLOTS[slot].values()))]
-    tyre_states = tuple(state.of_wheel(wheel) for wheel in chassis.tyres for state in tyre.wheel_states)
-    parameters = (*chassis.parameters, *tyre.parameters, *powertrain.parameters, *steering.parameters)
-    variants, of_tyre = conventions.variants, conventions.of_axles if len(chassis.tyres) == 2 else conventions.variants
+    if parts["ground"] is ground.PLANE and not chassis.friction_scale:
+        parts["ground"] = ground.UNSCALED_PLANE
+    conventions = parts.pop("conventions", SLOTS["conventions"]["physics"])
+    variants = conventions.variants
+    of_slots = {"tyre": conventions.of_axles} if len(chassis.wheels) == 2 else {}
 
     def build(m: Operations) -> Equations:
         return variants.get(chassis.build, chassis.build)(
-            m, of_tyre.get(tyre.build, tyre.build)(m), variants.get(powertrain.build, powertrain.build)(m), steering.build(m))
+            m, **{slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()})
 
+    def of_wheels(kind: str) -> Iterator[Field]:
+        for wheel in chassis.wheels:
+            yield from (field.of_wheel(wheel) for part in parts.values() for field in getattr(part, kind))
+
+    parameters = (*chassis.parameters, *(field for part in parts.values() for field in part.parameters))
     return Model(
-        name="/".join([chassis.name, *named]), description=f"{chassis.description}; {tyre.description}; {powertrain.description}",
+        name="/".join([chassis.name, *named]),
+        description="; ".join([chassis.description, *(part.description for slot, part in parts.items() if slot in ("tyre", "powertrain"))]),
         source=chassis.source,
-        states=(*chassis.states, *conventions.more_states.get(chassis.build, ()), *tyre_states, *powertrain.states),
-        inputs=INPUTS, outputs=OUTPUTS, parameters=tuple({f.name: f for f in parameters}.values()), build=build,
-        largest_step=min(chassis.largest_step, tyre.largest_step))
+        states=(*chassis.states, *conventions.more_states.get(chassis.build, ()), *of_wheels("wheel_states"),
+                *(field for part in parts.values() for field in part.states)),
+        inputs=(*INPUTS, *of_wheels("wheel_inputs"), *(field for part in parts.values() for field in part.inputs)), outputs=OUTPUTS,
+        parameters=tuple({f.name: f for f in parameters}.values()), build=build,
+        largest_step=min(chassis.largest_step, *(part.largest_step for part in parts.values())))

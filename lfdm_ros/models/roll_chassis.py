@@ -26,12 +26,12 @@ from lfdm_ros.models.chassis import (
     Spin,
     centre_height,
     load_transfer,
-    over_ground,
     solve_symmetric,
     spin,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import Contact, Dynamics, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.ground import Footing, Stance
 
 STATES = (
     *PLANE,
@@ -57,7 +57,8 @@ def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any
 
     static: load of a front and of a rear wheel [N]; pitch: load from each front to each rear wheel for a unit of ax [kg]; lateral and
     springs: load from the left to the right wheel of each axle for a unit of ay [kg] and of roll [N/rad]; drop: of the roll axis below the
-    sprung mass's centre [m]; lever: moment of roll for a unit of ay [kg m]; roll_stiffness: less the weight's moment [N m/rad].
+    sprung mass's centre [m]; lever: moment of roll for a unit of ay [kg m]; roll_stiffness: `roll_springs` less `weight`, the moment of the
+    sprung mass's weight [N m/rad]; wind_pitch, wind_lateral: as pitch and lateral, for a unit of the wind's force [1].
     """
     a, b = p.cg_to_front_axle, p.cg_to_rear_axle
     base = a + b
@@ -69,7 +70,10 @@ def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any
         lateral=((unsprung_f + p.sprung_mass * b * (p.cg_height - p.roll_centre_drop_front) / base) / p.track_front,
                  (unsprung_r + p.sprung_mass * a * (p.cg_height - p.roll_centre_drop_rear) / base) / p.track_rear),
         springs=(p.roll_stiffness_front / p.track_front, p.roll_stiffness_rear / p.track_rear),
-        roll_stiffness=p.roll_stiffness_front + p.roll_stiffness_rear - lever * gravity)
+        roll_stiffness=p.roll_stiffness_front + p.roll_stiffness_rear - lever * gravity,
+        roll_springs=p.roll_stiffness_front + p.roll_stiffness_rear, weight=lever * gravity, wind_pitch=p.cg_height / (2.0 * base),
+        wind_lateral=(b * (p.cg_height - p.roll_centre_drop_front) / base / p.track_front,
+                      a * (p.cg_height - p.roll_centre_drop_rear) / base / p.track_rear))
 
 
 class RollChassis:
@@ -79,8 +83,8 @@ class RollChassis:
     gravity = GRAVITY
     centre_height = staticmethod(centre_height)
 
-    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering):
-        self._m, self._tyre, self._powertrain, self._steering = m, tyre, powertrain, steering
+    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
+        self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
         self.motions = (self.motion,)
 
     def prepare(self, p: Any) -> Any:
@@ -95,30 +99,39 @@ class RollChassis:
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
             first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
-            roll_inertia=p.roll_inertia + terms.lever * terms.drop, roll_stiffness=terms.roll_stiffness,
+            roll_inertia=p.roll_inertia + terms.lever * terms.drop,
             roll_damping=p.roll_damping_front + p.roll_damping_rear,
-            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p))
+            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
+            ground=self._footing.prepare(p))
 
     def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
         return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
 
     # -- Wheel loads (000 eqs 10-13) -------------------------------------------------------------------------------------------
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        shift_f, shift_r = (lateral * x.ay + (spring * x.roll + damper * x.roll_rate)
-                            for lateral, spring, damper in zip(q.loads.lateral, q.loads.springs, q.dampers))
-        pitch = q.loads.pitch * x.ax
-        static_f, static_r = q.loads.static
+        return self.loads_on(x, self.stance(x, u, q), q)
+
+    def loads_on(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, ...]:
+        # The proper acceleration is that of tyres and wind; the wind does not act as the masses do.
+        along, across = stance.wind
+        shift_f, shift_r = (lateral * x.ay + (spring * x.roll + damper * x.roll_rate) - wind * across
+                            for lateral, spring, damper, wind in zip(q.loads.lateral, q.loads.springs, q.dampers, q.loads.wind_lateral))
+        pitch = q.loads.pitch * x.ax - q.loads.wind_pitch * along
+        static_f, static_r = (static * stance.normal for static in q.loads.static)
         return static_f - shift_f - pitch, static_f + shift_f - pitch, static_r - shift_r + pitch, static_r + shift_r + pitch
 
     def corners(self, q: Any) -> tuple[tuple[Scalar, Scalar, bool], ...]:
         """Place of each wheel: x, y from the centre, front or not."""
         return ((q.a, q.half_front, True), (q.a, -q.half_front, True), (-q.b, q.half_rear, False), (-q.b, -q.half_rear, False))
 
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(px, py) for px, py, _ in self.corners(q)])
+
     # -- Accelerations, and the tyre forces that make them ---------------------------------------------------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m, implicit = self._m, self._tyre.implicit
-        yaw_rate = x.yaw_rate
-        fz = [m.fmax(load, 0.0) for load in self.wheel_loads(x, u, q)]
+        yaw_rate, stance = x.yaw_rate, self.stance(x, u, q)
+        fz = [m.fmax(load, 0.0) for load in self.loads_on(x, stance, q)]
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
         drives, driving = self._powertrain.drive([wheel.omega for wheel in x.wheels], x.vx, u.throttle, x, q.powertrain)
@@ -127,11 +140,12 @@ class RollChassis:
         wheels = []
         total = [0.0] * 3
         slopes = [0.0] * 6
-        for (px, py, front), own, f, drive in zip(self.corners(q), x.wheels, fz, drives):
+        for (px, py, front), own, f, drive, patch in zip(self.corners(q), x.wheels, fz, drives, stance.patches):
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             axle = 0 if front else 1
             radius = q.radius - f * q.compliance[axle]
-            contact = self._tyre.forces(q.tyre, Wheel(front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius, own))
+            contact = self._tyre.forces(q.tyre, Wheel(front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius, own,
+                                                      patch))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * q.brakes[axle], h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx))]
@@ -144,14 +158,17 @@ class RollChassis:
                 slopes = [k + h * g for k, g in zip(slopes, (kuu, kuv, kur, kvv, kvr, kvr * px - kur * py))]
             wheels.append((px, py, c, s, contact, wheel))
 
-        # Chassis (000 eqs 4-7) in the unknowns ax = du/dt - r v, ay = dv/dt + r u, roll and yaw acceleration. The slopes act on
-        # du/dt and dv/dt, hence the terms with r v and r u on the right.
+        # Chassis (000 eqs 4-7) in the unknowns ax = du/dt - r v - g_x, ay = dv/dt + r u - g_y, the proper accelerations, with gravity g_x,
+        # g_y along the ground (0 where it is level), roll and yaw acceleration. The slopes act on du/dt and dv/dt, hence the terms with
+        # r v and r u on the right. The wind acts on the sprung mass at its centre, above the roll axis.
         kuu, kuv, kur, kvv, kvr, krr = slopes
-        rv, ru = yaw_rate * x.vy, yaw_rate * x.vx
-        e1 = total[0] - q.first * yaw_rate * yaw_rate - 2.0 * q.lever * yaw_rate * x.roll_rate - kuu * rv + kuv * ru
-        e2 = total[1] - kuv * rv + kvv * ru
+        wind_x, wind_y = stance.wind
+        rv, ru = yaw_rate * x.vy + self.gravity * stance.ahead, yaw_rate * x.vx - self.gravity * stance.left
+        roll_stiffness = q.loads.roll_springs - q.loads.weight * stance.normal
+        e1 = total[0] + wind_x - q.first * yaw_rate * yaw_rate - 2.0 * q.lever * yaw_rate * x.roll_rate - kuu * rv + kuv * ru
+        e2 = total[1] + wind_y - kuv * rv + kvv * ru
         e3 = total[2] - kur * rv + kvr * ru
-        e4 = -q.roll_stiffness * x.roll - q.roll_damping * x.roll_rate
+        e4 = -roll_stiffness * x.roll - q.roll_damping * x.roll_rate - wind_y * q.loads.drop
         # Roll eliminated: a symmetric 3 x 3 system.
         roll_inertia, lever, cross = q.roll_inertia, q.lever, q.cross
         m11 = q.mass + kuu
@@ -176,7 +193,8 @@ class RollChassis:
         return Dynamics(Record(vx=ud, vy=vd, roll_rate=roll_acc, yaw_rate=yaw_acc, ax=ax, ay=ay, wheels=changes, **driving), forces)
 
     def motion(self, x: Record, u: Record, q: Any) -> Record:
-        return over_ground(self._m, x).but(yaw=x.yaw_rate, roll=x.roll_rate)
+        stance = self.stance(x, u, q)
+        return self._footing.travel(x, stance).but(yaw=x.yaw_rate * stance.turn, roll=x.roll_rate)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         gear, speed = self._powertrain.report([wheel.omega for wheel in x.wheels], x, q.powertrain)

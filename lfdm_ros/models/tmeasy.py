@@ -5,7 +5,7 @@ Two variants of one curve:
 - `tmeasy_nr`: without relaxation; below walking pace dry friction on the slip velocity is blended in.
 
 A curve rises with `slope`, peaks at `peak_slip` with `peak_force`, and slides from `sliding_slip` with `sliding_force`. Forces between the
-loads are quadratic, slips linear in the load. `friction_scale` scales forces and slips, as Rill does.
+loads are quadratic, slips linear in the load. The ground's friction scales forces and slips, as Rill does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lfdm_ros.models.chassis import FRICTION_SCALE
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 
@@ -40,7 +39,6 @@ TABLE = (
     Field("rolling_resistance_coefficient", "1", "rolling resistance over load", "rr", 0.0, 1.0),
     *(Field(f"tmeasy_{axis}_{key}_{load}", unit, f"{axis} {words}, {where}", "", 0.0, 1e8, True)
       for axis in _AXES for key, unit, words in _CURVE for load, where in _LOADS),
-    FRICTION_SCALE,
 )
 CARCASS = (
     Field("carcass_stiffness_longitudinal", "N/m", "longitudinal stiffness of the carcass", "cx", 0.0, 1e8, True),
@@ -89,7 +87,7 @@ class Tmeasy:
                       radius=(2.0 * r1 - r2, rise),
                       # The unloaded radius' weight grows up to the load where the rolling radius would begin to grow.
                       radius_load=where(fabs(rise) > 0.0, (rise - r1 + 1.0) / where(fabs(rise) > 0.0, 2.0 * rise, 1.0), 0.0),
-                      rolling=p.rolling_resistance_coefficient, mu=p.friction_scale)
+                      rolling=p.rolling_resistance_coefficient)
 
     # -- Steps -----------------------------------------------------------------------------------------------------------------
     def smooth(self, z: Scalar) -> Scalar:
@@ -153,8 +151,9 @@ class Tmeasy:
         def resultant(along: Scalar, across: Scalar) -> Scalar:
             return sqrt(along * along * cc + across * across * dd)
 
-        fos = self.secant(s, resultant(dx * hx, dy * hy), q.mu * resultant(smx / hx, smy / hy), q.mu * resultant(fmx, fmy),
-                          q.mu * resultant(ssx / hx, ssy / hy), q.mu * resultant(fsx, fsy))
+        mu = wheel.ground.friction
+        fos = self.secant(s, resultant(dx * hx, dy * hy), mu * resultant(smx / hx, smy / hy), mu * resultant(fmx, fmy),
+                          mu * resultant(ssx / hx, ssy / hy), mu * resultant(fsx, fsy))
         return Record(vs=vs, across=across, sx=sx, sy=sy, transport=transport, rolling_speed=rolling_speed, hx=hx, hy=hy, fos=fos,
                       resistance=q.rolling * carried * wheel.radius)
 
@@ -166,7 +165,7 @@ class RelaxingTmeasy(Tmeasy):
         q = super().prepare(p)
         return q.but(carcass=[p.carcass_stiffness_longitudinal, p.carcass_stiffness_lateral,
                               p.carcass_damping_longitudinal, p.carcass_damping_lateral],
-                     limits=[q.mu * getattr(p, f"tmeasy_{axis}_peak_force_double") for axis in _AXES])
+                     most=[getattr(p, f"tmeasy_{axis}_peak_force_double") for axis in _AXES])
 
     def weights(self, fmx: Scalar, smx: Scalar, dx: Scalar, fmy: Scalar, smy: Scalar, dy: Scalar) -> tuple[Scalar, Scalar]:
         # Slips normalised so that both directions have about the same curve.
@@ -193,8 +192,9 @@ class RelaxingTmeasy(Tmeasy):
             stick = 1.0 - self.smooth((fabs(slide) - STICK_END) * (1.0 / (SLIDE_BEGIN - STICK_END)))
             return force + stick * (fmin(fmax(force, -limit), limit) - force)
 
-        return Contact(held(carcass_x * ex + damping_x * rate_x, q.limits[0], k.vs),
-                       held(carcass_y * ey + damping_y * rate_y, q.limits[1], slide_y), friction=k.resistance,
+        limits = [wheel.ground.friction * most for most in q.most]
+        return Contact(held(carcass_x * ex + damping_x * rate_x, limits[0], k.vs),
+                       held(carcass_y * ey + damping_y * rate_y, limits[1], slide_y), friction=k.resistance,
                        changes={"tyre_deflection_x": rate_x, "tyre_deflection_y": rate_y})
 
 
@@ -212,7 +212,7 @@ class SteadyTmeasy(Tmeasy):
         dry_x, dry_y = tanh(-gain * k.vs), tanh(-gain * k.across)
         over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
         blend = self.smooth((fabs(wheel.along) - begin) * per_width)
-        dry = (1.0 - blend) * q.mu * wheel.load / over
+        dry = (1.0 - blend) * wheel.ground.friction * wheel.load / over
         fx, fy = dry * dry_x + blend * k.fos * k.sx, dry * dry_y + blend * k.fos * k.sy
         return self.rolling(fx, fy, k.resistance, wheel)
 

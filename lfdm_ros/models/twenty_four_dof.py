@@ -9,9 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PLANE, ROLL, VELOCITY, WHEELS_AND_BRAKES, Spin, over_ground, spin
+from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PLANE, ROLL, VELOCITY, WHEELS_AND_BRAKES, Spin, spin
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import Contact, Dynamics, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
+from lfdm_ros.models.equations import (
+    Contact,
+    Dynamics,
+    Ground,
+    Operations,
+    Patch,
+    Powertrain,
+    Record,
+    Scalar,
+    Steering,
+    Tyre,
+    TyreForce,
+    Wheel,
+)
+from lfdm_ros.models.ground import Footing, Stance
 
 _CG_HEIGHT = Field("cg_height", "m", "height of the sprung mass's centre above ground", "h", 0.0, 5.0, True)
 
@@ -43,6 +57,28 @@ PARAMETERS = (
 )
 
 
+class Incline:
+    """The ground under one wheel, in level axes turned by the yaw angle; symbols as in `lfdm_ros.models.ground.Stance`."""
+
+    def __init__(self, m: Operations, yaw: Scalar, patch: Patch):
+        c, s = m.cos(yaw), m.sin(yaw)
+        self.height = patch.height
+        self._p, self._r = patch.slope_x * c + patch.slope_y * s, patch.slope_y * c - patch.slope_x * s
+        self._per_p = 1.0 / m.sqrt(1.0 + self._p * self._p)
+        self.normal = 1.0 / m.sqrt(1.0 + self._p * self._p + self._r * self._r)
+        self._skew = -self._p * self._r * self.normal * self._per_p
+        self._across = self.normal / self._per_p
+
+    def velocity(self, ahead: Scalar, left: Scalar, up: Scalar) -> tuple[Scalar, Scalar]:
+        """Along e_x and e_y of the ground."""
+        return (ahead + self._p * up) * self._per_p, self._skew * ahead + self._across * left + self._r * self.normal * self._per_p * up
+
+    def force(self, fx: Scalar, fy: Scalar, fz: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """Ahead, to the left and up, from those along e_x, e_y and the normal."""
+        return (self._per_p * fx + self._skew * fy - self._p * self.normal * fz, self._across * fy - self._r * self.normal * fz,
+                self._p * self._per_p * fx + self._r * self.normal * self._per_p * fy + self.normal * fz)
+
+
 class TwentyFourDof:
     """The equations with some parts; see `lfdm_ros.models.equations.Equations`.
 
@@ -52,8 +88,8 @@ class TwentyFourDof:
     input_time, mean_motion = 0.5, False
     gravity = GRAVITY
 
-    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering):
-        self._m, self._tyre, self._powertrain, self._steering = m, tyre, powertrain, steering
+    def __init__(self, m: Operations, tyre: Tyre, powertrain: Powertrain, steering: Steering, ground: Ground):
+        self._m, self._tyre, self._powertrain, self._steering, self._footing = m, tyre, powertrain, steering, Footing(m, ground)
         self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
@@ -78,7 +114,8 @@ class TwentyFourDof:
             # Pitch and roll have their part: without it a high body on stiff tyres never comes to rest.
             mobility=(1.0 / mass + p.cg_height * p.cg_height / p.pitch_inertia,
                       *(1.0 / mass + arm * arm / p.yaw_inertia + p.cg_height * p.cg_height / p.roll_inertia for arm in (a, b))),
-            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p))
+            tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
+            ground=self._footing.prepare(p))
 
     def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
         return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
@@ -101,14 +138,27 @@ class TwentyFourDof:
         return sin_p * cos_t
 
     # -- Loads: the tyre is a spring that only pushes --------------------------------------------------------------------------
-    def deviations(self, x: Record, q: Any) -> list[Scalar]:
-        """Load of each wheel less that at rest, down to none at all [N]."""
-        free = [q.tyre_stiffness[i // 2] * own.tyre_compression for i, own in enumerate(x.wheels)]
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(q.a if i < 2 else -q.b, q.halves[i // 2] * (1.0 - 2.0 * (i % 2))) for i in range(4)])
+
+    def compression(self, own: Record, axle: int, incline: Incline, q: Any) -> Scalar:
+        """Compression of a tyre across the ground, from that at rest on level ground of height 0 [m]."""
+        lower = own.tyre_compression + incline.height
+        return lower * incline.normal + (q.radius - q.compressions[axle]) * (1.0 - incline.normal)
+
+    def free_deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
+        """Load of each wheel less that at rest, were the tyre to pull too [N]."""
+        return [q.tyre_stiffness[i // 2] * self.compression(own, i // 2, at, q) for i, (own, at) in enumerate(zip(x.wheels, inclines))]
+
+    def deviations(self, x: Record, inclines: Sequence[Incline], q: Any) -> list[Scalar]:
+        """The same down to no load at all [N]."""
+        free = self.free_deviations(x, inclines, q)
         return [self._m.where(q.loads[i // 2] + dev > 0.0, dev, -q.loads[i // 2]) for i, dev in enumerate(free)]
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         # As the tyre's spring would pull, had it not left the ground.
-        return [q.loads[i // 2] + q.tyre_stiffness[i // 2] * own.tyre_compression for i, own in enumerate(x.wheels)]
+        inclines = [Incline(self._m, x.yaw, patch) for patch in self.stance(x, u, q).patches]
+        return [q.loads[i // 2] + dev for i, dev in enumerate(self.free_deviations(x, inclines, q))]
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         m, gravity, implicit = self._m, self.gravity, self._tyre.implicit
@@ -117,7 +167,9 @@ class TwentyFourDof:
         ud, vd = x.ax + wz * vy - wy * vz, x.ay + wx * vz - wz * vx
         cos_p, sin_p, cos_t, sin_t = m.cos(x.roll), m.sin(x.roll), m.cos(x.pitch), m.sin(x.pitch)
         level = cos_p * cos_t
-        deviations = self.deviations(x, q)
+        stance = self.stance(x, u, q)
+        inclines = [Incline(m, x.yaw, patch) for patch in stance.patches]
+        deviations = self.deviations(x, inclines, q)
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
         drives, driving = self._powertrain.drive([own.omega for own in x.wheels], vx, u.throttle, x, q.powertrain)
@@ -139,20 +191,23 @@ class TwentyFourDof:
 
             # Tyre: velocity of the contact patch, turned by pitch and roll into the ground's plane (Shim & Ghike 2007), load and radius.
             fz = q.loads[axle] + deviations[i]
-            radius = self.loaded_radius(own, axle, level, q)
+            at = inclines[i]
+            radius = self.loaded_radius(own, axle, level, at, q)
             arm = self.contact_arm(own, radius)
             vgx = cos_t * (uu - wy * arm) + sin_t * (wu * cos_p + sin_p * (wx * arm + vu))
             vgy = cos_p * (vu + wx * arm) - wu * sin_p
+            compression_rate = uu * sin_t - cos_t * (wu * cos_p + vu * sin_p)  # minus the vertical velocity of the wheel
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
-            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own))
+            vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
+            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i]))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], u.brake * q.brakes[axle], h)
             fx_tyre = wheel.fx / (1.0 + h * wheel.kx * 4.0 * q.mobility[0]) if implicit else wheel.fx
             fy_tyre = contact.fy / (1.0 + h * contact.ky * 4.0 * q.mobility[1 + axle]) if implicit else contact.fy
             fx_tyre, fy_tyre = self.carried(own, fx_tyre, fy_tyre)
-            # Force of the ground in the body's axes.
-            fx, fy = fx_tyre * c - fy_tyre * s, fx_tyre * s + fy_tyre * c
-            fxg = fx * cos_t - fz * sin_t
-            fyg = fx * sin_p * sin_t + fy * cos_p + fz * sin_p * cos_t
+            # Force of the ground: ahead, to the left, up; then in the body's axes.
+            fx, fy, up = at.force(fx_tyre * c - fy_tyre * s, fx_tyre * s + fy_tyre * c, fz)
+            fxg = fx * cos_t - up * sin_t
+            fyg = fx * sin_p * sin_t + fy * cos_p + up * sin_p * cos_t
 
             # Newton for the unsprung mass along and across: what the strut hands to the sprung mass; vertical forces from the static load.
             fxs = fxg + mass * (gravity * sin_t - uu_dot + wz * vu - wy * wu)
@@ -163,10 +218,9 @@ class TwentyFourDof:
                 vertical=spring + q.damping[axle] * rate, rate=rate, radius=radius, roll_arm=fyg * radius + fys * length,
                 my=-(fxg * radius + fxs * length),
                 # Newton for the unsprung mass along the strut: tyre, spring and weight; the static loads cancel.
-                lift=(level * deviations[i] - q.springs[axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
+                lift=(level * (deviations[i] + (up - fz)) - q.springs[axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
                       - spring - q.damping[axle] * late_rate) / mass - (vu * wx - uu * wy),
-                # Tyre: minus the vertical velocity of the wheel.
-                compression_rate=uu * sin_t - cos_t * (wu * cos_p + vu * sin_p), omega=wheel.acceleration, tyre=contact.changes))
+                compression_rate=compression_rate, omega=wheel.acceleration, tyre=contact.changes))
 
         # Jacking (Shim & Ghike 2007): roll moment of an axle's forces about its roll centre, as a pair of vertical forces of the struts.
         jacking = []  # on the right wheel's strut, the left one's is its negative
@@ -180,8 +234,9 @@ class TwentyFourDof:
         # Newton and Euler for the sprung mass: proper accelerations along its axes, and angular ones.
         fl, fr, rl, rr = corners
         jx, jy, jz = q.inertias
-        ax = sum(c.fxs for c in corners) / q.sprung + gravity * sin_t
-        ay = sum(c.fys for c in corners) / q.sprung - gravity * sin_p * cos_t
+        wind_x, wind_y = stance.wind
+        ax = (sum(c.fxs for c in corners) + wind_x) / q.sprung + gravity * sin_t
+        ay = (sum(c.fys for c in corners) + wind_y) / q.sprung - gravity * sin_p * cos_t
         az = sum(c.vertical for c in corners) / q.sprung + gravity * (1.0 - level)
         roll_acc = ((fl.fys + fr.fys) * q.drops[0] + (rl.fys + rr.fys) * q.drops[1]
                     + (fl.vertical - fr.vertical) * q.halves[0] + (rl.vertical - rr.vertical) * q.halves[1]) / jx
@@ -203,9 +258,9 @@ class TwentyFourDof:
 
         return self.completed(Dynamics(changes, [TyreForce(c.fx_tyre, c.fy_tyre, c.fz) for c in corners], late), corners, jacking)
 
-    def loaded_radius(self, own: Record, axle: int, level: Scalar, q: Any) -> Scalar:
+    def loaded_radius(self, own: Record, axle: int, level: Scalar, incline: Incline, q: Any) -> Scalar:
         """Distance of the wheel's centre from the ground along the tilted wheel [m]."""
-        return (q.radius - self._m.fmax(own.tyre_compression + q.compressions[axle], 0.0)) / level
+        return (q.radius - self._m.fmax(self.compression(own, axle, incline, q) + q.compressions[axle], 0.0)) / level
 
     def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
         """What of a tyre's forces acts."""
@@ -224,7 +279,7 @@ class TwentyFourDof:
                       pitch=x.pitch_rate * cos(x.roll) - x.yaw_rate * sin(x.roll))
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return over_ground(self._m, x)
+        return self._footing.travel(x, self.stance(x, u, q))
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         gear, speed = self._powertrain.report([own.omega for own in x.wheels], x, q.powertrain)

@@ -84,5 +84,5 @@ def rollout_implicit(simulator: Simulator, profile: InputProfile, until: float, 
 def _samples(simulator: Simulator, profile: InputProfile, until: float, output_step: float) -> tuple[np.ndarray, np.ndarray]:
     count = int(np.floor(until / output_step + 1e-9)) + 1
     times = simulator.time + np.arange(count) * output_step
-    return times, profile.sample(times)
+    return times, simulator.complete(profile.sample(times))
 

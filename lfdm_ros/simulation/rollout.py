@@ -40,7 +40,7 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
         # ramp begins, the rounding of t decides in which step a wheel first turns.
         steps = np.cumsum(np.concatenate([[time], np.full(length, dt)]))
         time = steps[-1]
-        inputs = profile.sample(steps + shift * dt)
+        inputs = simulator.complete(profile.sample(steps + shift * dt))
         run, _ = kernel.run(x, nothing[0], p, nothing[1], inputs, 1, dt, True)
         first, last = done // substeps + 1, (done + length) // substeps + 1
         states[first:last] = run[first * substeps - done::substeps]
@@ -49,8 +49,9 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
             raise SimulationDiverged(float(steps[bad]), run[max(bad - 1, 0)])
         x = run[-1]
     times = start + np.arange(count) * output_step
-    outputs = report(simulator, states, profile.sample(times))
-    simulator.jump(states[-1], (count - 1) * substeps, profile.sample(times[-1:])[0])
+    inputs = simulator.complete(profile.sample(times))
+    outputs = report(simulator, states, inputs)
+    simulator.jump(states[-1], (count - 1) * substeps, inputs[-1])
     return times, outputs
 
 

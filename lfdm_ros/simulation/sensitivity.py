@@ -23,7 +23,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.simulation.batch import BatchRollout, check_names, checked_sampling
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.simulator import SimulationDiverged
+from lfdm_ros.simulation.simulator import SimulationDiverged, with_ground
 from lfdm_ros.vehicles import Vehicle
 
 EXACT, FINITE_DIFFERENCE = "exact", "finite_difference"
@@ -188,7 +188,7 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
     if method not in ("auto", EXACT, FINITE_DIFFERENCE):
         raise InputError(f"no method '{method}'; choose one of: auto, {EXACT}, {FINITE_DIFFERENCE}")
     times = np.asarray(times, float)
-    table = inputs.sample(times) if isinstance(inputs, InputProfile) else np.array(inputs, float)
+    table = with_ground(declared, inputs.sample(times)) if isinstance(inputs, InputProfile) else np.array(inputs, float)
     start = np.asarray(x0, float)
     if start.shape != (len(names),) or not np.isfinite(start).all():
         raise InputError(f"the initial state must be {len(names)} finite numbers, as `initial_state` makes them")

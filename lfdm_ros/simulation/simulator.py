@@ -50,6 +50,29 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
     return np.array([state[name] for name in names])
 
 
+def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
+    """The driver's inputs (..., 3) with what wheels meet and the wind, for a model that has them as inputs: (..., nu).
+
+    `values` are constants by name, one without its wheel for all wheels: `ground_friction=0.3, ground_friction_fl=0.9, wind_y=500.0`; of
+    the rest the defaults are taken: level ground with the friction of the road the tyre was measured on, no wind.
+
+    Raises:
+        InputError: the model has no such input, or a value is out of range.
+    """
+    driver = np.asarray(inputs, float)
+    fields = model.inputs[driver.shape[-1]:]
+    known = {field.name: field for field in fields} | {field.stem: field for field in fields}
+    for name, value in values.items():
+        if name not in known:
+            hint = (f"; it has: {', '.join(known)}" if known
+                    else f": it drives on a plane; '{model.name}/given_ground' takes the ground as inputs")
+            raise InputError(f"model '{model.name}' has no input '{name}'{hint}")
+        if not known[name].lower <= value <= known[name].upper:
+            raise InputError(f"{name} = {value:g} {known[name].unit} is outside [{known[name].lower:g}, {known[name].upper:g}]")
+    met = [values.get(field.name, values.get(field.stem, field.default)) for field in fields]
+    return np.concatenate([driver, np.broadcast_to(met, (*driver.shape[:-1], len(met)))], axis=-1)
+
+
 def _static_radius(vehicle: Vehicle, axle: str) -> float:
     """Distance of the wheel's centre from the ground at rest [m]."""
     p = vehicle.parameters
@@ -88,7 +111,20 @@ class Simulator:
         """Sets time to 0 and the state from named values, as `initial_state`."""
         self.state[:] = initial_state(self.model, self.vehicle, **values)
         self._steps = 0
-        self._u[:] = 0.0
+        self._u[:] = with_ground(self.model, np.zeros(3))
+
+    def meet(self, **values: float) -> None:
+        """What the wheels meet and the wind from now on, until the reset; names and defaults as `with_ground`.
+
+        Raises:
+            InputError: as `with_ground`.
+        """
+        self._u[:] = with_ground(self.model, self._u[:3], **values)
+
+    def complete(self, inputs: ArrayLike) -> np.ndarray:
+        """The driver's inputs (..., 3) with what the wheels meet now: (..., nu)."""
+        driver = np.asarray(inputs, float)
+        return np.concatenate([driver, np.broadcast_to(self._u[3:], (*driver.shape[:-1], len(self._u) - 3))], axis=-1)
 
     @property
     def time(self) -> float:
@@ -96,11 +132,15 @@ class Simulator:
         return self._steps * self.dt
 
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
-        """Advances n steps, the inputs (3,) (steering, throttle, brake) linear from u0 to u1.
+        """Advances n steps, the inputs (3,) (steering, throttle, brake) linear from u0 to u1; or all of the model's, (nu,).
+
+        Without the ground, what the wheels meet is kept (`meet`).
 
         Raises:
             SimulationDiverged: a state is not finite.
         """
+        if len(u0) < len(self._u):  # type: ignore[arg-type]
+            u0, u1 = self.complete(u0), self.complete(u1)
         self._u_from[:], self._u[:] = u0, u1
         finite = self._advance(n, self.dt) if n else True
         self._steps += n
@@ -108,8 +148,8 @@ class Simulator:
             raise SimulationDiverged(self.time, self.state.copy())
 
     def jump(self, state: ArrayLike, n: int, u: ArrayLike) -> None:
-        """Takes over what another integrator made of n steps: the state (nx,) after them and the input (nu,) there."""
-        self.state[:], self._u[:] = state, u
+        """Takes over what another integrator made of n steps: the state (nx,) after them and the input there, (nu,) or (3,)."""
+        self.state[:], self._u[:len(u)] = state, u  # type: ignore[arg-type]
         self._steps += n
 
     @property

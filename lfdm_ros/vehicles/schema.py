@@ -171,7 +171,7 @@ def _groups() -> dict[str, Group]:
 
 def _sections() -> dict[str, tuple[str, ...]]:
     return {section: tuple(key for group in GROUPS.values() for key in group.keys.get(section, ()))
-            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering", *body.SECTIONS)}
+            for section in ("chassis", "suspension", "wheels", "tyre", "powertrain", "brakes", "steering", "ground", *body.SECTIONS)}
 
 
 GROUPS: Mapping[str, Group] = _Live(_groups)

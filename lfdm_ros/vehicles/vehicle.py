@@ -19,7 +19,7 @@ from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
-_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
+_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear"), "ground": ("plane",)}
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 
 
@@ -181,7 +181,7 @@ class Vehicle:
         if not missing:
             return
         base, *named = model.name.split("/")
-        for slot in chassis_slots(base):
+        for slot in (slot for slot in chassis_slots(base) if slot != "ground"):
             name = next((part for part in named if part in SLOTS[slot]), next(iter(SLOTS[slot])))
             lacks = self._lacks(SLOTS[slot][name])
             if lacks:

@@ -119,6 +119,43 @@ def test_a_powertrain_in_one_file(outside, tmp_path):
     assert (energy[-1] - energy[0]) / (part["time"][-1] - part["time"][0]) == pytest.approx(spent, rel=0.05)  # the radii differ under load
 
 
+def test_a_ground_in_one_file(outside, tmp_path):
+    """By name in a vehicle file and a command; energy pays for the hill, and ice on one side turns a braked vehicle to the other."""
+    vehicle = tmp_path / "mine.yaml"
+    document = yaml.safe_load((ROOT / "config" / "vehicles" / "hmmwv.yaml").read_text())
+    values = {"hill_height": (2.0, "m"), "hill_length": (120.0, "m"), "ice_friction": (0.1, "1"), "crest_wind": (0.0, "N")}
+    document["ground"] = {key: {"value": value, "unit": unit, "source": "an example"} for key, (value, unit) in values.items()}
+    document["tyre"]["rolling_resistance"]["value"] = 1e-4
+    vehicle.write_text(yaml.safe_dump(document))
+    done = outside("hilly_ground.py", vehicle, code="""
+import sys
+import numpy as np
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+vehicle = load_vehicle(sys.argv[1]).replace(**{f"motor_torque_{i}": 0.0 for i in range(6)})
+for model in ("eight_dof/hills", "driven_bicycle/hills"):
+    simulator = Simulator(vehicle, model)
+    simulator.reset(vx=12.0, y=-5.0)
+    crest = 0.0
+    for k in range(500):
+        simulator.advance([0, 0, 0], [0, 0, 0], 20)
+        out = dict(zip(simulator.output_names, simulator.outputs))
+        if out["x"] < 60.0:
+            crest = out["vx"]
+    print(crest)
+simulator = Simulator(vehicle, "twenty_four_dof/fiala/hills")
+simulator.reset(vx=12.0)
+simulator.advance([0, 0, 0.6], [0, 0, 0.6], 400)
+print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
+""")
+    assert done.returncode == 0, done.stderr
+    eight, bicycle, yaw_rate = map(float, done.stdout.split())
+    # Over a hill of 2 m: v^2 falls by 2 g h, less a share of the wheels' inertia.
+    for speed in (eight, bicycle):
+        assert speed ** 2 == pytest.approx(12.0 ** 2 - 2.0 * 9.80665 * 2.0, rel=0.03)
+    assert yaw_rate < -0.01  # to the right, where the grip is
+
+
 SAMPLED = """
 import sys
 import numpy as np

@@ -1,0 +1,120 @@
+"""What wheels meet, and what blows: the ground is an argument of the equations, as the driver's inputs are.
+
+A ground fills a slot of every chassis. `Plane` is the default, level and of one friction; `GivenGround` takes what each wheel meets from
+inputs, held over a step or linear in it, one for each vehicle of a batch; a ground of your own computes it inside the step from the place
+of the wheel. All are differentiated as the rest is. A ground may hand out more than a `Patch`, soil say, to tyres that know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.equations import Ground, Operations, Patch, Record, Scalar
+
+FRICTION_SCALE = Field("friction_scale", "1", "friction of the road over that of the road the tyre was measured on", "", 0.0, 3.0)
+WHEEL_INPUTS = (
+    Field("ground_height", "m", "height of the ground over the one the vehicle rests on", "z", -1e4, 1e4),
+    Field("ground_slope_x", "1", "rise of the ground along x of the map", "dz/dx", -2.0, 2.0),
+    Field("ground_slope_y", "1", "rise of the ground along y of the map", "dz/dy", -2.0, 2.0),
+    Field("ground_friction", "1", FRICTION_SCALE.description, "", 0.0, 3.0, default=1.0),
+)
+WIND = (
+    Field("wind_x", "N", "force of the wind on the body at its centre, along the vehicle", "", -1e6, 1e6),
+    Field("wind_y", "N", "force of the wind on the body at its centre, to the left", "", -1e6, 1e6),
+)
+
+
+class Plane:
+    """Level ground of one friction, no wind."""
+
+    def __init__(self, m: Operations):
+        pass
+
+    def prepare(self, p: Any) -> Any:
+        return p.friction_scale
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        return Patch(friction=q)
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 0.0, 0.0
+
+
+class UnscaledPlane(Plane):
+    """The plane of models that have friction coefficients of their own, or no friction."""
+
+    def prepare(self, p: Any) -> Any:
+        return 1.0
+
+
+class GivenGround:
+    """What the inputs say."""
+
+    def __init__(self, m: Operations):
+        pass
+
+    def prepare(self, p: Any) -> Any:
+        return None
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        met = u.wheels[wheel]
+        return Patch(met.ground_height, met.ground_slope_x, met.ground_slope_y, met.ground_friction)
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return u.wind_x, u.wind_y
+
+
+PLANE = Part("plane", "level ground, the vehicle's friction_scale", (FRICTION_SCALE,), Plane)
+UNSCALED_PLANE = Part("plane", "level ground", (), UnscaledPlane)
+GIVEN = Part("given_ground", "height, slope and friction at each wheel and wind as inputs", (), GivenGround, wheel_inputs=WHEEL_INPUTS,
+             inputs=WIND)
+
+
+# -- How a vehicle stands -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stance:
+    """A vehicle on its ground: what each wheel meets, and the plane that they make together.
+
+    With the slopes p ahead and r to the left of the vehicle, P = sqrt(1 + p^2), N = sqrt(1 + p^2 + r^2), the body's axes in that plane are
+    e_x = (1, 0, p) / P and e_y = (-p r, P^2, r) / (N P), the normal n = (-p, -r, 1) / N; all in level axes turned by the yaw angle.
+    """
+
+    patches: Sequence[Patch]
+    ahead: Scalar  # gravity along e_x and e_y over gravity
+    left: Scalar
+    normal: Scalar  # and against n
+    along: Scalar  # level way ahead for a unit of way along e_x, 1 / P
+    across: Scalar  # level way to the left for a unit along e_y, P / N
+    skew: Scalar  # level way ahead for a unit along e_y, - p r / (N P)
+    turn: Scalar  # rate of the yaw angle for a unit of yaw rate about n, P^2 / N
+    wind: tuple[Scalar, Scalar]  # force on the body along its axes [N]
+
+
+class Footing:
+    """The ground under some chassis."""
+
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._ground = m, ground
+        self.prepare = ground.prepare
+
+    def stance(self, x: Record, u: Record, q: Any, places: Sequence[tuple[Scalar, Scalar]]) -> Stance:
+        """How a vehicle stands whose wheels have these places from its centre; q is what `prepare` gave."""
+        c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
+        patches = [self._ground.under(i, x.x + px * c - py * s, x.y + px * s + py * c, u, q) for i, (px, py) in enumerate(places)]
+        count = len(patches)
+        rise_x, rise_y = sum(patch.slope_x for patch in patches) / count, sum(patch.slope_y for patch in patches) / count
+        p, r = rise_x * c + rise_y * s, rise_y * c - rise_x * s
+        per_p, per_n = 1.0 / self._m.sqrt(1.0 + p * p), 1.0 / self._m.sqrt(1.0 + p * p + r * r)
+        return Stance(patches, ahead=-p * per_p, left=-r * per_n * per_p, normal=per_n, along=per_p, across=per_n / per_p,
+                      skew=-p * r * per_n * per_p, turn=per_n / (per_p * per_p), wind=self._ground.wind(x, u, q))
+
+    def travel(self, x: Record, stance: Stance) -> Record:
+        """Rates of the position on the map from velocities in the body's axes [m/s] (000 eqs 4-5; 004 eq 11, on a level ground)."""
+        c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
+        ahead, left = x.vx * stance.along + x.vy * stance.skew, x.vy * stance.across
+        return Record(x=ahead * c - left * s, y=ahead * s + left * c)
