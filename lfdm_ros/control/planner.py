@@ -64,6 +64,11 @@ class Plan:
     states: np.ndarray
     inputs: np.ndarray
 
+    def command_at(self, time: float) -> tuple[float, float]:
+        """Steering [-1, 1] and pedal [-1, 1], below 0 the brake, at a time [s]."""
+        return (float(np.interp(time, self.times, self.inputs[:, 0])),
+                float(np.interp(time, self.times, self.inputs[:, 1] - self.inputs[:, 2])))
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lfdm_ros.control.guidance import Route
+from lfdm_ros.control.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.vehicles import Actuators
 
@@ -50,6 +51,11 @@ def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarra
         return np.full(len(route.path.s), math.inf)
     left = route.free_length - front - STOP_SHORT - route.path.s
     return np.sqrt(2.0 * settings.path_braking * np.maximum(left, 0.0))
+
+
+def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
+    """Speeds (n,) [m/s] along a path of a vehicle that begins to stop at vx [m/s] now."""
+    return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
 
 
 def keeps_its_way(route: Route | None, remaining: float, vx: float) -> bool:

@@ -16,7 +16,7 @@ from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.rules import PATIENCE, STANDING, Rates, keeps_its_way, rated, sight_speed, stopping_speeds
+from lfdm_ros.control.rules import PATIENCE, STANDING, Rates, keeps_its_way, rated, sight_speed, stopping_here, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
@@ -100,7 +100,7 @@ class Wayfinder:
             # Before what blocks it the vehicle stands; where there is no way for long, here and now.
             self._blocked_since = min(self._blocked_since, now)
             if now - self._blocked_since > PATIENCE:
-                speeds = np.minimum(speeds, np.sqrt(np.maximum(pose.vx**2 - 2.0 * s.path_braking * route.path.s, 0.0)))
+                speeds = np.minimum(speeds, stopping_here(s, pose.vx, route.path))
             speeds = np.minimum(speeds, stopping_speeds(s, self.outline.front, route))
         else:
             self._blocked_since = math.inf

@@ -5,19 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from lfdm_ros.control.controller import NO_STOP, Controller, Outcome
+from lfdm_ros.control.controller import Controller, Outcome
+from lfdm_ros.control.guard import NO_STOP, Guard
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import LAST, SURE, Curve, Stops, curve_of, hidden
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.simulation import Goal, Simulator, initial_state
+from lfdm_ros.simulation import Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 SETTINGS = Settings(time_budget=0.0)
 STOPS = Stops(SETTINGS, HMMWV)
 NAMES = [f.name for f in HMMWV.model(SETTINGS.model).states]
+PLACE = {name: i for i, name in enumerate(NAMES)}
 AHEAD = np.linspace(0.0, 100.0, 41)
 STRAIGHT = curve_of(AHEAD, np.zeros(41), np.zeros(41))
 
@@ -183,23 +186,22 @@ def test_a_stop_is_driven_along_its_curve_within_its_length(across, speed, aside
 def test_a_plan_does_not_brake_harder_in_a_bend_than_the_rear_axle_holds(monkeypatch):
     controller = Controller(HMMWV, SETTINGS)
     controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)
-    monkeypatch.setattr(controller, "_planned", lambda plan, at: (0.0, -1.0))
+    monkeypatch.setattr(Plan, "command_at", lambda plan, time: (0.0, -1.0))
     braked = {across: controller.cycle(0.0, Measured(0.0, dict(x=0.0, y=0.0, yaw=0.0, vx=20.0, vy=0.0, yaw_rate=across / 20.0, ay=across)))
               for across in (0.0, 6.0)}
     assert braked[0.0].command[2] == pytest.approx(SETTINGS.brake_rate * SETTINGS.period)
-    assert {across: controller._held((0.0, -1.0), moving(20.0, ay=across))[1] for across in (0.0, 6.0)} == {
+    guard = Guard(SETTINGS, HMMWV, PLACE)
+    assert {across: guard.held((0.0, -1.0), moving(20.0, ay=across))[1] for across in (0.0, 6.0)} == {
         0.0: pytest.approx(-0.47, abs=0.02), 6.0: pytest.approx(-0.26, abs=0.02)}
 
 
 def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():
-    controller = Controller(HMMWV, SETTINGS)
-    controller.go_to(Goal(300.0, 0.0), 20.0)
-    at_rest = dict(x=0.0, y=0.0, yaw=0.0, vx=20.0, vy=0.0, yaw_rate=0.0)
-    controller.cycle(0.0, Measured(0.0, at_rest))
-    nothing = controller._seen_along(0.02, 0.0, 0.0, 0.0)
+    guard, times = Guard(SETTINGS, HMMWV, PLACE), np.arange(41) * 0.1
+    plan = Plan(tuple(NAMES), times, np.array([moving(20.0, x=20.0 * time) for time in times]), np.zeros((41, 3)))
+    at = 0.02, Pose(0.0, 0.0, 0.0, 20.0)
+    assert guard.seen_along(plan, *at, circles()) == guard.seen_along(None, *at, circles((30.0, 0.0, 1.0))) == SETTINGS.sight
     # Beside the way; on the middle line it hides nothing, of the left side's way what lies beyond.
-    controller.see(circles((30.0, 1.9, 1.0)))
-    assert nothing == SETTINGS.sight and 28.0 < controller._seen_along(0.02, 0.0, 0.0, 0.0) < 40.0
+    assert 28.0 < guard.seen_along(plan, *at, circles((30.0, 1.9, 1.0))) < 40.0
 
 
 def test_no_plan_is_driven_without_room_to_stop(monkeypatch):

@@ -1,0 +1,102 @@
+"""The guard: lets a plan be driven while there is a stop along it, and stops the vehicle where there is none (`lfdm_ros.control.stops`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.rules import STANDING
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of, hidden
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.vehicles import Vehicle
+
+HASTE = 0.02  # [s] who goes faster needs so much more room on the stop to go faster still
+NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
+NO_STOP_LEFT = "no room to stop: driving on along the plan, which passes"
+
+
+class Guard:
+    """Keeps the curve along which there is a stop."""
+
+    def __init__(self, settings: Settings, vehicle: Vehicle, place: Mapping[str, int]):
+        """place: of the predicting model's states, by name. Raises InputError if the vehicle lacks parameters."""
+        self._place, self._at = place, [place[name] for name in ("x", "y", "yaw")]
+        self.take(settings, vehicle)
+        self.forget()
+
+    def take(self, settings: Settings, vehicle: Vehicle) -> None:
+        """Other settings, or another vehicle, from now on. Raises InputError if it lacks parameters."""
+        self._settings, self.stops = settings, Stops(settings, vehicle)
+
+    def forget(self) -> None:
+        """There is no stop that is known."""
+        self._curve: Curve | None = None
+
+    def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
+               obstacles: Obstacles, sight: bool, walls: float | None) -> tuple[bool, str, tuple[float, float]]:
+        """Whether a plan is driven, since there is a stop along it, what there is to say, and steering and pedal: its own, or the stop's.
+
+        While the stop is close to something the vehicle does not go faster: what is seen of it, and how the vehicle slides, is not sure.
+
+        Args:
+            command: the plan's steering and pedal; in_force: those now; x: state (nx,) at the time `ahead` [s].
+            sight: what lies behind obstacles does not count as free; walls: distance to keep from those of a corridor [m], None without.
+        """
+        if not len(obstacles.radii):
+            self._curve = None
+            return True, "", command
+        s, at, stops, curve, vx = self._settings, self._at, self.stops, self._leads(plan), float(x[self._place["vx"]])
+        margin = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
+        eased = command[0], min(command[1], 0.0)
+        # Who is about to move off looks where to.
+        if vx >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
+            stop = stops.look(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
+            still = obstacles.where(~obstacles.moving)
+            # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
+            if not stop.free and len(still.radii) < len(obstacles.radii) and stops.clearance(plan, at, ahead, obstacles) > margin:
+                stop = stops.look(curve, x, in_force, command, ahead, still, margin, s.sight_braking, sight)
+            if stop.free:
+                self._curve = curve
+                return True, "", command if walls is not None or stop.clearance > margin + HASTE * vx else eased
+        kept = curve if self._curve is None else self._curve
+        last = stops.look(kept, x, in_force, None, ahead, obstacles, 0.5 * margin, sight=False)
+        if not last.free:
+            last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * margin)
+            if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
+                return True, NO_STOP_LEFT, eased
+        self._curve = last.curve
+        return False, NO_STOP, stops.command(last.curve, x, last.trust)
+
+    def held(self, command: tuple[float, float], x: np.ndarray) -> tuple[float, float]:
+        """A plan's steering and pedal, but no harder on the brakes than the rear axle holds: in the model wheels do not lock."""
+        return command[0], max(command[1], -self.stops.hardest_pedal(abs(float(x[self._place["ay"]]))))
+
+    def stop(self, plan: Plan | None, x: np.ndarray | None) -> tuple[float, float]:
+        """Steering and pedal of a stop along the curve that is kept, or that of the last plan; straight on if nothing is known."""
+        if plan is None or x is None or not np.isfinite(x).all():
+            return 0.0, -self._settings.stop_brake
+        return self.stops.command(self._curve or self._leads(plan), x)
+
+    def seen_along(self, plan: Plan | None, now: float, pose: Pose, obstacles: Obstacles) -> float:
+        """How far along a plan its places are in sight of the sensor, at most as far as that sees [m]."""
+        s = self._settings
+        if plan is None or not len(obstacles.radii) or now > plan.times[-2]:
+            return s.sight
+        px, py, heading = plan.states[plan.times > now][:, self._at].T
+        along = np.cumsum(np.hypot(np.diff(px, prepend=pose.x), np.diff(py, prepend=pose.y)))
+        sensor, half = self.stops.sensor(pose.x, pose.y, pose.yaw), self.stops.outline.half_width
+        centres, out_of_sight = obstacles.centres - sensor, np.zeros(len(px), bool)
+        for side in (-half, half):  # both sides of the vehicle have to be in sight, not only its middle
+            out_of_sight |= hidden(np.column_stack([px - side * np.sin(heading), py + side * np.cos(heading)]) - sensor, centres,
+                                   obstacles.radii)
+        return min(s.sight, float(along[int(out_of_sight.argmax())]) if out_of_sight.any() else math.inf)
+
+    def _leads(self, plan: Plan) -> Curve:
+        """Where a plan leads."""
+        x, y, yaw, vx, vy = (plan.states[:, self._place[name]] for name in ("x", "y", "yaw", "vx", "vy"))
+        return curve_of(x, y, yaw + np.arctan2(vy, np.maximum(vx, STANDING)))

@@ -1,0 +1,199 @@
+"""What a task asks of the planner now: a path as it is, the way to a goal, or the way back to a path that leads elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.bounds import require
+from lfdm_ros.control.guidance import Guide, GuideSettings, Route
+from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.planner import SLOWER
+from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, sight_speed, stopping_here, stopping_speeds
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import Goal
+from lfdm_ros.vehicles import Footprint
+
+AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
+ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
+MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it
+JOINED = 2.0, 0.5  # [m], [rad] from the path: there that way ends
+CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
+
+
+@dataclass(eq=False)
+class Task:
+    """What is to be done: a path as it is, or a goal with the route that is in force."""
+
+    speed: float
+    stop: bool
+    goal: Goal | None = None
+    path: Path | None = None
+    speeds: float | np.ndarray = 0.0  # highest on the path, one or one a point
+    corridor: np.ndarray | None = None
+    reference: Reference | None = None
+    route: Route | None = None
+    routed: float = -math.inf  # when the route was made
+    ways: int = 0  # how often the way has become another
+    blocked_since: float = math.inf
+    joining: Reference | None = None  # the way back to a path that leads the other way
+    station: float = 0.0  # the place on the path next to the vehicle then [m]
+    meeting: tuple[float, float] = (math.inf, math.inf)  # where that way meets the path [m]
+    done: bool = False
+
+    @staticmethod
+    def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool) -> Task:
+        """See `Controller.follow`. Raises InputError."""
+        if corridor is not None:
+            corridor = np.array(corridor, float)
+            if corridor.ndim != 2 or corridor.shape[1] != 3 or not len(corridor) or not np.isfinite(corridor).all() or (
+                    np.diff(corridor[:, 0]) <= 0.0).any():
+                raise InputError("corridor: give rows [s, left, right] in m, finite, with rising s")
+        return Task(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor)
+
+    @staticmethod
+    def go_to(goal: Goal, speed: float) -> Task:
+        """See `Controller.go_to`. Raises InputError."""
+        if not (math.isfinite(speed) and speed > 0.0):
+            raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
+        require("speed", speed, "speed to a goal")
+        return Task(speed, goal.stop, goal)
+
+    def anew(self) -> Task:
+        """The same task, of which nothing is done yet."""
+        return Task(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor)
+
+
+class Navigator:
+    """Finds ways and the speeds on them, and says when a task is done. What it finds it keeps in the task."""
+
+    def __init__(self, settings: Settings, outline: Footprint, horizon: float):
+        """horizon: as long a plan looks ahead [s]."""
+        self._settings, self._outline, self._horizon = settings, outline, horizon
+        self._guide = Guide(_guide_settings(settings))
+
+    def take(self, settings: Settings, outline: Footprint) -> None:
+        """Other settings, or another outline, from now on."""
+        self._settings, self._outline = settings, outline
+        if self._guide.settings != _guide_settings(settings):  # its tables take as long as some cycles
+            self._guide = Guide(_guide_settings(settings))
+
+    def along(self, task: Task) -> Reference:
+        """The reference of a path."""
+        assert task.path is not None
+        s = self._settings
+        profile = speed_profile(task.path, task.speeds, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
+                                0.0 if task.stop else math.inf)
+        longer, speeds = self._longer(task.path, np.zeros_like(profile) if task.done else profile)
+        return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
+                         slowing=s.path_braking)
+
+    def find(self, task: Task, now: float, pose: Pose, known: Callable[[], Obstacles], seen_along: Callable[[], float]) -> Reference:
+        """The way to the goal.
+
+        Args:
+            known: what stands in the way; seen_along: how far the plan is in sight [m]. Both are asked for where they are needed.
+        """
+        assert task.goal is not None
+        s, goal, front = self._settings, task.goal, self._outline.front
+        remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
+        if not (task.done or keeps_its_way(task.route, remaining, pose.vx)):
+            self._look(task, pose, (goal.x, goal.y), known())
+        task.routed = now
+        assert task.route is not None
+        path = task.route.path
+        profile = self._profile(task, path, pose.vx, 0.0 if task.stop or task.done else math.inf)
+        if not task.route.blocked:
+            task.blocked_since = math.inf
+        else:
+            task.blocked_since = min(task.blocked_since, now)
+            if now - task.blocked_since > PATIENCE:
+                # There is none for long: stop here and now, and drive on when one is seen.
+                profile = np.minimum(profile, stopping_here(s, pose.vx, path))
+            profile = np.minimum(profile, stopping_speeds(s, front, task.route))
+        longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
+        # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
+        lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))
+        stopping = task.stop and remaining < pose.vx * self._horizon
+        hurry = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
+        # What lies hidden on the plan may be anything: a stop before it has to be possible.
+        highest = min(task.speed, max(sight_speed(s, front, seen_along()), CREEPING))
+        task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, hurry=hurry, free_end=True,
+                                   slowing=s.path_braking)
+        return task.reference
+
+    def join(self, task: Task, now: float, pose: Pose, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
+        """The way back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
+
+        The optimisation is local: on the path or near it, it does not find that it has to drive away to turn round.
+        """
+        if task.goal is not None or task.reference is None or task.done or not (begins or task.joining is not None):
+            return None
+        s, path = self._settings, task.reference.path
+        (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([pose.x]), np.array([pose.y])))
+        turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - pose.yaw, 2.0 * math.pi))
+        astray = abs(aside) <= ASTRAY[0] and turned > ASTRAY[1]
+        if (task.joining is None and not astray) or (abs(aside) <= JOINED[0] and turned <= JOINED[1]):
+            if task.joining is not None:
+                task.joining, task.route = None, None
+                task.ways += 1
+            return None
+        if task.joining is not None and now - task.routed < s.route_period - 1e-9:
+            return task.joining
+        # The place to meet it stays until the vehicle is there: a turn to one that moves would begin ever anew.
+        if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < AIM:
+            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + MEETING + abs(aside)])))
+            task.meeting, task.route = (gx, gy), None
+        route = self._look(task, pose, task.meeting, known())
+        task.routed = now
+        profile = self._profile(task, route.path, pose.vx)
+        longer, speeds = self._longer(route.path, np.minimum(profile, stopping_speeds(s, self._outline.front, route)))
+        task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
+        return task.joining
+
+    def remaining(self, task: Task, pose: Pose, station: float) -> float:
+        """How far it is to the goal, or to the end of the path, along which the plan is at `station` [m]."""
+        if task.goal is None:
+            assert task.path is not None
+            return max(task.path.length - (station if task.joining is None else task.station), 0.0)
+        return math.hypot(pose.x - task.goal.x, pose.y - task.goal.y)
+
+    def finish(self, task: Task, pose: Pose, station: float) -> None:
+        """Marks a task that is done: from then on the vehicle stops where the way goes on."""
+        if task.done:
+            return
+        standing = not task.stop or abs(pose.vx) < STANDING
+        near = task.goal.tolerance if task.goal is not None else 1.0
+        if self.remaining(task, pose, station) <= near and standing:
+            task.done = True
+            if task.path is not None:
+                task.reference = self.along(task)
+
+    def _look(self, task: Task, pose: Pose, to: tuple[float, float], known: Obstacles) -> Route:
+        task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, known, self._outline.half_width,
+                                       self._settings.obstacle_margin, task.route)
+        task.ways += 1
+        return task.route
+
+    def _profile(self, task: Task, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
+        """Speeds (n,) [m/s] along a way, by its bends and by what is seen; a vehicle that is too fast slows down, but not as hard as for an
+        obstacle."""
+        s = self._settings
+        highest = np.maximum(stopping_here(s, max(vx - SLOWER, 0.0), path), min(task.speed, sight_speed(s, self._outline.front)))
+        return speed_profile(path, highest, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
+
+    def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
+        """A path that goes on beyond its end for as long as a horizon may, at the speed of its end."""
+        longer = path.extended(self._horizon * float(speeds.max()) + CLOSE_BY)
+        return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
+
+
+def _guide_settings(settings: Settings) -> GuideSettings:
+    return GuideSettings(lateral_acceleration=settings.path_lateral_acceleration, braking=settings.path_braking)
