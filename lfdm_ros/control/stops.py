@@ -26,7 +26,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
 
-SIDE = 0.9  # share of what the tyres hold that counts across at most: who slides brakes too, and better tyres must not brake less
+EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend: more, while the tyres give all they have across, turns the vehicle round
 SPACING = 1.0  # [m] between the places of a curve
 BEYOND = 60.0  # [m] straight on after the curve's end
 LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
@@ -159,12 +159,11 @@ class Stops:
         so much of the tyres' peak."""
         circle = share_of_peak * self._friction
         share, rear, lift = self._rear
-        across = min(across, SIDE * circle)
         # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
         square = circle * circle
         p, q, r = share * share - square * lift * lift, square * rear * lift, rear * rear * (across * across - square)
         held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
-        return min(held, circle)
+        return max(min(held, circle), EASIEST)
 
     def hardest_pedal(self, across: float) -> float:
         """The brake [0, 1] at which the rear axle still holds the vehicle, at so much across [m/s^2]; a plan may use all the grip that is

@@ -10,6 +10,7 @@ from lfdm_ros.control.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_leng
 from lfdm_ros.control.controller import Controller, Outcome, limits_of
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stops import Stops
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Scenario, World
@@ -21,7 +22,7 @@ HMMWV = load_vehicle("hmmwv")
 SETTINGS = Settings(time_budget=0.0, sight=20.0, period=0.04)
 LIMITS = limits_of(HMMWV, SETTINGS)
 CONTROLLER = Controller(HMMWV, SETTINGS, LIMITS)
-STOPS = CONTROLLER._stops
+STOPS = Stops(SETTINGS, HMMWV)
 REAR, WHEELBASE, FULL_LOCK = HMMWV.parameters["cg_to_rear_axle"], 3.3778, HMMWV.parameters["max_road_wheel_angle"]
 PERIOD = 0.05
 

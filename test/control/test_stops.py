@@ -156,11 +156,6 @@ def test_where_nothing_is_free_on_what_is_certain_of_the_tyres_it_relies_on_what
     assert stop.trust is LAST and stop.speed < 4.0
 
 
-def test_who_slides_to_the_side_brakes_no_less_than_the_tyres_hold_beside_it():
-    braking = [-STOPS.command(STRAIGHT, moving(15.0, ay=across))[1] for across in (0.0, 3.0, 5.0, 8.0, 12.0)]
-    assert braking == sorted(braking, reverse=True) and braking[-2] == braking[-1] > 0.3 * braking[0]
-
-
 @pytest.mark.parametrize(("aside", "faster"), [(1.65, False), (6.0, True)])
 def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
     controller = Controller(HMMWV, SETTINGS)
