@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -95,9 +95,6 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
           patience: float = math.inf) -> Run:
     """Drives a scenario until its task is done, the vehicle has hit something or diverged, or its time is over.
 
-    Before time 0 the vehicle came straight at its speed: so the states are that the controller has until newer ones arrive. A scan
-    arrives once its own latency is over and the state of its moment is there.
-
     Args:
         vehicle: that is simulated, with its actuators and its outline; the controller may know another.
         on_cycle: called after each cycle with its time [s], what it came to and the scan that arrived, if any.
@@ -107,74 +104,22 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         InputError: the vehicle lacks parameters of the plant's model, or the scenario has no task.
     """
     plant = plant or Plant()
-    settings = controller.settings
-    simulator = Simulator(vehicle, plant.model, plant.step, plant.tyre)
-    start = scenario.initial
-    simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
-    actuator, selector = Actuator.of(vehicle.actuators), Selector()
-    lidar = tracker = None
-    if plant.lidar is not None and scenario.world.obstacles:
-        lidar = Lidar(scenario.world, plant.lidar, plant.seed, vehicle.lidar)
-        tracker = ObstacleTracker(mount=vehicle.lidar)
-    path = give_task(controller, scenario)
-    footprint = vehicle.footprint
-
-    index = simulator.output_index
-    place = [index[name] for name in ("x", "y", "yaw")]
-    loads = [index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
-    observed = [index[name] for name in OBSERVED]
-    per_chunk = max(1, round(CHUNK / plant.step))
-    chunk = per_chunk * plant.step
-    chunks = max(1, round(settings.period / chunk))
-    late = round(plant.state_age / chunk)
-    scan_every, scan_late = 1, 0
-    if plant.lidar is not None:
-        scan_every = max(1, round(1.0 / (plant.lidar.rate * settings.period)))
-        scan_late = math.ceil(max(plant.lidar.latency, plant.state_age) / settings.period - 1e-9)
-
-    outputs = simulator.outputs.copy()
-    static = np.maximum(outputs[loads], 1.0)
-    states = [outputs]  # one a chunk
-    first = dict(zip(OBSERVED, outputs[observed].tolist()))
+    period = controller.settings.period
+    driven = _Driven(vehicle, scenario, plant, period)
+    sensor = None if plant.lidar is None or not scenario.world.obstacles else _Sensor(scenario, plant, plant.lidar, vehicle, period)
+    witness = _Witness(scenario, vehicle.footprint, driven, period, give_task(controller, scenario))
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
-    scans: list[tuple[int, Scan]] = []
-    reached, collision, clearance, lifted, error, outside, sideslip = math.nan, "", math.inf, 0.0, 0.0, 0.0, 0.0
-    diverged, blocked, cold, least_load, inputs, along, standing = False, 0, 0, 1.0, np.zeros(3), 0.0, 0.0
-    fastest = max((math.hypot(o.vx, o.vy) for o in scenario.world.obstacles), default=0.0)
-    near_by, reach = (-math.inf if scenario.world.obstacles else math.inf), 0.0
-    for k in range(max(1, round(scenario.duration / settings.period))):
-        now = k * settings.period
-        rows.append(states[-1])
-        x, y, yaw = states[-1][place].tolist()
-        # Corners move in a period by what the speed says, and some more where it turns. So near is the nearest obstacle by now at least;
-        # exact where something could be hit before the next cycle, or come nearer than anything before.
-        near_by, reach = near_by - reach, settings.period * (1.5 * math.hypot(*states[-1][observed[3:5]]) + fastest) + 0.5
-        if near_by < max(clearance, reach):
-            near_by = scenario.world.clearance(now, x, y, yaw, footprint)
-            clearance = min(clearance, near_by)
-            if near_by <= 0.0:
-                collision = scenario.world.nearest(now, x, y, yaw, footprint)
-                break
-        standing = standing + settings.period if math.hypot(*states[-1][observed[3:5]]) < HELD else 0.0
-        if standing > patience:
+    reached, diverged, blocked, cold = math.nan, False, 0, 0
+    for k in range(max(1, round(scenario.duration / period))):
+        now = k * period
+        rows.append(driven.outputs)
+        if witness.look(now) or witness.standing > patience:
             break
-        if path is not None:
-            guess = None if k == 0 else np.array([along])
-            (along,), (offset,) = (v.tolist() for v in path.project(np.array([x]), np.array([y]), guess))
-            error = max(error, abs(offset))
-            outside = max(outside, _outside(scenario, path, along, x, y, yaw, footprint))
-
+        witness.measure()
         seen = None
-        if lidar is not None and tracker is not None:
-            if k % scan_every == 0:
-                scans.append((k, lidar.scan(now, x, y, yaw)))
-            if scans and scans[0][0] + scan_late <= k:
-                taken, seen = scans.pop(0)
-                tracker.update(seen, *rows[taken][place].tolist())
-                controller.see(tracker.obstacles())
-        stamp = k * chunks - late
-        values = dict(zip(OBSERVED, states[stamp][observed].tolist())) if stamp >= 0 else _before(first, stamp * chunk)
-        cycle = controller.cycle(now, Measured(stamp * chunk, values))
+        if sensor is not None and (seen := sensor.scan(k, now, driven.outputs[driven.place])) is not None:
+            controller.see(sensor.tracker.obstacles())
+        cycle = controller.cycle(now, driven.measured(k))
         if on_cycle is not None:
             on_cycle(now, cycle, seen)
         commands.append(cycle.command)
@@ -186,44 +131,138 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             reached = now
             if end_when_reached:
                 break
-        actuator.send(now, cycle.command)
+        driven.actuator.send(now, cycle.command)
         controller.look(now)
-        close = near_by < reach  # between cycles only what is near can be hit
-        for i in range(chunks):
-            before, inputs = inputs, selector.through(actuator.advance(now + (i + 1) * chunk), float(outputs[observed[3]]))
-            try:
-                simulator.advance(before, inputs, per_chunk)
-            except SimulationDiverged:
-                diverged = True
+        try:
+            if any(witness.note(time) for time in driven.advance(now)):
                 break
-            outputs = simulator.outputs.copy()
-            states.append(outputs)
-            share = outputs[loads] / static
-            least_load = min(least_load, float(share.min()))
-            lifted += chunk * bool((share <= 0.0).any())
-            vx, vy = outputs[observed[3:5]].tolist()
-            if math.hypot(vx, vy) > SPINNING:
-                sideslip = max(sideslip, abs(math.atan2(vy, vx)))
-            if close:
-                then, (x, y, yaw) = now + (i + 1) * chunk, outputs[place].tolist()
-                between = scenario.world.clearance(then, x, y, yaw, footprint)
-                clearance = min(clearance, between)
-                if between <= 0.0:
-                    collision = scenario.world.nearest(then, x, y, yaw, footprint)
-                    break
-        if diverged or collision:
+        except SimulationDiverged:
+            diverged = True
             break
-    table = np.array(rows)
-    way = float(np.hypot(np.diff(table[:, place[0]]), np.diff(table[:, place[1]])).sum())
-    return Run(simulator.output_names, settings.period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
-               np.array(seconds), outcomes, violated, reached, (collision,) if collision else (), clearance, lifted, least_load, diverged,
-               way, error if path is not None else math.nan, outside, sideslip, blocked, cold)
+    table, w = np.array(rows), witness
+    way = float(np.hypot(*np.diff(table[:, driven.place[:2]], axis=0).T).sum())
+    return Run(driven.simulator.output_names, period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
+               np.array(seconds), outcomes, violated, reached, (w.collision,) if w.collision else (), w.clearance, w.lifted, w.least_load,
+               diverged, way, w.error if w.path is not None else math.nan, w.outside, w.sideslip, blocked, cold)
 
 
-def _before(first: dict[str, float], time: float) -> dict[str, float]:
-    """The state at a time before 0 [s] of a vehicle that came straight."""
-    back = time * first["vx"]
-    return {**first, "x": first["x"] + back * math.cos(first["yaw"]), "y": first["y"] + back * math.sin(first["yaw"])}
+class _Driven:
+    """The simulated vehicle behind its actuators, and what it was, for states that arrive late. outputs: of now."""
+
+    def __init__(self, vehicle: Vehicle, scenario: Scenario, plant: Plant, period: float) -> None:
+        self.simulator, start = Simulator(vehicle, plant.model, plant.step, plant.tyre), scenario.initial
+        self.simulator.reset(x=start.x, y=start.y, yaw=start.yaw, vx=start.speed)
+        self.actuator, self._selector, self._inputs = Actuator.of(vehicle.actuators), Selector(), np.zeros(3)
+        self.index = self.simulator.output_index
+        self.place = [self.index[name] for name in ("x", "y", "yaw")]
+        self._observed = [self.index[name] for name in OBSERVED]
+        self._steps = max(1, round(CHUNK / plant.step))
+        self.chunk = self._steps * plant.step
+        self._chunks = max(1, round(period / self.chunk))
+        self._late = round(plant.state_age / self.chunk)
+        self.outputs = self.simulator.outputs.copy()
+        self._states = [self.outputs]  # one a chunk
+
+    def speeds(self) -> tuple[float, float]:
+        """vx and vy [m/s]."""
+        vx, vy = self.outputs[self._observed[3:5]].tolist()
+        return vx, vy
+
+    def measured(self, k: int) -> Measured:
+        """What arrives in cycle k. Before time 0 the vehicle came straight."""
+        stamp = k * self._chunks - self._late
+        values = dict(zip(OBSERVED, self._states[max(stamp, 0)][self._observed].tolist()))
+        if stamp < 0:
+            back = stamp * self.chunk * values["vx"]
+            values |= {"x": values["x"] + back * math.cos(values["yaw"]), "y": values["y"] + back * math.sin(values["yaw"])}
+        return Measured(stamp * self.chunk, values)
+
+    def advance(self, now: float) -> Iterator[float]:
+        """A period from `now` [s] on; stops after each chunk, with its time. Raises SimulationDiverged."""
+        for i in range(self._chunks):
+            time = now + (i + 1) * self.chunk
+            before, self._inputs = self._inputs, self._selector.through(self.actuator.advance(time), self.speeds()[0])
+            self.simulator.advance(before, self._inputs, self._steps)
+            self.outputs = self.simulator.outputs.copy()
+            self._states.append(self.outputs)
+            yield time
+
+
+class _Sensor:
+    """The LIDAR and the tracker behind it. A scan arrives once its latency is over and the state of its moment is there."""
+
+    def __init__(self, scenario: Scenario, plant: Plant, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
+        self.tracker = ObstacleTracker(mount=vehicle.lidar)
+        self._lidar = Lidar(scenario.world, settings, plant.seed, vehicle.lidar)
+        self._every = max(1, round(1.0 / (settings.rate * period)))
+        self._late = math.ceil(max(settings.latency, plant.state_age) / period - 1e-9)
+        self._taken: deque[tuple[int, Scan, list[float]]] = deque()
+
+    def scan(self, k: int, now: float, pose: np.ndarray) -> Scan | None:
+        """Scans from a pose x, y [m], yaw [rad] where it is due; the scan that arrives in cycle k, if any."""
+        if k % self._every == 0:
+            self._taken.append((k, self._lidar.scan(now, *pose.tolist()), pose.tolist()))
+        if not self._taken or self._taken[0][0] + self._late > k:
+            return None
+        _, scan, there = self._taken.popleft()
+        self.tracker.update(scan, *there)
+        return scan
+
+
+class _Witness:
+    """What becomes of the vehicle; see `Run`. standing: for how long it has stood [s]."""
+
+    def __init__(self, scenario: Scenario, footprint: Footprint, driven: _Driven, period: float, path: Path | None) -> None:
+        self._scenario, self._world, self._footprint, self._driven, self._period = scenario, scenario.world, footprint, driven, period
+        self.path = path
+        self._along: float | None = None
+        self._loads = [driven.index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
+        self._static = np.maximum(driven.outputs[self._loads], 1.0)
+        self._fastest = max((math.hypot(o.vx, o.vy) for o in self._world.obstacles), default=0.0)
+        self._near_by, self._reach = (-math.inf if self._world.obstacles else math.inf), 0.0
+        self.collision, self.clearance, self.lifted, self.least_load = "", math.inf, 0.0, 1.0
+        self.error, self.outside, self.sideslip, self.standing = 0.0, 0.0, 0.0, 0.0
+
+    def look(self, now: float) -> bool:
+        """At the begin of a cycle. Whether something was hit."""
+        speed = math.hypot(*self._driven.speeds())
+        # Corners move in a period by what the speed says, and some more where it turns. So near is the nearest obstacle by now at least;
+        # exact where something could be hit before the next cycle, or come nearer than anything before.
+        self._near_by, self._reach = self._near_by - self._reach, self._period * (1.5 * speed + self._fastest) + 0.5
+        if self._near_by < max(self.clearance, self._reach):
+            self._near_by = self._meet(now)
+        self.standing = self.standing + self._period if speed < HELD else 0.0
+        return self.collision != ""
+
+    def measure(self) -> None:
+        """How far the vehicle is from its path, and out of its corridor."""
+        if self.path is None:
+            return
+        x, y, yaw = self._driven.outputs[self._driven.place].tolist()
+        (self._along,), (offset,) = (v.tolist() for v in self.path.project(
+            np.array([x]), np.array([y]), None if self._along is None else np.array([self._along])))
+        self.error = max(self.error, abs(offset))
+        self.outside = max(self.outside, _outside(self._scenario, self.path, self._along, x, y, yaw, self._footprint))
+
+    def note(self, time: float) -> bool:
+        """After each chunk. Whether something was hit."""
+        share = self._driven.outputs[self._loads] / self._static
+        self.least_load = min(self.least_load, float(share.min()))
+        self.lifted += self._driven.chunk * bool((share <= 0.0).any())
+        vx, vy = self._driven.speeds()
+        if math.hypot(vx, vy) > SPINNING:
+            self.sideslip = max(self.sideslip, abs(math.atan2(vy, vx)))
+        if self._near_by < self._reach:  # between cycles only what is near can be hit
+            self._meet(time)
+        return self.collision != ""
+
+    def _meet(self, time: float) -> float:
+        x, y, yaw = self._driven.outputs[self._driven.place].tolist()
+        clearance = self._world.clearance(time, x, y, yaw, self._footprint)
+        self.clearance = min(self.clearance, clearance)
+        if clearance <= 0.0:
+            self.collision = self._world.nearest(time, x, y, yaw, self._footprint)
+        return clearance
 
 
 def give_task(controller: Driver, scenario: Scenario) -> Path | None:
