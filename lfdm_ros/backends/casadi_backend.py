@@ -11,7 +11,7 @@ from typing import Any
 
 import casadi as ca
 
-from lfdm_ros.models import WHEELS, Model, functions_of
+from lfdm_ros.models import Model, functions_of
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
@@ -23,8 +23,9 @@ OPERATIONS = SimpleNamespace(
 class CasadiModel:
     """A model as SX functions; x (nx,), u (nu,), p (np,) in the order the model declares, h a scalar [s].
 
-    step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; tyre_forces(x, u, p, h) -> (12,); outputs(x, u, p, h) -> (ny,);
-    wheel_loads(x, u, p) -> (4,) [N], negative where a wheel has left the ground;
+    step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
+    tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
+    wheel_loads(x, u, p) -> (4,) [N], one for each wheel, negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
@@ -113,7 +114,7 @@ def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:
         if f"omega_{axle}" in values:
             values |= {f"omega_{wheel}": values[f"omega_{axle}"] for wheel in wheels.split()}
     values |= dict(zip(("gear", "engine_speed", "road_wheel_angle"), drive))
-    names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in WHEELS]
+    names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in model.wheels]
     values |= {name: forces[i] for i, name in enumerate(names)}
-    values["lifted_wheels"] = ca.sum1(forces[8:] <= 0.0)
+    values["lifted_wheels"] = ca.sum1(forces[2 * len(model.wheels):] <= 0.0)
     return ca.vertcat(*(values.get(field.name, 0.0) for field in model.outputs))

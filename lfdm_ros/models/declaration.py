@@ -35,7 +35,7 @@ class Field:
 
     def of_wheel(self, wheel: str) -> Field:
         """The same field of one wheel."""
-        return replace(self, name=f"{self.name}_{wheel}", description=f"{self.description}, {PLACES[wheel]}",
+        return replace(self, name=f"{self.name}_{wheel}", description=f"{self.description}, {PLACES.get(wheel, wheel)}",
                        symbol=f"{self.symbol}_{wheel}" if self.symbol else "", wheel=wheel)
 
 
@@ -88,6 +88,8 @@ class Chassis:
     wheels: tuple[str, ...] = WHEELS
     usual: str = ""  # the parts it is known with
     largest_step: float = 0.1  # as `Part.largest_step` [s]
+    # The wheels whose forces are reported; of an axle that is one wheel, both that it stands for.
+    reported: tuple[str, ...] = WHEELS
     slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering", "conventions")
     friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
 
@@ -108,6 +110,7 @@ class Model:
     outputs: tuple[Field, ...]
     parameters: tuple[Field, ...]
     build: Callable[[Operations], Equations]
+    wheels: tuple[str, ...] = WHEELS  # whose forces are reported, in this order
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,7 +147,7 @@ INPUTS = (
     Field("brake", "1", "brake, 0 none, 1 full", "b", 0.0, 1.0),
 )
 
-# What every model reports, in this order; zeros for what a model does not have.
+# What every model reports, in this order; zeros for what a model does not have. Of wheels it is the view of a car.
 OUTPUTS = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
     Field("y", "m", "position of the sprung mass's centre, y", "Y"),
@@ -167,3 +170,12 @@ OUTPUTS = (
     *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y"),
     *per_wheel("tyre_fz", "N", "vertical tyre force", "F_z"),
 )
+
+
+def outputs_of(wheels: tuple[str, ...]) -> tuple[Field, ...]:
+    """What a model reports whose forces are of these wheels: OUTPUTS, then the same of each wheel that a car has not."""
+    more = tuple(wheel for wheel in wheels if wheel not in WHEELS)
+    return (*OUTPUTS, *per_wheel("omega", "rad/s", "wheel speed", "omega", more),
+            *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x", more),
+            *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y", more),
+            *per_wheel("tyre_fz", "N", "vertical tyre force", "F_z", more))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lfdm_ros.errors import InputError
 from lfdm_ros.models import tables
 from lfdm_ros.models.declaration import Field, Part, table_fields
 from lfdm_ros.models.equations import Operations, Record, Scalar
@@ -128,6 +129,8 @@ class Gearbox:
             one = self._m.where(share > 0.5, 1.0, 0.0)
             both = self._m.where(share * (1.0 - share) > 0.0, 1.0, 0.0)
             return both * front + (1.0 - both) * one * torque, both * rear + (1.0 - both) * (1.0 - one) * torque
+        if len(speeds) != 4:
+            raise InputError(f"a powertrain with a gearbox drives 2 axles or 4 wheels, not {len(speeds)} wheels")
         fl, fr = self.differential(share * torque, speeds[0], speeds[1], extra)
         rl, rr = self.differential((1.0 - share) * torque, speeds[2], speeds[3], extra)
         return fl, fr, rl, rr

@@ -25,7 +25,7 @@ from lfdm_ros.models import (
     tmeasy,
     twenty_four_dof,
 )
-from lfdm_ros.models.declaration import INPUTS, OUTPUTS, Chassis, Conventions, Field, Model, Part
+from lfdm_ros.models.declaration import INPUTS, Chassis, Conventions, Field, Model, Part, outputs_of
 from lfdm_ros.models.equations import Equations, Operations
 from lfdm_ros.plugins import Registry
 
@@ -48,13 +48,13 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
     linear_single_track.CHASSIS, nonlinear_bicycle.CHASSIS, driven_bicycle.CHASSIS, kinematic_bicycle.CHASSIS,
-    Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.STATES,
+    Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.states(),
             roll_chassis.PARAMETERS, roll_chassis.RollChassis),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
             "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.ElevenDof, wheels=("front", "rear"),
             usual="tmeasy/automatic"),
     Chassis("eighteen_dof", "18 degrees of freedom: the chassis of eight_dof, with deflections of four tyres and a crankshaft where the "
-            "parts have them", _ROLL_SOURCE, roll_chassis.STATES, roll_chassis.PARAMETERS, roll_chassis.RollChassis,
+            "parts have them", _ROLL_SOURCE, roll_chassis.states(), roll_chassis.PARAMETERS, roll_chassis.RollChassis,
             usual="tmeasy/automatic"),
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.TwentyFourDof,
@@ -222,6 +222,7 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
         source=chassis.source,
         states=(*chassis.states, *conventions.more_states.get(chassis.build, ()), *of_wheels("wheel_states"),
                 *(field for part in parts.values() for field in part.states)),
-        inputs=(*INPUTS, *of_wheels("wheel_inputs"), *(field for part in parts.values() for field in part.inputs)), outputs=OUTPUTS,
+        inputs=(*INPUTS, *of_wheels("wheel_inputs"), *(field for part in parts.values() for field in part.inputs)),
+        outputs=outputs_of(chassis.reported), wheels=chassis.reported,
         parameters=tuple({f.name: f for f in parameters}.values()), build=build,
         largest_step=min(chassis.largest_step, *(part.largest_step for part in parts.values())))

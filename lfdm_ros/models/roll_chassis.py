@@ -29,19 +29,24 @@ from lfdm_ros.models.chassis import (
     solve_symmetric,
     spin,
 )
-from lfdm_ros.models.declaration import Field, per_wheel
+from lfdm_ros.models.declaration import WHEELS, Field, per_wheel
 from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
-STATES = (
-    *PLANE,
-    Field("roll", "rad", "roll angle, + right side down", "phi"),
-    *VELOCITY,
-    Field("roll_rate", "rad/s", "roll rate", "omega_x"),
-    Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
-    *per_wheel("omega", "rad/s", "wheel speed", "omega"),
-    *ACCELERATION,
-)
+
+def states(wheels: tuple[str, ...] = WHEELS) -> tuple[Field, ...]:
+    """Of a chassis with these wheels, from the front, left before right."""
+    return (
+        *PLANE,
+        Field("roll", "rad", "roll angle, + right side down", "phi"),
+        *VELOCITY,
+        Field("roll_rate", "rad/s", "roll rate", "omega_x"),
+        Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
+        *per_wheel("omega", "rad/s", "wheel speed", "omega", wheels),
+        *ACCELERATION,
+    )
+
+
 PARAMETERS = (
     *BODY, *LOADS, *ROLL, *WHEELS_AND_BRAKES,
     Field("roll_yaw_inertia", "kg*m^2", "product of inertia of the sprung mass, xz", "Jxz", -1e6, 1e6),
@@ -77,7 +82,11 @@ def load_terms(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, Any
 
 
 class RollChassis:
-    """The equations with some parts; see `lfdm_ros.models.equations.Equations`."""
+    """The equations with some parts; see `lfdm_ros.models.equations.Equations`.
+
+    Axles are a list, from the front, with two wheels each, left and right: who derives a chassis with more of them gives other `axles` in
+    `prepare`.
+    """
 
     input_time, mean_motion = 0.5, False
     gravity = GRAVITY
@@ -90,12 +99,18 @@ class RollChassis:
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         terms = load_terms(p, self.gravity, self.centre_height)
+
+        def axle(i: int, name: str, x: Scalar, pitch: Scalar, wind_pitch: Scalar) -> Record:
+            """What an axle is at its place x, and what of accelerations and wind its left wheel loses (see `load_terms`)."""
+            track = getattr(p, f"track_{name}")
+            return Record(x=x, half=0.5 * track, front=name == "front", static=terms.static[i], pitch=pitch, wind_pitch=wind_pitch,
+                          lateral=terms.lateral[i], wind_lateral=terms.wind_lateral[i], spring=terms.springs[i],
+                          damper=getattr(p, f"roll_damping_{name}") / track, brake=getattr(p, f"brake_torque_{name}"),
+                          compliance=1.0 / getattr(p, f"tyre_vertical_stiffness_{name}"))
+
         return Record(
-            a=a, b=b, half_front=0.5 * p.track_front, half_rear=0.5 * p.track_rear, loads=terms,
-            dampers=(p.roll_damping_front / p.track_front, p.roll_damping_rear / p.track_rear),
-            radius=p.wheel_radius,
-            compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear), inertia=p.wheel_inertia,
-            brakes=(p.brake_torque_front, p.brake_torque_rear), lever=terms.lever,
+            axles=[axle(0, "front", a, terms.pitch, terms.wind_pitch), axle(1, "rear", -b, -terms.pitch, -terms.wind_pitch)], loads=terms,
+            radius=p.wheel_radius, inertia=p.wheel_inertia, lever=terms.lever,
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
             first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
@@ -114,15 +129,16 @@ class RollChassis:
     def loads_on(self, x: Record, stance: Stance, q: Any) -> tuple[Scalar, ...]:
         # The proper acceleration is that of tyres and wind; the wind does not act as the masses do.
         along, across = stance.wind
-        shift_f, shift_r = (lateral * x.ay + (spring * x.roll + damper * x.roll_rate) - wind * across
-                            for lateral, spring, damper, wind in zip(q.loads.lateral, q.loads.springs, q.dampers, q.loads.wind_lateral))
-        pitch = q.loads.pitch * x.ax - q.loads.wind_pitch * along
-        static_f, static_r = (static * stance.normal for static in q.loads.static)
-        return static_f - shift_f - pitch, static_f + shift_f - pitch, static_r - shift_r + pitch, static_r + shift_r + pitch
+        loads: list[Scalar] = []
+        for axle in q.axles:
+            shift = axle.lateral * x.ay + (axle.spring * x.roll + axle.damper * x.roll_rate) - axle.wind_lateral * across
+            pitch, static = axle.pitch * x.ax - axle.wind_pitch * along, axle.static * stance.normal
+            loads += [static - shift - pitch, static + shift - pitch]
+        return tuple(loads)
 
-    def corners(self, q: Any) -> tuple[tuple[Scalar, Scalar, bool], ...]:
-        """Place of each wheel: x, y from the centre, front or not."""
-        return ((q.a, q.half_front, True), (q.a, -q.half_front, True), (-q.b, q.half_rear, False), (-q.b, -q.half_rear, False))
+    def corners(self, q: Any) -> list[tuple[Scalar, Scalar, Record]]:
+        """Place of each wheel, x and y from the centre, and its axle: from the front, left before right."""
+        return [(axle.x, side, axle) for axle in q.axles for side in (axle.half, -axle.half)]
 
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
         return self._footing.stance(x, u, q.ground, [(px, py) for px, py, _ in self.corners(q)])
@@ -140,13 +156,12 @@ class RollChassis:
         wheels = []
         total = [0.0] * 3
         slopes = [0.0] * 6
-        for (px, py, front), own, f, drive, patch in zip(self.corners(q), x.wheels, fz, drives, stance.patches):
-            c, s = (cos_d, sin_d) if front else (1.0, 0.0)
-            axle = 0 if front else 1
-            radius = q.radius - f * q.compliance[axle]
-            contact = self._tyre.forces(q.tyre, Wheel(front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius, own,
-                                                      patch))
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * q.brakes[axle], h)
+        for (px, py, axle), own, f, drive, patch in zip(self.corners(q), x.wheels, fz, drives, stance.patches, strict=True):
+            c, s = (cos_d, sin_d) if axle.front else (1.0, 0.0)
+            radius = q.radius - f * axle.compliance
+            contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius,
+                                                      own, patch))
+            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * axle.brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx))]
             if implicit:

@@ -39,13 +39,14 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
         if not np.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
     state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields}
-    half_tracks = {"fl": 0.5, "fr": -0.5, "rl": 0.5, "rr": -0.5, "front": 0.0, "rear": 0.0}
-    for wheel, half in half_tracks.items():
-        if f"omega_{wheel}" in state:
-            axle = "front" if wheel[0] == "f" else "rear"
+    for field in fields:
+        if field.wheel and field.stem == "omega":
+            # Wheels are named by their axle and side; axles between the first and the last are as the last.
+            axle = "front" if field.wheel.startswith("f") else "rear"
+            half = {"l": 0.5, "r": -0.5}.get(field.wheel[1:], 0.0)
             offset = half * vehicle.parameters[f"track_{axle}"] if half else 0.0
             speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * offset
-            state[f"omega_{wheel}"] = speed / _static_radius(vehicle, axle)
+            state[field.name] = speed / _static_radius(vehicle, axle)
     state.update(values)
     return np.array([state[name] for name in names])
 

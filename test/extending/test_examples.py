@@ -156,6 +156,48 @@ print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
     assert yaw_rate < -0.01  # to the right, where the grip is
 
 
+def test_a_vehicle_with_six_wheels_in_one_file(outside, tmp_path):
+    """Statics, a straight start, a steady bend and a ground for each of six wheels; its motor drives all of them."""
+    vehicle = vehicle_with(tmp_path / "mine.yaml", "chassis", cg_to_middle_axle=(0.4, "m"))
+    done = outside("six_by_six.py", vehicle, code="""
+import json, sys
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+vehicle = load_vehicle(sys.argv[1]).replace(unsprung_load_share=1.0)
+runs = {}
+for name, driver, speed, met in (("rest", [0, 0, 0], 0.0, {}), ("start", [0, 0.4, 0], 5.0, {}), ("bend", [0.1, 0.1, 0], 8.0, {}),
+                                 ("ice", [0, 0, 0.8], 12.0, {"ground_friction_ml": 0.1, "ground_friction_rl": 0.1})):
+    simulator = Simulator(vehicle, "six_by_six/fiala" + ("/given_ground" if met else ""))
+    simulator.reset(vx=speed)
+    simulator.meet(**met)
+    simulator.advance(driver, driver, {"rest": 100, "ice": 300}.get(name, 4000))
+    runs[name] = dict(zip(simulator.output_names, simulator.outputs.tolist()))
+json.dump([runs, dict(vehicle.parameters)], sys.stdout)
+""")
+    assert done.returncode == 0, done.stderr
+    runs, p = json.loads(done.stdout)
+    wheels, rest = ("fl", "fr", "ml", "mr", "rl", "rr"), runs["rest"]
+    mass = p["sprung_mass"] + p["unsprung_mass_front"] + 2.0 * p["unsprung_mass_rear"]
+    places = {"f": p["cg_to_front_axle"], "m": -0.4, "r": -p["cg_to_rear_axle"]}
+    assert sum(rest[f"tyre_fz_{w}"] for w in wheels) == pytest.approx(mass * 9.80665, rel=1e-9)
+    unsprung = p["unsprung_mass_front"] * places["f"] + p["unsprung_mass_rear"] * (places["m"] + places["r"])
+    assert sum(places[w[0]] * rest[f"tyre_fz_{w}"] for w in wheels) == pytest.approx(unsprung * 9.80665, rel=1e-9)
+    # Newton along and about the vertical, from the reported forces of six wheels; and the load that they take from the front.
+    start, bend = runs["start"], runs["bend"]
+    assert sum(start[f"tyre_fx_{w}"] for w in wheels) == pytest.approx(mass * start["ax"], rel=0.01)
+    assert all(start[f"tyre_fx_{w}"] > 50.0 and start[f"omega_{w}"] > 10.0 for w in wheels)
+    assert start["tyre_fz_fl"] < rest["tyre_fz_fl"] and start["tyre_fz_rl"] > rest["tyre_fz_rl"]
+    assert bend["yaw_rate"] > 0.02 and bend["ay"] == pytest.approx(bend["yaw_rate"] * bend["vx"], rel=0.02)
+    assert sum(bend[f"tyre_fz_{w}"] for w in wheels if w[1] == "r") > sum(bend[f"tyre_fz_{w}"] for w in wheels if w[1] == "l")
+    # The middle axle is dragged across in a bend: of all three, forces across balance about the vertical.
+    ice = runs["ice"]
+    assert ice["yaw_rate"] < 0.0 and abs(ice["tyre_fx_ml"]) < 0.5 * abs(ice["tyre_fx_mr"])
+    # A gearbox for two axles says so.
+    wrong = outside("six_by_six.py", code="from lfdm_ros.backends import casadi_model\nfrom lfdm_ros.models import get_model\n"
+                                          "casadi_model(get_model('six_by_six/fiala/gearbox'))")
+    assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in wrong.stderr
+
+
 SAMPLED = """
 import sys
 import numpy as np
