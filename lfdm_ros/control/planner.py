@@ -105,7 +105,7 @@ class Planner:
         """
         self.settings, self.limits = settings, limits
         self.model = vehicle.model(settings.model)
-        settings.require_steps(self.model)
+        settings.require(self.model)
         names = tuple(f.name for f in self.model.states)
         self.layout = layout = Layout(names, vehicle.actuators.steering_lag > 0.0, settings.obstacles)
         self.names = layout.states

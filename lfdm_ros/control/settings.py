@@ -8,6 +8,7 @@ from typing import Any
 
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import Model, get_model
+from lfdm_ros.models.declaration import INPUTS
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
@@ -112,10 +113,14 @@ class Settings:
                 raise InputError(f"setting {f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
         if self.obstacles % 2:
             raise InputError(f"setting obstacles is {self.obstacles}; give an even number, half for each side")
-        self.require_steps(get_model(self.model))
+        self.require(get_model(self.model))
 
-    def require_steps(self, model: Model) -> None:
-        """Raises InputError if the steps of a stage are longer than a model stands: with a vehicle's parts it may stand less."""
+    def require(self, model: Model) -> None:
+        """Raises InputError if the steps of a stage are longer than a model stands, with a vehicle's parts it may stand less, or if it
+        takes more inputs than a driver gives."""
+        if len(model.inputs) > len(INPUTS):
+            raise InputError(f"setting model: {model.name} takes its ground as inputs; the controller plans on the plane, or on a ground "
+                             "that is computed in the step: name another one")
         longest = max(self.near_step, self.far_step if self.far_stages else 0.0) / self.substeps
         if longest > model.largest_step + 1e-9:
             raise InputError(f"setting substeps is {self.substeps}, {longest:.3g} s each; {model.name} takes at "

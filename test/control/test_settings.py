@@ -67,6 +67,11 @@ def test_a_model_that_cannot_stand_the_planners_step_is_refused_by_name():
         Planner(load_vehicle("hmmwv_shafts"), Settings(model="eight_dof"))
 
 
+def test_a_model_that_takes_its_ground_as_inputs_is_refused():
+    with pytest.raises(InputError, match="driven_bicycle/given_ground takes its ground as inputs"):
+        Settings(model="driven_bicycle/given_ground")
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_each_solver_can_be_chosen(solver):
     assert Settings(solver=solver).solver == solver
