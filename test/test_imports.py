@@ -67,3 +67,10 @@ def test_vehicles_come_without_what_few_of_them_need() -> None:
     found = subprocess.run([sys.executable, "-c", "import sys, lfdm_ros.vehicles; print('scipy.optimize' in sys.modules)"],
                            capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "False"
+
+
+def test_recordings_that_do_not_fit_are_refused_before_pymc_is_imported() -> None:
+    """A calibration imports it when its arguments and recordings have been found to do: a mistake should not cost its seconds."""
+    code = "import sys, lfdm_ros.calibration.run; print(sorted({'pymc', 'arviz', 'matplotlib'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.calibration.data import StageData
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
-from lfdm_ros.calibration.stage import Earlier, StageData
+from lfdm_ros.calibration.stage import Earlier
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Recording, find_recordings
 from lfdm_ros.inference.plan import INITIAL, Recipe

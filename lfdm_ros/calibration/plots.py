@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -25,9 +26,12 @@ def to_png(figure: Figure) -> str:
     """The figure as a data URI: PNG of few colours, a third of the size."""
     from PIL import Image
 
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI)
-    Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # once, where savefig draws a second time for the layout
+    drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    small = io.BytesIO()
+    drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png")
     return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
 
 

@@ -8,22 +8,22 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lfdm_ros.calibration import report, results, scoring, store, summary
 from lfdm_ros.calibration.checkpoint import Checkpoints
-from lfdm_ros.calibration.continuation import load_continuation
-from lfdm_ros.calibration.predictive import kept_draws
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import sampled_by
-from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.samplers.sampler import Report, SamplerProgress, SampleRun, check_continues, get_sampler
 from lfdm_ros.vehicles import save_vehicle
+
+if TYPE_CHECKING:
+    from lfdm_ros.calibration.stage import StageResult
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,18 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     before = None
     if continued is not None:
         check_continues(recipe.sampler)
+        from lfdm_ros.calibration.continuation import load_continuation
+
         before = load_continuation(continued, recipe, bags)
         known = {recording.sha256 for recording in before.recordings}
         recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in known)]
     # All stages are read before the first is run: a mistake in the last one should not cost minutes.
     datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
+    # From here on PyMC is needed, which takes seconds to import; what is wrong with arguments and recordings has been told.
+    from lfdm_ros.calibration import scoring, summary
+    from lfdm_ros.calibration.predictive import kept_draws
+    from lfdm_ros.calibration.stage import run_stage
+
     kept = Checkpoints(directory, {
         "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": [vehicle.name, dict(vehicle.parameters)],
         "sampler": recipe.sampler, "options": method.settings, "draws": draws, "chains": chains, "seed": seed,
@@ -142,6 +149,8 @@ def _keep(kept: Checkpoints, stage: str, tell: Report, run: SampleRun) -> None:
 
 
 def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any], tell: Callable[[str], None]) -> None:
+    from lfdm_ros.calibration import report, results, store, summary
+
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
         save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.calibration.stage import StageData, StageModel, load_stage, stage_model
+from lfdm_ros.calibration.data import StageData, load_stage
+from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.inference.dataset import Dataset, find_recordings
 from lfdm_ros.inference.identifiability import Knowledge, Noise, Untold, expected, fisher
 from lfdm_ros.inference.likelihood import RolloutLikelihood

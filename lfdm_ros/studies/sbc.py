@@ -25,7 +25,8 @@ from scipy import stats
 
 from lfdm_ros import __version__
 from lfdm_ros.calibration.checkpoint import result_key
-from lfdm_ros.calibration.stage import StageData, StageModel, stage_model
+from lfdm_ros.calibration.data import StageData
+from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.inference.gaussian import Group, correlated_noise

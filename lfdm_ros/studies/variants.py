@@ -21,8 +21,9 @@ from scipy import stats
 from lfdm_ros import __version__
 from lfdm_ros.calibration import summary
 from lfdm_ros.calibration.checkpoint import result_key
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.results import stored_name
-from lfdm_ros.calibration.stage import StageResult, load_stage, run_stage
+from lfdm_ros.calibration.stage import StageResult, run_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Recording, find_recordings
 from lfdm_ros.inference.plan import Nuisance, Parameter, Recipe

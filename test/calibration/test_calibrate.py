@@ -13,7 +13,7 @@ import pytest
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
-from lfdm_ros.calibration.stage import load_stage
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
@@ -115,15 +115,20 @@ def test_posterior_summary_for_the_message(result):
     assert message["seed"] == 3
 
 
-def test_same_seed_same_draws(recipe_file, bags, tmp_path):
-    recipe = load_recipe(recipe_file)
-    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
-        calibrate(recipe, list(bags.values()), tmp_path / name, draws=20, chains=2, seed=seed)
-    a, b, c = (az.from_netcdf(str(tmp_path / name / "posterior.nc")) for name in "abc")
+@pytest.fixture(scope="module")
+def small(bags, tmp_path_factory, request):
+    """The small problem with 30 draws of 2 chains."""
+    folder = tmp_path_factory.mktemp("short")
+    from_conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
+    (folder / "small.yaml").write_text(from_conftest.RECIPE)
+    calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=30, chains=2)
+    return az.from_netcdf(str(folder / "out" / "posterior.nc"))
+
+
+def assert_same_draws(one, other):
     for group in ("posterior", "prior", "posterior_predictive"):
-        for name, values in a[group].data_vars.items():
-            assert np.array_equal(values, b[group][name]), (group, name)
-    assert not np.array_equal(a.posterior["cornering_stiffness_rear"], c.posterior["cornering_stiffness_rear"])
+        for name, values in one[group].data_vars.items():
+            assert np.array_equal(values, other[group][name]), (group, name)
 
 
 def stop_in(stage, temperature):
@@ -149,6 +154,10 @@ def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
     assert vehicle["cornering_stiffness_front"] == recipe.start_vehicle.parameters["cornering_stiffness_front"]
     assert "cornering_stiffness_front" in az.from_netcdf(str(out / "posterior.nc")).posterior
     assert load_posterior_summary(out)["parameter_names"] == ["longitudinal_stiffness"]
+    assert summary["consistency"] == {}
+    page = (out / "report.html").read_text()
+    assert "Interrupted." in page
+    assert "<h3>Stage lateral</h3><ul class=lights><li><span class=bad>no</span> stopped when the data counted" in page
 
 
 def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path):
@@ -171,7 +180,7 @@ def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags
     assert child.wait() == 130
 
 
-def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path):
+def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path, small):
     recipe = load_recipe(recipe_file)
     with pytest.raises(KeyboardInterrupt):
         calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
@@ -179,19 +188,24 @@ def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_
     calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2,
               progress=lambda state: told.append((state.stage, state.message)))
     assert ("longitudinal", "taken from the run that was stopped") in told
-    calibrate(recipe, list(bags.values()), tmp_path / "whole", draws=30, chains=2)
-    whole, resumed = (az.from_netcdf(str(tmp_path / name / "posterior.nc")) for name in ("whole", "out"))
-    for group in ("posterior", "posterior_predictive"):
-        for name, values in whole[group].data_vars.items():
-            assert np.array_equal(values, resumed[group][name]), (group, name)
+    assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
     assert not (tmp_path / "out" / ".stages").exists()
-    # Another seed is another calibration: nothing is taken.
+
+
+def test_nothing_is_taken_of_a_run_with_another_seed(recipe_file, bags, tmp_path, small):
+    recipe, told = load_recipe(recipe_file), []
     with pytest.raises(KeyboardInterrupt):
         calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
-    told.clear()
-    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9,
-              progress=lambda state: told.append(state.message))
-    assert "taken from the run that was stopped" not in told
+
+    def stop(state):
+        told.append(state.message)
+        stop_in("lateral", -1.0)(state)
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9, progress=stop)
+    assert told and "taken from the run that was stopped" not in told
+    other = az.from_netcdf(str(tmp_path / "out" / "posterior.nc")).posterior["longitudinal_stiffness"]
+    assert not np.array_equal(small.posterior["longitudinal_stiffness"], other)
 
 
 def test_all_is_told_to_the_end_and_what_was_sampled_is_never_lost(recipe_file, bags, tmp_path):
@@ -219,7 +233,7 @@ def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags,
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_command_reports_progress_as_json(recipe_file, bags, tmp_path, capsys):
+def test_command_reports_progress_as_json_and_the_same_seed_gives_the_same_draws(recipe_file, bags, tmp_path, capsys, small):
     arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2", "--progress-json"]
     for bag in bags.values():
         arguments += ["--bag", str(bag)]
@@ -230,6 +244,7 @@ def test_command_reports_progress_as_json(recipe_file, bags, tmp_path, capsys):
     assert [line["stage"] for line in lines if line["progress"] == 1.0] == ["longitudinal", "lateral"]
     assert lines[-1]["stage_index"] == 1
     assert lines[-1]["stage_count"] == 2
+    assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
 
 
 def test_command_ends_with_130_when_interrupted(recipe_file, bags, tmp_path, monkeypatch, capsys):
@@ -293,12 +308,12 @@ def test_prediction_refuses_bad_input(result, bags, tmp_path):
 def test_warnings_say_what_is_wrong(recipe_file, bags, tmp_path):
     # The noise cannot be as small as its prior says, rolling resistance does nothing in two seconds of a turn.
     text = recipe_file.read_text()
-    start = text.index("  - name: lateral")
-    text = text[:start] + text[start:].replace("cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}",
-                                               "rolling_resistance: {prior: uniform, lower: 13.0, upper: 13.2, unit: mm}")
+    first, lateral = text.index("  - name: longitudinal"), text.index("  - name: lateral")
+    text = text[:first] + text[lateral:].replace("cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}",
+                                                 "rolling_resistance: {prior: uniform, lower: 13.0, upper: 13.2, unit: mm}")
     recipe_file.write_text(text.replace("vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}",
                                         "vy: {topic: measured/state, noise: {prior: uniform, lower: 1, upper: 10, unit: mm/s}}"))
-    summary = calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=200, chains=2)
+    summary = calibrate(load_recipe(recipe_file), [bags["turn"]], tmp_path / "out", draws=200, chains=2)
     text = "\n".join(summary["warnings"])
     assert "rolling_resistance is not identified" in text
     assert "the posterior of sigma/vy lies at a bound of its prior" in text

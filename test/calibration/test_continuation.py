@@ -14,7 +14,7 @@ model: eight_dof
 vehicle: hmmwv
 step: {value: 5, unit: ms}
 seed: 3
-draws: 400
+draws: 250
 chains: 4
 stages:
   - name: lateral
@@ -87,6 +87,9 @@ def test_it_is_said_what_is_new(folder):
     stage = summary["stages"][0]
     assert stage["log_evidence"] == pytest.approx(stage["log_evidence_of_new_data"] + before["stages"][0]["log_evidence"])
     assert stage["temperatures"] < before["stages"][0]["temperatures"]
+    page = (folder / "in_turn" / "report.html").read_text()
+    assert "This continues an earlier calibration of 1 recording, which stays in the likelihood; new: turn_b." in page
+    assert f"Log evidence {stage['log_evidence']:.2f}:" in page
 
 
 def test_what_cannot_be_continued(folder, tmp_path):

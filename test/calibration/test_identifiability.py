@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.calibration import load_recipe
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.scoring import score_recordings, typical_noise
-from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.cli.main import main
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.identifiability import Knowledge, expected, fisher, from_draws, in_words

@@ -241,12 +241,12 @@ def test_nothing_to_simulate_is_an_error():
         solve(likelihood, {"a": prior("normal", mean=1.0, sd=1.0), "b": prior("normal", mean=1.0, sd=1.0)})
 
 
-def test_whole_calibration_in_stages(recipe_file, bags, truth, tmp_path):
+def test_whole_calibration_in_stages(quick, truth):
     """The files of `lfdm calibrate` with the stages of the small problem."""
-    summary = calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", sampler="least_squares")
+    out, summary = quick
     assert [stage["sampler"] for stage in summary["stages"]] == ["least_squares", "least_squares"]
     rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
-    vehicle = load_vehicle(tmp_path / "out" / "vehicle.yaml")
+    vehicle = load_vehicle(out / "vehicle.yaml")
     optimum = {name: value for stage in summary["stages"] for name, value in stage["objective"]["optimum_at"].items()}
     for name, value in truth.items():
         assert abs(optimum[name] - value) < 4.0 * rows[name]["sd"], name
@@ -257,20 +257,20 @@ def test_whole_calibration_in_stages(recipe_file, bags, truth, tmp_path):
     assert summary["rmse"]["vy"]["posterior"] == pytest.approx(0.02, rel=0.15)
     assert all(0.8 < covered <= 1.0 for covered in summary["coverage_90"].values())
     assert any(text.startswith("longitudinal: intervals are Laplace's") for text in summary["warnings"])
-    data = az.from_netcdf(str(tmp_path / "out" / "posterior.nc"))
+    data = az.from_netcdf(str(out / "posterior.nc"))
     assert data.posterior["lateral.initial.vx"].shape == (2, 100)
     assert float(data.sample_stats["lateral.objective"]) == pytest.approx(summary["stages"][1]["objective"]["optimum"])
-    assert "Pareto k" in (tmp_path / "out" / "report.html").read_text()
+    assert "Pareto k" in (out / "report.html").read_text()
 
 
-def test_command_and_recipe_choose_the_sampler(recipe_file, bags, tmp_path, capsys):
-    given = ["--draws", "30", "--chains", "2", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
+def test_command_and_recipe_choose_the_sampler(quick, recipe_file, bags, tmp_path, capsys):
+    given = [part for bag in bags.values() for part in ("--bag", str(bag))]
+    recipe_file.write_text(recipe_file.read_text().replace("seed: 3", "seed: 3\nsampler: nuts"))
+    assert load_recipe(recipe_file).sampler == "nuts"
     assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "least_squares", *given]) == 0
     assert "objective (noise): " in capsys.readouterr().out
-    recipe_file.write_text(recipe_file.read_text().replace("seed: 3", "seed: 3\nsampler: least_squares"))
-    assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "again"), *given]) == 0
-    one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("out", "again"))
-    assert one["stages"][1]["parameters"] == two["stages"][1]["parameters"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["stages"][1]["parameters"] == json.loads((quick[0] / "summary.json").read_text())["stages"][1]["parameters"]
     assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "annealing", *given]) == 2
     assert "no sampler 'annealing'; choose one of: smc, nuts, " in capsys.readouterr().err
 

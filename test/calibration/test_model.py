@@ -5,8 +5,9 @@ import pymc as pm
 import pytest
 from scipy import stats
 
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler

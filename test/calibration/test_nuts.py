@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from problems import Linear, Walled, prior, problem, stop_at
 
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary
 from lfdm_ros.calibration.run import calibrate
-from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
 from lfdm_ros.samplers import nuts

@@ -1,6 +1,5 @@
 """report.html: stands alone, says in order what a reader asks, and survives samplers and runs that lack something."""
 
-import json
 import re
 
 import pytest
@@ -64,31 +63,3 @@ def test_says_where_it_comes_from(small):
         assert recording["sha256"] in page
     assert "median: 50, log_sd: 0.4" in page  # the recipe's text
     assert "Seed 3" in page
-
-
-def test_an_interrupted_run_says_so(recipe_file, bags, tmp_path):
-    def stop(state):
-        if state.stage == "lateral" and state.temperature > 0:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=60, chains=2, progress=stop)
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "Interrupted." in page
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    stopped = [stage["name"] for stage in summary["stages"] if stage["temperature"] < 1.0]
-    assert summary["consistency"] == {}
-    for name in stopped:
-        assert f"<h3>Stage {name}</h3><ul class=lights><li><span class=bad>no</span> stopped when the data counted" in page
-
-
-def test_a_continued_run_says_what_was_new(recipe_file, bags, tmp_path):
-    recipe = recipe_file.read_text()
-    start = recipe.index("  - name: lateral")
-    recipe_file.write_text(recipe[:start])
-    calibrate(load_recipe(recipe_file), [bags["speed_up"]], tmp_path / "one", draws=60, chains=2)
-    calibrate(load_recipe(recipe_file), [bags["speed_up"]], tmp_path / "two", draws=60, chains=2, continued=tmp_path / "one")
-    page = (tmp_path / "two" / "report.html").read_text()
-    assert "This continues an earlier calibration of 1 recording, which stays in the likelihood; new: none." in page
-    stage, = json.loads((tmp_path / "two" / "summary.json").read_text())["stages"]
-    assert f"Log evidence {stage['log_evidence']:.2f}:" in page

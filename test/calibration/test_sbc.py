@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from lfdm_ros import sources
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.stage import load_stage
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.scheduling import get_scheduler
@@ -226,10 +226,10 @@ def test_two_workers_one_of_them_killed_give_the_same_study(designs, tmp_path) -
             if 0 < state.done < 50:
                 os.kill(next(iter(workers.values())), signal.SIGKILL)
 
-        there = sbc.study([design], tmp_path / "there", replications=100, scheduler=scheduler, progress=kill)
+        there = sbc.study([design], tmp_path / "there", replications=75, scheduler=scheduler, progress=kill)
         assert scheduler.workers() != workers
     with get_scheduler() as scheduler:
-        here = sbc.study([design], tmp_path / "here", replications=100, scheduler=scheduler)
+        here = sbc.study([design], tmp_path / "here", replications=75, scheduler=scheduler)
     for result in (there, here):
         result["stages"]["white"].pop("seconds")
     assert there == here

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from lfdm_ros.bags import import_recording
-from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, whiteness
 
 
@@ -54,16 +52,8 @@ def test_recordings_that_contradict_each_other_are_named():
     assert not list(alone_warnings({"rolling_resistance": {"b": rows["b"], "c": rows["c"]}}, {}))
 
 
-@pytest.fixture(scope="module")
-def result(bags, tmp_path_factory, request):
-    """A quick calibration of the small problem, with a stage whose result the other stage's recording contradicts."""
-    folder = tmp_path_factory.mktemp("summary")
-    conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
-    (folder / "small.yaml").write_text(conftest.RECIPE)
-    return calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=200, chains=2, sampler="least_squares")
-
-
-def test_a_right_model_has_white_errors_and_consistent_stages(result):
+def test_a_right_model_has_white_errors_and_consistent_stages(quick):
+    _, result = quick
     for stage in result["stages"]:
         for label, row in stage["errors"].items():
             assert row["assumed"] == row["needed"] == "white", label
@@ -75,7 +65,8 @@ def test_a_right_model_has_white_errors_and_consistent_stages(result):
     assert not [text for text in result["warnings"] if "contradict" in text or "apart" in text or "not white" in text]
 
 
-def test_score_before_agrees_with_what_came_out(result):
+def test_score_before_agrees_with_what_came_out(quick):
+    _, result = quick
     known = result["stages"][1]["identifiability"]
     for name in ("cornering_stiffness_front", "cornering_stiffness_rear"):
         came_out = result["stages"][1]["parameters"][name]["sd_over_prior_sd"]
@@ -88,14 +79,8 @@ def test_score_before_agrees_with_what_came_out(result):
     assert {name for group in known["at_posterior"]["untold"] for name in group["members"]} <= {"initial.vx"}
 
 
-def test_the_papers_setting_is_shown_to_be_worse(reference_data, tmp_path):
-    folder = reference_data / "sbel_hmmwv_bayes_calibration"
-    from lfdm_ros.resources import find_config
-
-    bags = [tmp_path / name for name in ("acc", "simp_ramp", "rr_1")]
-    for bag in bags:
-        import_recording(folder / f"{bag.name}.csv", find_config("recordings", "sbel_hmmwv"), bag)
-    summary = calibrate(load_recipe("hmmwv_paper"), bags, tmp_path / "out", draws=100, chains=2, sampler="least_squares")
+def test_the_papers_setting_is_shown_to_be_worse(paper_quick):
+    out, summary = paper_quick
     own, together = summary["consistency"]["longitudinal/vx"].values()
     assert own == pytest.approx(0.202, abs=0.002)
     assert together == pytest.approx(0.341, abs=0.005)
@@ -106,5 +91,5 @@ def test_the_papers_setting_is_shown_to_be_worse(reference_data, tmp_path):
     assert "longitudinal: the final vehicle, put back, fits worse (vx RMSE 0.34 instead of 0.202" in text
     assert "rolling_resistance: longitudinal/acc alone says 0.0171" in text
     assert not summary["stages"][1]["errors"]["roll_rate"]["white"]
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = (out / "report.html").read_text()
     assert "Do stages and recordings agree with each other?" in page
