@@ -278,12 +278,11 @@ def follow(driver: Driver, cycles: int) -> tuple[Drive, np.ndarray]:
 def records_of(name: str, drives: Sequence[Drive]) -> list[Record]:
     """Of runs that are the same but for the machine; the largest is the largest of all."""
     out = []
-    for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
-        values = [1e3 * float(np.percentile(d.wall, percent)) for d in drives]
-        record = Record.of(f"cycle_ms_{what}/{name}", values, "ms")
-        out.append(record if what != "max" else Record(record.name, max(values), "ms", record.spread, record.runs))
-    out += [Record.of(f"cycle_cpu_ms_{what}/{name}", [1e3 * float(np.percentile(d.cpu, percent)) for d in drives], "ms")
-            for what, percent in (("p50", 50.0), ("p99", 99.0))]
+    for clock, seconds in (("cycle_ms", [d.wall for d in drives]), ("cycle_cpu_ms", [d.cpu for d in drives])):
+        for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
+            values = [1e3 * float(np.percentile(one, percent)) for one in seconds]
+            record = Record.of(f"{clock}_{what}/{name}", values, "ms")
+            out.append(record if what != "max" else Record(record.name, max(values), "ms", record.spread, record.runs))
     out.append(Record(f"cycles/{name}", float(len(drives[0].wall)), "1", 0.0, len(drives)))
     return [*out, Record.of(f"solved_share/{name}", [d.solved for d in drives], "1"),
             Record.of(f"active_share/{name}", [d.active for d in drives], "1")]

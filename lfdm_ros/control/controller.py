@@ -304,7 +304,7 @@ class Controller:
         self._failures = 0 if outcome.solved else self._failures + 1
         if outcome.solved:
             self._solved_time = ahead
-        rung, reason, command = self._rung(outcome, late, ahead, x)
+        rung, reason, command = self._rung(outcome, late, ahead, x, began + (s.time_budget or math.inf))
         pose, station = self._pose(x), self._planner.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
@@ -317,7 +317,8 @@ class Controller:
             route=None if task.reference is None else task.reference.path,
             remaining=self._navigator.remaining(task, pose, station)))
 
-    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, x: np.ndarray) -> tuple[Outcome, str, tuple[float, float]]:
+    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, x: np.ndarray,
+              until: float) -> tuple[Outcome, str, tuple[float, float]]:
         """Where on the ladder this cycle stands, why, and the steering and pedal there. The plan that is driven is the good one."""
         s = self.settings
         new = self._planner.snapshot(ahead) if outcome.solved else None
@@ -337,7 +338,7 @@ class Controller:
         walls = None if task.reference is None else task.reference.margin
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
         driven, said, command = self._guard.decide(plan, self._guard.held(plan.command_at(ahead + s.period), x), self._command, ahead, x,
-                                                   self._obstacles, sight=task.goal is not None, walls=walls)
+                                                   self._obstacles, sight=task.goal is not None, walls=walls, until=until)
         reason = "; ".join(filter(None, (reason, said)))
         if not driven:
             return Outcome.BRAKING, reason, command

@@ -38,7 +38,7 @@ class Guard:
         self._curve: Curve | None = None
 
     def decide(self, plan: Plan, command: tuple[float, float], in_force: tuple[float, float], ahead: float, x: np.ndarray,
-               obstacles: Obstacles, sight: bool, walls: float | None) -> tuple[bool, str, tuple[float, float]]:
+               obstacles: Obstacles, sight: bool, walls: float | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
         """Whether a plan is driven, since there is a stop along it, what there is to say, and steering and pedal: its own, or the stop's.
 
         While the stop is close to something the vehicle does not go faster: what is seen of it, and how the vehicle slides, is not sure.
@@ -46,6 +46,7 @@ class Guard:
         Args:
             command: the plan's steering and pedal; in_force: those now; x: state (nx,) at the time `ahead` [s].
             sight: what lies behind obstacles does not count as free; walls: distance to keep from those of a corridor [m], None without.
+            until: by time.perf_counter() [s], when to have decided.
         """
         if not len(obstacles.radii):
             self._curve = None
@@ -66,7 +67,7 @@ class Guard:
         kept = curve if self._curve is None else self._curve
         last = stops.look(kept, x, in_force, None, ahead, obstacles, 0.5 * margin, sight=False)
         if not last.free:
-            last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * margin)
+            last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * margin, until)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
                 return True, NO_STOP_LEFT, eased
         self._curve = last.curve

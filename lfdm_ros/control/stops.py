@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -304,14 +305,16 @@ class Stops:
         return outline_distance(self.outline, dx, dy, yaw[:, None]) - found.radii - s.obstacle_growth * moving[near] * times[:, None]
 
     def best(self, curves: list[Curve], x: np.ndarray, command: tuple[float, float], time: float, obstacles: Obstacles,
-             margin: float) -> Stop:
+             margin: float, until: float = math.inf) -> Stop:
         """Where no stop is free as it is: the one along a curve, or beside it, that is, or that hits the least, on all that is said of the
-        tyres."""
+        tyres; of those that there is time to look at until `until` [s], by time.perf_counter()."""
         found: Stop | None = None
         length = max(SHIFTING[0] * float(x[self._vx]), SHIFTING[1])
         begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
         for side in SHIFTS:
             for curve, begin in zip(curves, begins):
+                if found is not None and perf_counter() > until:
+                    return found
                 stop = self.look(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
                                  trust=LAST)
                 if stop.free:

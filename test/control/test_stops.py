@@ -138,6 +138,7 @@ def test_where_braking_hits_it_steers_round_as_well():
     state = moving(20.0)
     stop = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles((28.0, 0.8, 1.0)), 0.15)
     assert stop.free and abs(stop.curve.y[35]) > 0.5
+    assert not STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles((28.0, 0.8, 1.0)), 0.15, until=0.0).free  # no time but for one
     wall = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles(*((15.0, y, 1.5) for y in range(-20, 21, 2))), 0.15)
     assert not wall.free and wall.speed > 5.0
 
