@@ -90,7 +90,7 @@ class Chassis:
     largest_step: float = 0.1  # as `Part.largest_step` [s]
     # The wheels whose forces are reported; of an axle that is one wheel, both that it stands for.
     reported: tuple[str, ...] = WHEELS
-    slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering", "conventions")
+    slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering")  # and "conventions", where it has variants for others
     friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
 
 

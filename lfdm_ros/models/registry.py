@@ -45,20 +45,21 @@ _SLOTS: dict[str, Registry[Any]] = {
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
+_ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
     linear_single_track.CHASSIS, nonlinear_bicycle.CHASSIS, driven_bicycle.CHASSIS, kinematic_bicycle.CHASSIS,
     Chassis("eight_dof", "8 degrees of freedom: longitudinal, lateral, yaw, roll and four wheel spins", _ROLL_SOURCE, roll_chassis.states(),
-            roll_chassis.PARAMETERS, roll_chassis.RollChassis),
+            roll_chassis.PARAMETERS, roll_chassis.RollChassis, slots=_ALL),
     Chassis("eleven_dof", "11 degrees of freedom: longitudinal, lateral, yaw, a wheel an axle with spin and deflections, crankshaft",
             "paper 003; Chen & Negrut TR-2019-04", eleven_dof.STATES, eleven_dof.PARAMETERS, eleven_dof.ElevenDof, wheels=("front", "rear"),
-            usual="tmeasy/automatic"),
+            usual="tmeasy/automatic", slots=_ALL),
     Chassis("eighteen_dof", "18 degrees of freedom: the chassis of eight_dof, with deflections of four tyres and a crankshaft where the "
             "parts have them", _ROLL_SOURCE, roll_chassis.states(), roll_chassis.PARAMETERS, roll_chassis.RollChassis,
-            usual="tmeasy/automatic"),
+            usual="tmeasy/automatic", slots=_ALL),
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.TwentyFourDof,
-            usual="tmeasy/automatic", largest_step=0.01),  # its unsprung masses are explicit
+            usual="tmeasy/automatic", slots=_ALL, largest_step=0.01),  # its unsprung masses are explicit
 )
 _WHOLE: Registry[Model] = _open()  # from outside
 

@@ -192,6 +192,9 @@ json.dump([runs, dict(vehicle.parameters)], sys.stdout)
     # The middle axle is dragged across in a bend: of all three, forces across balance about the vertical.
     ice = runs["ice"]
     assert ice["yaw_rate"] < 0.0 and abs(ice["tyre_fx_ml"]) < 0.5 * abs(ice["tyre_fx_mr"])
+    # A chassis from outside has no variants for the C++ library's conventions, and offers none.
+    listed = outside("six_by_six.py", "models", "six_by_six", "--json")
+    assert set(json.loads(listed.stdout)[0]["parts"]) == {"tyre", "ground", "powertrain", "steering"}
     # A gearbox for two axles says so.
     wrong = outside("six_by_six.py", code="from lfdm_ros.backends import casadi_model\nfrom lfdm_ros.models import get_model\n"
                                           "casadi_model(get_model('six_by_six/fiala/gearbox'))")
