@@ -80,7 +80,8 @@ def test_models_json(capsys):
                            "eighteen_dof", "twenty_four_dof"}
     assert len(models["eight_dof"]["states"]) == 14
     assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
-    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr"] and models["nonlinear_bicycle"]["parts"] == {}
+    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr"]
+    assert models["nonlinear_bicycle"]["parts"] == {"ground": ["plane", "given_ground"]}
     for model in models.values():
         fields = [field for kind in ("states", "inputs", "outputs", "parameters") for field in model[kind]]
         assert all(field["unit"] and field["description"] for field in fields)
