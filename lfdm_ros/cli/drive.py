@@ -34,18 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
     parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
-    parser.add_argument("--drop-out", type=float, default=0.0, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller, for example "
-                        "model=eight_dof, solver=piqp or compensate=false; repeat")
+    parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller, its lattice "
+                        "(lattice_...), the tracker (tracker_...) or the LIDAR (lidar_...), for example model=eight_dof, "
+                        "compensate=false, lidar_range=50; repeat (docs/parameters.md)")
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw the run")
     parser.add_argument("--animation", type=Path, metavar="FILE.gif", help="draw the run as it was, at twice its pace (takes a minute)")
     parser.add_argument("--json", action="store_true", help="print what happened as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from lfdm_ros.cli.study_control import parse_settings
+    from lfdm_ros.cli.study_control import parse_changes
+    from lfdm_ros.control.guidance import LATTICE, GuideSettings
     from lfdm_ros.control.limits import largest_model
-    from lfdm_ros.sensors import LidarSettings
+    from lfdm_ros.control.settings import SETTINGS, Settings
+    from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
+    from lfdm_ros.sensors import LIDAR, LidarSettings
     from lfdm_ros.studies import driving as studies
     from lfdm_ros.studies.closed_loop import Plant, drive
     from lfdm_ros.studies.driving_tables import ending, failures
@@ -60,19 +64,22 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.figure, args.animation):
         if path is not None and not path.resolve().parent.is_dir():
             raise InputError(f"{path}: no such folder")
-    settings = parse_settings(args.set)
-    lidar = LidarSettings(drop_out=args.drop_out)
+    asked, lattice, tracker, lidar = parse_changes(args.set, (SETTINGS, LATTICE, TRACKER, LIDAR))
+    settings = Settings(**{"time_budget": 0.0, **asked})
+    if args.drop_out is not None:
+        lidar["drop_out"] = args.drop_out
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
     changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
     vehicle = load_vehicle(args.vehicle, changes)
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
     model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
-    plant = Plant(model, args.tyre, state_age=args.state_age, lidar=lidar, seed=1 if args.seed is None else args.seed)
+    plant = Plant(model, args.tyre, state_age=args.state_age, lidar=LidarSettings(**lidar), tracker=TrackerSettings(**tracker),
+                  seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, changes=changes,
-                          density=args.density)
+                          density=args.density, lattice=GuideSettings(**lattice))
     scenario = studies.trial_scenario(trial)
-    driver = studies.make_driver("mpc", vehicle, settings, args.tyre)
+    driver = studies.make_driver("mpc", vehicle, settings, args.tyre, trial.lattice)
     film = None
     if args.animation is not None:
         from lfdm_ros.studies.pictures import Film

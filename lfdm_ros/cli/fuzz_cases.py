@@ -226,12 +226,12 @@ def _read_memory(path: Path, rng: Random) -> None:
 def _read_set(path: Path, rng: Random) -> None:
     """A text as given to --set of `lfdm up` and of `lfdm drive`."""
     from lfdm_ros.cli.study_control import parse_settings
-    from lfdm_ros.control.settings import describe
+    from lfdm_ros.control.settings import SETTINGS
     from lfdm_ros.nodes.stack import load_stack, parse_override
 
     text = path.read_bytes().decode("utf-8", "replace")
     if rng.random() < 0.3:
-        parse_settings([f"{rng.choice([name for name, _, _ in describe()])}={text}"])
+        parse_settings([f"{rng.choice(list(SETTINGS.by_field))}={text}"])
         return
     stack = load_stack("autonomy")
     entry = rng.choice(stack.nodes)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lfdm_ros.control.settings import Settings
+    from lfdm_ros.parameters import Exposed
     from lfdm_ros.studies.driving import Item
 
 NAMES = ("mpc", "delay", "lane_change", "density")
@@ -165,26 +166,33 @@ def parse_settings(texts: Sequence[str]) -> Settings:
     Raises:
         InputError: no such setting, or a value that it cannot have.
     """
-    from lfdm_ros.control.settings import Settings, describe
+    from lfdm_ros.control.settings import SETTINGS
+
+    return SETTINGS.kind(**{"time_budget": 0.0, **parse_changes(texts, [SETTINGS])[0]})
+
+
+def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:
+    """Fields of the records that NAME=VALUE change, by the names of their parameters.
+
+    Raises:
+        InputError: no such parameter, or a value of another type.
+    """
     from lfdm_ros.vehicles.body import MOVED, moved
 
-    defaults = {name: default for name, default, _ in describe()}
-    changes: dict[str, Any] = {}
+    changes: list[dict[str, Any]] = [{} for _ in records]
+    known = {p.name: (i, field, type(p.default)) for i, record in enumerate(records) for field, p in record.by_field.items()}
     for text in texts:
         name, equals, value = text.partition("=")
         if name in MOVED:
             raise InputError(f"--set {text}: {moved(MOVED[name], 'lfdm drive --change {}=VALUE')}")
-        if not equals or name not in defaults:
-            raise InputError(f"--set {text}: give NAME=VALUE, with one of these names: {', '.join(defaults)}")
-        kind = type(defaults[name])
+        if not equals or name not in known:
+            raise InputError(f"--set {text}: give NAME=VALUE, with one of these names: {', '.join(known)}")
+        record, field, kind = known[name]
         try:
-            if kind is bool:
-                changes[name] = {"true": True, "false": False}[value.lower()]
-            else:
-                changes[name] = kind(value)
+            changes[record][field] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
         except (ValueError, KeyError):
             raise InputError(f"--set {text}: expected {'true or false' if kind is bool else 'a number'}") from None
-    return Settings(**{"time_budget": 0.0, **changes})
+    return changes
 
 
 def _changed(settings: Settings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import Plan, Planner
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.settings import Settings, describe
+from lfdm_ros.control.settings import Settings
 
 __all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",
-           "Planner", "Reference", "Route", "Settings", "describe", "lift_limits", "limits_of", "speed_profile"]
+           "Planner", "Reference", "Route", "Settings", "lift_limits", "limits_of", "speed_profile"]

@@ -20,6 +20,7 @@ import numpy as np
 
 from lfdm_ros.control.backing import Backing
 from lfdm_ros.control.guard import Guard
+from lfdm_ros.control.guidance import GuideSettings
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.navigator import Navigator, Task
 from lfdm_ros.control.path import Path
@@ -28,7 +29,7 @@ from lfdm_ros.control.planner import Plan, Planner
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.rules import STANDING, Rates, rated
-from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.control.stops import Stops
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
@@ -103,11 +104,13 @@ class Cycle:
 class Controller:
     """Drives one vehicle. Keeps no clock of its own: time comes with each call."""
 
-    def __init__(self, vehicle: Vehicle, settings: Settings | None = None, limits: LimitTable | None = None):
+    def __init__(self, vehicle: Vehicle, settings: Settings | None = None, limits: LimitTable | None = None,
+                 lattice: GuideSettings | None = None):
         """Compiles the problem, or loads it from the cache.
 
         Args:
             limits: steering limits of the largest model; None: only the predicting model's wheel loads count.
+            lattice: of the search for a way; its acceleration and braking are those of the settings.
 
         Raises:
             InputError: no such model, or the vehicle lacks parameters.
@@ -117,7 +120,7 @@ class Controller:
         s = self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
         self._guard = Guard(s, vehicle, self._planner.place)
-        self._navigator = Navigator(s, self.outline, float(self._planner.grid[-1]))
+        self._navigator = Navigator(s, self.outline, float(self._planner.grid[-1]), lattice)
         self._backing = Backing(*self._backing_of(vehicle))
         self._rates = Rates.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
@@ -230,7 +233,7 @@ class Controller:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
-        known = {f.name: f.metadata["live"] for f in dataclasses.fields(Settings)}
+        known = {name: p.live for name, p in SETTINGS.by_field.items()}
         for name in changes:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")

@@ -8,8 +8,7 @@ not change sides.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -17,6 +16,7 @@ from scipy.interpolate import CubicSpline
 from lfdm_ros.bounds import require, require_array
 from lfdm_ros.control.path import STEP, Path
 from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
 
 BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
@@ -24,36 +24,47 @@ RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a m
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
 LONGEST_SLOWING = 600.0  # [m] before a turn: from 60 m/s; what is faster turns where it has slowed down
+MOST_OFFSETS = 1000
 LEAST_SPEED = 3.0  # [m/s] a slower vehicle is thought to move off with this speed
 
 
 @dataclass(frozen=True)
-class GuideSettings:
-    """What the lattice spans and what it weighs."""
+class GuideSettings(Declared):
+    """What the lattice spans and what it weighs.
 
-    horizon: float = 120.0  # [m] how far ahead
-    side: float = 30.0  # [m] how far to each side of the line to the goal
-    offset_step: float = 0.5  # [m]
-    slopes: int = 10  # to each side; the steepest is this many offset steps a station
-    shortest_station: float = 4.0  # [m]
-    longest_station: float = 10.0  # [m]
-    station_time: float = 0.4  # [s] a station is as long as the vehicle drives in this time, within the two above
-    lateral_acceleration: float = 4.0  # [m/s^2] most on a route
-    braking: float = 3.0  # [m/s^2] with which the vehicle can slow down before a curve further ahead
-    smallest_radius: float = 10.0  # [m] tightest comfortable circle
-    turning_speed: float = 7.0  # [m/s] to which the vehicle slows down to turn round
-    goal_tolerance: float = 1.0  # [m] how far from the goal a route may end
-    curvature_weight: float = 3.0  # cost a metre driven at the curvature's limit
-    deviation_weight: float = 0.15  # cost a metre that lies `deviation_cap` or more from the route before
-    deviation_cap: float = 2.0  # [m]
+    Raises:
+        InputError: a value is out of its range; the message names it.
+    """
+
+    ABOUT = "lattice: "
+
+    horizon: float = setting(120.0, "m", "how far ahead", 5.0, 1000.0)
+    side: float = setting(30.0, "m", "how far to each side of the line to the goal", 1.0, 500.0)
+    offset_step: float = setting(0.5, "m", "between two offsets to the side", 0.02, 10.0)
+    slopes: int = setting(10, "1", "to each side; the steepest is this many offset steps a station", 1, 50)
+    shortest_station: float = setting(4.0, "m", "least length of a station", 0.2, 100.0)
+    longest_station: float = setting(10.0, "m", "largest length of a station", 0.2, 100.0)
+    station_time: float = setting(0.4, "s", "a station is as long as the vehicle drives in this time, within the two above", 0.05, 5.0)
+    lateral_acceleration: float = setting(4.0, "m/s^2", "most on a route", 0.1, 20.0)
+    braking: float = setting(3.0, "m/s^2", "with which the vehicle can slow down before a curve further ahead", 0.1, 20.0)
+    smallest_radius: float = setting(10.0, "m", "tightest comfortable circle", 0.1, 100.0)
+    turning_speed: float = setting(7.0, "m/s", "to which the vehicle slows down to turn round", 0.1, 50.0)
+    goal_tolerance: float = setting(1.0, "m", "how far from the goal a route may end", 0.01, 50.0)
+    curvature_weight: float = setting(3.0, "1", "cost a metre driven at the curvature's limit", 0.001, 1e3)
+    deviation_weight: float = setting(0.15, "1", "cost a metre that lies deviation_cap or more from the route before", 0.001, 1e3)
+    deviation_cap: float = setting(2.0, "m", "distance from the route before beyond which the cost no longer grows", 0.01, 50.0)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise InputError(f"guidance: {field.name} is {value}; give more than 0")
+        super().__post_init__()
         if self.longest_station < self.shortest_station:
-            raise InputError("guidance: longest_station is below shortest_station; give at least that")
+            raise InputError("lattice: longest_station is below shortest_station; give at least that")
+        if 2.0 * self.side / self.offset_step > MOST_OFFSETS:
+            raise InputError(f"lattice: side over offset_step is {self.side / self.offset_step:g}; give at most {MOST_OFFSETS // 2}: the "
+                             "search takes that much longer")
+
+
+# How fast a route may be and where it has to slow down is the controller's: path_lateral_acceleration, path_braking.
+LATTICE = Exposed(GuideSettings, "lattice_", without=("lateral_acceleration", "braking"))
 
 
 @dataclass(frozen=True)
@@ -394,7 +405,7 @@ class Guide:
             return self._finish(_straight(x, y, yaw, settings.shortest_station), scene, pace, "turn")
         cost, side, arc, free = min(candidates, key=lambda c: (c[0], -c[1]))
         if cost >= 1e5:
-            return self._finish(dataclasses.replace(arc, arrived=False), scene, pace, "turn", side, (goal_x, goal_y))
+            return self._finish(replace(arc, arrived=False), scene, pace, "turn", side, (goal_x, goal_y))
         left = float(np.hypot(goal_x - arc.x[-1], goal_y - arc.y[-1]))
         if left >= settings.shortest_station:
             at_x, at_y, heading = float(arc.x[-1]), float(arc.y[-1]), float(arc.yaw[-1])
@@ -443,7 +454,7 @@ def _arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -
 
 def _straight(x: float, y: float, yaw: float, length: float) -> _Trace:
     s = np.linspace(0.0, length, 9)
-    return dataclasses.replace(_arc(x, y, yaw, s, np.zeros(len(s))), arrived=False)
+    return replace(_arc(x, y, yaw, s, np.zeros(len(s))), arrived=False)
 
 
 def _joined(first: _Trace, second: _Trace) -> _Trace:

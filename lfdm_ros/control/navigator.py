@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,16 +74,17 @@ class Task:
 class Navigator:
     """Finds ways and the speeds on them, and says when a task is done. What it finds it keeps in the task."""
 
-    def __init__(self, settings: Settings, outline: Footprint, horizon: float):
-        """horizon: as long a plan looks ahead [s]."""
+    def __init__(self, settings: Settings, outline: Footprint, horizon: float, lattice: GuideSettings | None = None):
+        """horizon: as long a plan looks ahead [s]; lattice: of the search for a way."""
         self._settings, self._outline, self._horizon = settings, outline, horizon
-        self._guide = Guide(_guide_settings(settings))
+        self._guide = Guide(_guide_settings(lattice or GuideSettings(), settings))
 
     def take(self, settings: Settings, outline: Footprint) -> None:
         """Other settings, or another outline, from now on."""
         self._settings, self._outline = settings, outline
-        if self._guide.settings != _guide_settings(settings):  # its tables take as long as some cycles
-            self._guide = Guide(_guide_settings(settings))
+        lattice = _guide_settings(self._guide.settings, settings)
+        if self._guide.settings != lattice:  # its tables take as long as some cycles
+            self._guide = Guide(lattice)
 
     def along(self, task: Task) -> Reference:
         """The reference of a path."""
@@ -195,5 +196,5 @@ class Navigator:
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 
 
-def _guide_settings(settings: Settings) -> GuideSettings:
-    return GuideSettings(lateral_acceleration=settings.path_lateral_acceleration, braking=settings.path_braking)
+def _guide_settings(lattice: GuideSettings, settings: Settings) -> GuideSettings:
+    return replace(lattice, lateral_acceleration=settings.path_lateral_acceleration, braking=settings.path_braking)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass
 
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, get_model
 from lfdm_ros.models.declaration import INPUTS
+from lfdm_ros.parameters import Declared, Exposed, setting
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
 
-def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
-            choices: tuple[str, ...] = ()) -> Any:
-    """A field of `Settings`; `live`: it may change while the vehicle drives."""
-    return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
-                                            "choices": choices})
-
-
 @dataclass(frozen=True)
-class Settings:
-    """Everything but the vehicle and the task. See `describe()` for units and ranges.
+class Settings(Declared):
+    """Everything but the vehicle and the task.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -47,7 +39,7 @@ class Settings:
     weight_heading: float = setting(2.0, "1/rad^2", "heading against the path's", 0.0, 1e4, live=True)
     weight_speed: float = setting(0.08, "s^2/m^2", "speed against the reference", 0.0, 1e4, live=True)
     weight_sideslip: float = setting(0.1, "s^2/m^2", "lateral velocity of the rear axle", 0.0, 1e4, live=True)
-    weight_steering: float = setting(0.2, "1", "steering", 0.0, 1e4, live=True)
+    weight_steering: float = setting(0.2, "1", "steering away from straight ahead", 0.0, 1e4, live=True)
     weight_pedal: float = setting(0.02, "1", "throttle and brake", 0.0, 1e4, live=True)
     weight_steering_rate: float = setting(0.5, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
     weight_pedal_rate: float = setting(0.1, "s^2", "rate of throttle and brake", 1e-6, 1e4, live=True)
@@ -101,16 +93,7 @@ class Settings:
     route_period: float = setting(0.1, "s", "time between two looks for a way round the obstacles", 0.01, 5.0, live=True)
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            value, m = getattr(self, f.name), f.metadata
-            kinds: tuple[type, ...] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}[str(f.type)]
-            if not isinstance(value, kinds) or (isinstance(value, bool) and f.type != "bool"):
-                raise InputError(f"setting {f.name} is {quote(value)}; give a value of type {f.type}")
-            if m["choices"] and value not in m["choices"]:
-                raise InputError(f"setting {f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
-            if f.type in ("float", "int") and not m["lower"] <= value <= m["upper"]:
-                unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
-                raise InputError(f"setting {f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
+        super().__post_init__()
         if self.obstacles % 2:
             raise InputError(f"setting obstacles is {self.obstacles}; give an even number, half for each side")
         self.require(get_model(self.model))
@@ -132,6 +115,4 @@ class Settings:
         return self.near_stages + self.far_stages
 
 
-def describe() -> list[tuple[str, Any, dict[str, Any]]]:
-    """Name, default and metadata (unit, description, lower, upper, live, choices) of each setting."""
-    return [(f.name, f.default, dict(f.metadata)) for f in fields(Settings)]
+SETTINGS = Exposed(Settings)

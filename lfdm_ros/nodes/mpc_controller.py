@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, Outcome, limits_of
+from lfdm_ros.control.guidance import LATTICE
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
@@ -29,22 +29,22 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import PLAN, ROUTE, Picture
 from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_dataclass, seed_of
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
 from lfdm_ros.nodes.plan_messages import PlanMessages, goal_task, path_task, reason, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
-_TRACKER = TrackerSettings()
-_SETTINGS = tuple(f.name for f in fields(Settings))
+_SETTINGS = tuple(SETTINGS.by_field)
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")
 _CYCLES = (*_OF_STATES, "on_scan", "watch", "watch_scan")
 _LOOK_FOR_SCAN = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
+_LEAST_NOISE = 1e-3  # [m]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
@@ -64,25 +64,25 @@ class MpcController(Component):
         Parameter("task", "none", "what to drive at first: nothing, or the path or goal of the scenario", choices=("none", "scenario")),
         Parameter("scenario", "", "name of a scenario in config/scenarios, or a path; with task scenario"),
         SCENARIO_SEED,
-        Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic [m/s]; for those that come after a change",
-                  0.1, 100.0, live=True),
-        Parameter("goal_tolerance", 3.0, "distance to a goal that came by topic at which it is reached [m]; as speed", 0.1, 100.0,
-                  live=True),
+        Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic; for those that come after a change",
+                  0.1, 100.0, live=True, unit="m/s"),
+        Parameter("goal_tolerance", 3.0, "distance to a goal that came by topic at which it is reached; as speed", 0.1, 100.0,
+                  live=True, unit="m"),
         Parameter("stop_at_end", True, "stand at the end of a goal or path that came by topic; as speed", live=True),
         Parameter("on_finish", "idle", "when the task is done; idle: go on answering; shutdown: end the run, in lockstep without an answer",
                   choices=("idle", "shutdown")),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=("", *model_names())),
-        Parameter("lidar_rate", 0.0, "scans a second [Hz]: in lockstep a state waits for the scan that is due, and without scans the "
-                                     "vehicle does not set out; 0: take them as they come", 0.0, 1000.0),
-        Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep [s]", 0.0, 2.0),
-        Parameter("lidar_noise", _TRACKER.noise_sd, "standard deviation of a range [m]", 0.0, 10.0),
-        Parameter("scan_timeout", 1.0, "age of the newest scan from which on the vehicle stops, where scans have come or are due [s]; "
-                                       "0: never", 0.0, 60.0),
-        Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due [s]", 0.1, 600.0),
-        Parameter("marker_rate", 5.0, "markers a second of the wall clock [Hz]", 0.1, 50.0),
-        *of_dataclass(Settings),
+        Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due, and without scans the "
+                                     "vehicle does not set out; 0: take them as they come", 0.0, 1000.0, unit="Hz"),
+        Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
+        Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        Parameter("scan_timeout", 1.0, "age of the newest scan from which on the vehicle stops, where scans have come or are due; "
+                                       "0: never", 0.0, 60.0, unit="s"),
+        Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s"),
+        Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz"),
+        *of_record(SETTINGS), *of_record(TRACKER), *of_record(LATTICE),
     )
     MOVED = MOVED
     SOLE_TOPICS = ("autonomy/command",)
@@ -95,14 +95,13 @@ class MpcController(Component):
         if vehicle.assumed:
             self.get_logger().warning(vehicle.assumed)
         self._lockstep = self.value("stepping") == LOCKSTEP
-        values = {name: self.value(name) for name in _SETTINGS}
-        if self._lockstep:
-            values["time_budget"] = 0.0  # the wall clock must not decide anything
-        settings = Settings(**values)
+        # In lockstep the wall clock must not decide anything.
+        settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self._first_task()
-        self._controller = Controller(vehicle, settings, limits_of(vehicle, settings))
-        tracker = ObstacleTracker(TrackerSettings(
-            noise_sd=max(self.value("lidar_noise"), 1e-3), horizon=max(_TRACKER.horizon, min(settings.sight, _FARTHEST))), vehicle.lidar)
+        self._controller = Controller(vehicle, settings, limits_of(vehicle, settings), LATTICE.record(self.value))
+        tracker = ObstacleTracker(TRACKER.record(
+            self.value, noise_sd=max(self.value("lidar_noise"), _LEAST_NOISE),
+            horizon=max(self.value("tracker_horizon"), min(settings.sight, _FARTHEST))), vehicle.lidar)
         self._pilot = Pilot(
             self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)

@@ -29,7 +29,7 @@ class StateSensor(Component):
     NAME = "state_sensor"
     PARAMETERS = (
         Parameter("seed", 1, "seed of the noise", 0, 2**31),
-        *(Parameter(_NOISE + name, 0.0, f"standard deviation of {name} [{unit}]; 0: not measured", 0.0, 1e6)
+        *(Parameter(_NOISE + name, 0.0, f"standard deviation of {name}; 0: not measured", 0.0, 1e6, unit=unit)
           for name, unit in _CHANNELS.items()),
     )
 

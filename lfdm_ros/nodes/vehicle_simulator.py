@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,10 +27,10 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import Picture
 from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.sensors import Lidar, LidarSettings
+from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
@@ -40,7 +39,6 @@ from lfdm_ros.vehicles.body import MOVED
 
 _LIDAR_FRAME = "lidar"
 _PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
-_LIDAR = LidarSettings()
 
 
 class VehicleSimulator(Component):
@@ -51,37 +49,31 @@ class VehicleSimulator(Component):
         VEHICLE, VEHICLE_CHANGES,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=tuple(model_names())),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=("", *SLOTS["tyre"])),
-        Parameter("physics_step", 0.001, "fixed step of the integrator [s]", 1e-5, 0.1),
-        Parameter("publish_rate", 100.0, "states published per simulated second [Hz]; a whole number of physics steps apart",
-                  0.1, 10_000.0),
+        Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
+        Parameter("publish_rate", 100.0, "states published per simulated second; a whole number of physics steps apart",
+                  0.1, 10_000.0, unit="Hz"),
         Parameter("stepping", FREE_RUNNING, "free_running: by the wall clock; lockstep: a tick when its command has come",
                   choices=(FREE_RUNNING, LOCKSTEP)),
-        Parameter("speed_factor", 1.0, "simulated seconds per wall second; 0: as fast as possible", 0.0, 1e6, live=True),
-        Parameter("initial_x", 0.0, "initial position [m]", *BOUNDS["x"].range),
-        Parameter("initial_y", 0.0, "initial position [m]", *BOUNDS["y"].range),
-        Parameter("initial_yaw", 0.0, "initial heading, positive to the left [rad]", *BOUNDS["yaw"].range),
-        Parameter("initial_speed", 0.0, "initial forward speed [m/s]", *BOUNDS["speed"].range),
+        Parameter("speed_factor", 1.0, "simulated seconds per wall second; 0: as fast as possible", 0.0, 1e6, live=True, unit="1"),
+        Parameter("initial_x", 0.0, "initial position", *BOUNDS["x"].range, unit="m"),
+        Parameter("initial_y", 0.0, "initial position", *BOUNDS["y"].range, unit="m"),
+        Parameter("initial_yaw", 0.0, "initial heading, positive to the left", *BOUNDS["yaw"].range, unit="rad"),
+        Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
         Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
         SCENARIO_SEED,
-        Parameter("answer_timeout", 0.0, "wall-clock time [s] without a command for a state after which a lockstep run ends as failed; 0: "
-                                         "never", 0.0, 1e6),
-        Parameter("command_timeout", 0.5, "simulated time [s] without a good command until throttle 0 and the brake ramp; "
-                                          "a command stamped longer ago is stale", 0.001, 1e6),
-        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0),
-        Parameter("timeout_ramp", 1.0, "length of the brake ramp [s]", 0.0, 100.0),
+        Parameter("answer_timeout", 0.0, "wall-clock time without a command for a state after which a lockstep run ends as failed; 0: "
+                                         "never", 0.0, 1e6, unit="s"),
+        Parameter("command_timeout", 0.5, "simulated time without a good command until throttle 0 and the brake ramp; "
+                                          "a command stamped longer ago is stale", 0.001, 1e6, unit="s"),
+        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
+        Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
-        Parameter("lidar_rate", _LIDAR.rate, "scans per simulated second [Hz]; a whole number of ticks apart", 0.1, 1000.0),
-        Parameter("lidar_range", _LIDAR.range_max, "farthest that the LIDAR sees [m]", 1.0, 1000.0),
-        Parameter("lidar_field_of_view", _LIDAR.field_of_view, "angle that the beams cover, its middle forward [rad]", 0.01, 2.0 * math.pi),
-        Parameter("lidar_resolution", _LIDAR.resolution, "angle between two beams [rad]", 0.0005, 0.5),
-        Parameter("lidar_noise", _LIDAR.noise_sd, "standard deviation of a range [m]", 0.0, 10.0),
-        Parameter("lidar_drop_out", _LIDAR.drop_out, "share of the beams that are lost", 0.0, 1.0),
-        Parameter("lidar_latency", _LIDAR.latency, "from a scan's stamp to its publication [s]", 0.0, 2.0),
+        *of_record(LIDAR),
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
-        Parameter("stop_time", 0.0, "simulated time [s] at which to end the run; 0: never", 0.0, 1e9),
+        Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
     )
     MOVED = MOVED | {"throttle_rate": "throttle_rate", "brake_rate": "brake_rate"}
     SOLE_TOPICS = ("/clock", "vehicle/state")
@@ -154,11 +146,7 @@ class VehicleSimulator(Component):
     def _make_lidar(self, vehicle: Vehicle, tick_ns: int) -> SimulatedLidar | None:
         if not self._world.obstacles and not self.value("lidar"):
             return None
-        settings = LidarSettings(
-            range_max=self.value("lidar_range"), field_of_view=self.value("lidar_field_of_view"), resolution=self.value("lidar_resolution"),
-            noise_sd=self.value("lidar_noise"), drop_out=self.value("lidar_drop_out"), rate=self.value("lidar_rate"),
-            latency=self.value("lidar_latency"))
-        return SimulatedLidar(Lidar(self._world, settings, self.value("lidar_seed"), vehicle.lidar), tick_ns)
+        return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar), tick_ns)
 
     def activate(self) -> None:
         self._stepper.start()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sensors.scan import Scan
-from lfdm_ros.simulation.world import require_finite
 
 # A gap of this many beams or more that were lost (nan) parts two groups, whatever the distance.
 _LOST_BEAMS = 4
@@ -27,40 +27,31 @@ _ARC_POINTS = 4
 
 
 @dataclass(frozen=True)
-class GroupingSettings:
+class GroupingSettings(Declared):
     """How returns become circles.
 
-    noise_sd: standard deviation of a range [m]; sigmas: how many of them the circles are larger than what they cover; gap_base [m] and
-    gap_factor: neighbours belong together when nearer than gap_base + gap_factor times the spacing of beams at their range;
-    gap_line: the same for neighbours that are on one straight line with a third, so that a wall seen at a grazing angle is one [m],
-    keep it narrower than what the vehicle can pass; chain_radius: of the circles that cover a long surface [m]; body_radius: a surface
-    that fits into this one can be of something that moves [m]; arc_radius_min, arc_radius_max: circles that are recognised as such [m].
+    Raises:
+        InputError: a value is out of its range; the message names it.
     """
 
-    noise_sd: float = 0.03
-    sigmas: float = 2.0
-    gap_base: float = 0.3
-    gap_factor: float = 2.0
-    gap_line: float = 3.0
-    chain_radius: float = 0.75
-    body_radius: float = 4.0
-    arc_radius_min: float = 0.1
-    arc_radius_max: float = 4.0
+    ABOUT = "obstacle tracker: "
+
+    noise_sd: float = setting(0.03, "m", "standard deviation of a range", 1e-4, 10.0)
+    sigmas: float = setting(2.0, "1", "how many of them the circles are larger than what they cover", 0.0, 10.0)
+    gap_base: float = setting(0.3, "m", "neighbours belong together when nearer than this plus gap_factor times the spacing of beams there",
+                              0.001, 10.0)
+    gap_factor: float = setting(2.0, "1", "see gap_base", 1.0, 20.0)
+    gap_line: float = setting(3.0, "m", "the same for neighbours on one straight line with a third, so that a wall seen at a grazing angle "
+                                        "is one; keep it narrower than what the vehicle can pass", 0.0, 20.0)
+    chain_radius: float = setting(0.75, "m", "of the circles that cover a long surface", 0.1, 10.0)
+    body_radius: float = setting(4.0, "m", "a surface that fits into this circle can be of something that moves", 0.01, 50.0)
+    arc_radius_min: float = setting(0.1, "m", "least radius of a circle that is recognised as such", 0.001, 50.0)
+    arc_radius_max: float = setting(4.0, "m", "largest radius of a circle that is recognised as such", 0.001, 50.0)
 
     def __post_init__(self) -> None:
-        require_finite(self, *(entry.name for entry in fields(self)), where="obstacle tracker: ")
-        for name, good, words in (
-                ("noise_sd", self.noise_sd > 0.0, "more than 0"),
-                ("sigmas", self.sigmas >= 0.0, "0 or more"),
-                ("gap_base", self.gap_base > 0.0, "more than 0"),
-                ("gap_factor", self.gap_factor >= 1.0, "1 or more"),
-                ("gap_line", self.gap_line >= 0.0, "0 or more"),
-                ("chain_radius", self.chain_radius >= 0.1, "0.1 m or more"),
-                ("body_radius", self.body_radius > 0.0, "more than 0"),
-                ("arc_radius_min", self.arc_radius_min > 0.0, "more than 0"),
-                ("arc_radius_max", self.arc_radius_max > self.arc_radius_min, "more than arc_radius_min")):
-            if not good:
-                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give {words}")
+        super().__post_init__()
+        if self.arc_radius_max <= self.arc_radius_min:
+            raise InputError(f"{self.ABOUT}arc_radius_max is {self.arc_radius_max:g} m; give more than arc_radius_min")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from lfdm_ros.bounds import NOT_FINITE, Refused, require_all
-from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Exposed, setting
 from lfdm_ros.perception.grouping import Circles, GroupingSettings, circles_of, is_full_circle
 from lfdm_ros.sensors.scan import Scan, check_scan, within
 from lfdm_ros.vehicles import Mount
@@ -49,44 +49,27 @@ NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 @dataclass(frozen=True)
 class TrackerSettings(GroupingSettings):
-    """How circles of several scans become obstacles; see GroupingSettings for the rest.
+    """How circles of several scans become obstacles; see GroupingSettings for the rest."""
 
-    horizon: how far returns count, what lies beyond is as if it were not there [m]; max_obstacles: how many are
-    given out; max_tracks: how many are remembered; speed_sd: standard deviation of the speed of what is seen first [m/s];
-    acceleration_sd: of the change of speed in a second [m/s]; moving_speed: something faster moves [m/s]; moving_scans: for how many
-    scans in a row it must be, and weak_scans if it gives one or two returns only; still_scans: for how many scans less than half of it
-    before it is static again; gate: farthest step from one scan to the next beyond the predicted place [m]; static_memory,
-    moving_memory, doubtful_memory: for how long static, moving and not yet believed things are kept unseen [s]; passed: how far behind
-    the vehicle they are forgotten [m]; free_scans: how many scans have to see through its place before a thing is dropped.
-    """
+    max_obstacles: int = setting(256, "1", "obstacles that are given out", 1, 10_000)
+    max_tracks: int = setting(256, "1", "obstacles that are remembered", 1, 10_000)
+    speed_sd: float = setting(10.0, "m/s", "standard deviation of the speed of what is seen first", 0.001, 200.0)
+    acceleration_sd: float = setting(1.0, "m/s", "standard deviation of the change of speed in a second", 0.0, 100.0)
+    moving_speed: float = setting(0.8, "m/s", "something faster moves", 0.001, 50.0)
+    moving_scans: int = setting(3, "1", "scans in a row for which it must be faster to count as moving", 1, 1000)
+    weak_scans: int = setting(5, "1", "the same for what gives one or two returns only", 1, 1000)
+    still_scans: int = setting(5, "1", "scans in a row with less than half of that speed before it is static again", 1, 1000)
+    gate: float = setting(3.0, "m", "farthest step from one scan to the next beyond the predicted place", 0.001, 100.0)
+    horizon: float = setting(250.0, "m", "how far returns count; what lies beyond is as if it were not there", 0.1, 10_000.0)
+    static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
+    moving_memory: float = setting(1.0, "s", "for how long moving things are kept unseen", 0.0, 1e4)
+    doubtful_memory: float = setting(0.5, "s", "for how long what is not yet believed is kept unseen", 0.0, 1e4)
+    passed: float = setting(30.0, "m", "how far behind the vehicle things are forgotten", 0.0, 1e4)
+    free_scans: int = setting(3, "1", "scans that have to see through its place before a thing is dropped", 1, 1000)
 
-    max_obstacles: int = 256
-    max_tracks: int = 256
-    speed_sd: float = 10.0
-    acceleration_sd: float = 1.0
-    moving_speed: float = 0.8
-    moving_scans: int = 3
-    weak_scans: int = 5
-    still_scans: int = 5
-    gate: float = 3.0
-    horizon: float = 250.0
-    static_memory: float = 4.0
-    moving_memory: float = 1.0
-    doubtful_memory: float = 0.5
-    passed: float = 30.0
-    free_scans: int = 3
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("max_obstacles", "max_tracks", "moving_scans", "weak_scans", "still_scans", "free_scans"):
-            if getattr(self, name) < 1 or int(getattr(self, name)) != getattr(self, name):
-                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give a whole number, 1 or more")
-        for name in ("speed_sd", "acceleration_sd", "moving_speed", "gate", "horizon"):
-            if getattr(self, name) <= 0.0:
-                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give more than 0")
-        for name in ("static_memory", "moving_memory", "doubtful_memory", "passed"):
-            if getattr(self, name) < 0.0:
-                raise InputError(f"obstacle tracker: {name} is {getattr(self, name):g}; give 0 or more")
+# The noise of a range is told by who knows the sensor.
+TRACKER = Exposed(TrackerSettings, "tracker_", without=("noise_sd",))
 
 
 class _T(IntEnum):

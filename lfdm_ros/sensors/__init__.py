@@ -1,6 +1,6 @@
 """Simulated sensors, and what they and real ones send. They know nothing of ROS."""
 
-from lfdm_ros.sensors.lidar import Lidar, LidarSettings
+from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
 
-__all__ = ["Lidar", "LidarSettings", "Scan"]
+__all__ = ["LIDAR", "Lidar", "LidarSettings", "Scan"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount
@@ -17,48 +18,39 @@ _OVERLAP = 1e-12
 
 
 @dataclass(frozen=True)
-class LidarSettings:
+class LidarSettings(Declared):
     """A LIDAR; its place on the vehicle is the vehicle's (`Vehicle.lidar`).
-
-    range_min, range_max [m]; field_of_view, centred on the sensor's x axis, and resolution [rad]; noise_sd: standard deviation of a
-    range [m]; drop_out: share of the beams that are lost; rate of scans [Hz]; latency from a scan to its arrival [s], for the one who
-    delivers it.
 
     Raises:
         InputError: names the setting that is not finite or out of range.
     """
 
-    range_min: float = 0.5
-    range_max: float = 100.0
-    field_of_view: float = 1.5 * math.pi
-    resolution: float = math.radians(0.5)
-    noise_sd: float = 0.02
-    drop_out: float = 0.0
-    rate: float = 10.0
-    latency: float = 0.0
+    ABOUT = "LIDAR: "
+
+    range_min: float = setting(0.5, "m", "nearest that it sees", 0.0, 100.0)
+    range_max: float = setting(100.0, "m", "farthest that it sees", 0.1, 1000.0)
+    field_of_view: float = setting(1.5 * math.pi, "rad", "angle that the beams cover, its middle forward", 0.01, 2.0 * math.pi)
+    resolution: float = setting(math.radians(0.5), "rad", "angle between two beams", 0.0005, 0.5)
+    noise_sd: float = setting(0.02, "m", "standard deviation of a range", 0.0, 10.0)
+    drop_out: float = setting(0.0, "1", "share of the beams that are lost", 0.0, 1.0)
+    rate: float = setting(10.0, "Hz", "scans per simulated second; a whole number of ticks apart", 0.1, 1000.0)
+    latency: float = setting(0.0, "s", "from a scan's stamp to its arrival, for the one who delivers it", 0.0, 2.0)
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not np.isfinite(value):
-                raise InputError(f"LIDAR: {entry.name} is {quote(value)}; give a finite number")
-        for name, good, words in (
-                ("range_min", self.range_min >= 0.0, "0 or more"),
-                ("range_max", self.range_max > self.range_min, "more than range_min"),
-                ("field_of_view", 0.0 < self.field_of_view <= 2.0 * np.pi + 1e-9, "more than 0 and at most 2 pi"),
-                ("resolution", math.radians(0.01) <= self.resolution <= self.field_of_view, "at least 0.01 deg, at most field_of_view"),
-                ("noise_sd", self.noise_sd >= 0.0, "0 or more"),
-                ("drop_out", 0.0 <= self.drop_out <= 1.0, "0 to 1"),
-                ("rate", self.rate > 0.0, "more than 0"),
-                ("latency", self.latency >= 0.0, "0 or more")):
-            if not good:
-                raise InputError(f"LIDAR: {name} is {getattr(self, name):g}; give {words}")
+        super().__post_init__()
+        if self.range_max <= self.range_min:
+            raise InputError(f"LIDAR: range_max is {self.range_max:g}; give more than range_min, {self.range_min:g} m")
+        if self.resolution > self.field_of_view:
+            raise InputError(f"LIDAR: resolution is {self.resolution:g}; give at most field_of_view, {self.field_of_view:g} rad")
 
     @property
     def beams(self) -> int:
         """Number of beams; a full circle has none twice."""
         steps = int(np.floor(self.field_of_view / self.resolution + 1e-6))
         return steps if steps * self.resolution > 2.0 * np.pi - 0.5 * self.resolution else steps + 1
+
+
+LIDAR = Exposed(LidarSettings, "lidar_", {"range_max": "lidar_range", "noise_sd": "lidar_noise"})
 
 
 class Lidar:

@@ -15,7 +15,7 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Actuator, Goal, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Footprint, Vehicle
@@ -39,6 +39,7 @@ class Plant:
     step: float = 1e-3
     state_age: float = 0.0
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
+    tracker: TrackerSettings = field(default_factory=TrackerSettings)
     seed: int = 1
 
 
@@ -192,7 +193,7 @@ class _Sensor:
     """The LIDAR and the tracker behind it. A scan arrives once its latency is over and the state of its moment is there."""
 
     def __init__(self, scenario: Scenario, plant: Plant, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
-        self.tracker = ObstacleTracker(mount=vehicle.lidar)
+        self.tracker = ObstacleTracker(plant.tracker, vehicle.lidar)
         self._lidar = Lidar(scenario.world, settings, plant.seed, vehicle.lidar)
         self._every = max(1, round(1.0 / (settings.rate * period)))
         self._late = math.ceil(max(settings.latency, plant.state_age) / period - 1e-9)

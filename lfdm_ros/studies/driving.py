@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.guidance import GuideSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STANDING
@@ -71,8 +72,8 @@ class Trial:
     """One run. Plain data, so it can go to another process.
 
     scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
-    changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience: after standing so long it ends [s];
-    track: keep where it drove.
+    lattice: of the controller proper; changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience:
+    after standing so long it ends [s]; track: keep where it drove.
     """
 
     scenario: str
@@ -84,6 +85,7 @@ class Trial:
     changes: tuple[str, ...] = ()
     speed: float | None = None
     density: float | None = None
+    lattice: GuideSettings = field(default_factory=GuideSettings)
     patience: float = math.inf
     track: bool = False
 
@@ -185,7 +187,8 @@ def _delayed(base: Settings, delay: float, compensate: bool) -> tuple[Settings, 
 # -- A run --------------------------------------------------------------------------------------------------------------------
 
 
-def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy") -> Driver:
+def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
+                lattice: GuideSettings | None = None) -> Driver:
     """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
     if controller == "do_mpc":
         return _DoMpc(vehicle, settings)
@@ -193,7 +196,7 @@ def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str
         return PurePursuit(vehicle, settings)
     if controller == "mppi":
         return Mppi(vehicle, settings)
-    return Controller(vehicle, settings, limits_of(vehicle, settings, tyre))
+    return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 
 class _DoMpc:
@@ -258,7 +261,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     """
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
-    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre)
+    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)
     return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
 
 

@@ -1,0 +1,123 @@
+"""What can be set, declared once: value, unit, range, description, and whether it may change while it is in use.
+
+A record of settings is a frozen dataclass that inherits `Declared` and whose fields are made by `setting`; a node adds parameters of its
+own. Checks, YAML, ROS parameters, the command line and the documentation all come from these declarations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from lfdm_ros import documents
+from lfdm_ros.errors import InputError, quote
+
+Value = bool | int | float | str | list[str]
+T = TypeVar("T")
+
+_NAMES = {bool: "boolean (true or false)", int: "whole number", float: "number", str: "text", list: "list of texts"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declaration of one parameter; its type is that of the default.
+
+    Attributes:
+        name: as in YAML.
+        default: bool, int, float, str or list of str.
+        description: what it is.
+        lower, upper: closed range of a number.
+        choices: the texts allowed; empty: any.
+        live: may change while it is in use. Others may change only before their node is configured.
+        unit: of a number; empty: none.
+    """
+
+    name: str
+    default: Value
+    description: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    choices: tuple[str, ...] = ()
+    live: bool = False
+    unit: str = ""
+
+    def convert(self, value: Any, where: str) -> Value:
+        """Checks a value from YAML or a command line and gives it the declared type.
+
+        Raises:
+            InputError: wrong type, not finite, out of range or not among the choices; the message starts with `where`.
+        """
+        kind = type(self.default)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = documents.number(value, where)
+        if type(value) is not kind or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
+            raise InputError(f"{where}: {quote(value)} is no {_NAMES[kind]}")
+        if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:  # false for NaN
+            raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
+        if self.choices and value not in self.choices:
+            raise InputError(f"{where}: {quote(value)} is not one of {', '.join(self.choices)}")
+        return value
+
+    @property
+    def text(self) -> str:
+        """The description with its unit."""
+        return f"{self.description} [{self.unit}]" if self.unit else self.description
+
+
+def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
+            choices: tuple[str, ...] = ()) -> Any:
+    """A field of a `Declared` record; see `Parameter`."""
+    return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
+                                            "choices": choices})
+
+
+class Declared:
+    """A frozen dataclass whose fields are `setting`s: it refuses values of another type, out of range or not among the choices."""
+
+    ABOUT: ClassVar[str] = "setting "  # how messages begin
+
+    def __post_init__(self) -> None:
+        for f in fields(self):  # type: ignore[arg-type]
+            value, m, kind = getattr(self, f.name), f.metadata, type(f.default)
+            if not isinstance(value, (int, float) if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
+                raise InputError(f"{self.ABOUT}{f.name} is {quote(value)}; give a {_NAMES[kind]}")
+            if m["choices"] and value not in m["choices"]:
+                raise InputError(f"{self.ABOUT}{f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
+            if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
+                unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
+                raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
+
+
+@dataclass(frozen=True)
+class Exposed(Generic[T]):
+    """A `Declared` record as parameters: by the prefix and the field's name, or as `names` has it, without those in `without`."""
+
+    kind: type[T]
+    prefix: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def name(self, field_name: str) -> str:
+        """The parameter of a field."""
+        return self.names.get(field_name, self.prefix + field_name)
+
+    @property
+    def by_field(self) -> dict[str, Parameter]:
+        """The parameters, by the names of their fields."""
+        return {f.name: Parameter(self.name(f.name), cast(Value, f.default), **f.metadata)
+                for f in fields(self.kind) if f.name not in self.without}  # type: ignore[arg-type]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters, in the order of the fields."""
+        return tuple(self.by_field.values())
+
+    def record(self, value: Callable[[str], Any], **fixed: Any) -> T:
+        """The record of the parameters' values, as `value` gives them by name, but for `fixed` fields.
+
+        Raises:
+            InputError: they do not fit together.
+        """
+        return self.kind(**{name: value(p.name) for name, p in self.by_field.items() if name not in fixed}, **fixed)
