@@ -32,7 +32,7 @@ test: lint  ## linters, types, import direction, then all tests
 
 # Of every room what is quick; neither the graph nor samplers.
 QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \
-  test/control/test_stops.py test/nodes/test_stepping.py test/nodes/test_command_gate.py test/test_bounds.py test/test_documents.py test/test_units.py
+  test/control/test_stops.py test/engine/test_stepping.py test/engine/test_command_gate.py test/test_bounds.py test/test_documents.py test/test_units.py
 
 .PHONY: check
 check: lint  ## the quick part of it, in about a minute

@@ -10,6 +10,7 @@ import sys
 import arviz as az
 import numpy as np
 import pytest
+from small_problem import RECIPE
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
@@ -21,11 +22,10 @@ from lfdm_ros.vehicles import load_vehicle
 
 
 @pytest.fixture(scope="module")
-def result(bags, tmp_path_factory, request):
+def result(bags, tmp_path_factory):
     """A calibration of the small problem: directory and summary."""
     folder = tmp_path_factory.mktemp("small")
-    from_conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
-    (folder / "small.yaml").write_text(from_conftest.RECIPE)
+    (folder / "small.yaml").write_text(RECIPE)
     summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=300, chains=4)
     return folder / "out", summary
 
@@ -116,11 +116,10 @@ def test_posterior_summary_for_the_message(result):
 
 
 @pytest.fixture(scope="module")
-def small(bags, tmp_path_factory, request):
+def small(bags, tmp_path_factory):
     """The small problem with 30 draws of 2 chains."""
     folder = tmp_path_factory.mktemp("short")
-    from_conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
-    (folder / "small.yaml").write_text(from_conftest.RECIPE)
+    (folder / "small.yaml").write_text(RECIPE)
     calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=30, chains=2)
     return az.from_netcdf(str(folder / "out" / "posterior.nc"))
 

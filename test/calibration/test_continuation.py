@@ -5,6 +5,7 @@ import shutil
 import arviz as az
 import numpy as np
 import pytest
+from small_problem import write_bag
 
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.errors import InputError
@@ -31,13 +32,12 @@ stages:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, request):
+def folder(tmp_path_factory):
     """Two recordings of the same manoeuvre, and the calibrations of each, of one after the other, and of both at once."""
-    conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
     folder = tmp_path_factory.mktemp("continuation")
     (folder / "recipe.yaml").write_text(RECIPE)
     for name, seed in (("turn_a", 5), ("turn_b", 6)):
-        conftest.write_bag(folder / name, "turn", seed=seed, recording=name)
+        write_bag(folder / name, "turn", seed=seed, recording=name)
     recipe = load_recipe(folder / "recipe.yaml")
     calibrate(recipe, [folder / "turn_a"], folder / "a")
     calibrate(recipe, [folder / "turn_b"], folder / "b", seed=4)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from small_problem import RECIPE
 
 from lfdm_ros.calibration import calibrate, load_recipe
 
@@ -15,12 +16,11 @@ DAMPING = """
 
 
 @pytest.fixture(scope="module")
-def small(bags, tmp_path_factory, request):
+def small(bags, tmp_path_factory):
     """The small problem with a pair that cannot be told apart, by least squares: directory and summary."""
     folder = tmp_path_factory.mktemp("report")
-    conftest = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
     rear = "cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}"
-    (folder / "small.yaml").write_text(conftest.RECIPE.replace(rear, rear + DAMPING))
+    (folder / "small.yaml").write_text(RECIPE.replace(rear, rear + DAMPING))
     summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=100, chains=2,
                         sampler="least_squares")
     return folder / "out", summary

@@ -227,7 +227,7 @@ assert main(["calibrate", "rolling.yaml", "--bag", "checked/recordings/coast_dow
 def test_a_sampler_in_one_file(outside, tmp_path):
     """It reproduces a Gaussian, calibrates by name with its options, and is judged as the others are."""
     (tmp_path / "rolling.yaml").write_text(ROLLING)
-    done = outside("ensemble_sampler.py", ROOT / "test" / "calibration", code=SAMPLED)
+    done = outside("ensemble_sampler.py", ROOT / "test", code=SAMPLED)
     assert done.returncode == 0, done.stdout + done.stderr
     off, spread = map(float, re.search(r"^off (\S+) (\S+)$", done.stdout, re.MULTILINE).groups())
     assert off < 0.15 and spread < 0.25  # of some hundred independent draws

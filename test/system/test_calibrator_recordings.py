@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import math
 import os
@@ -17,16 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_problem
 
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.calibration.store import PosteriorStore, Version
 from lfdm_ros.nodes.calibrator import Calibrator
-
-# The small problem of the calibration's own tests: bags of a vehicle whose parameters are known.
-_SPEC = importlib.util.spec_from_file_location("small_problem", Path(__file__).parents[1] / "calibration" / "conftest.py")
-assert _SPEC is not None and _SPEC.loader is not None
-small_problem = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(small_problem)
 
 RECIPE = """
 model: eight_dof

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.simulation import InputProfile, Simulator
@@ -89,59 +87,3 @@ def write_bag(path: Path, name: str, seed: int = 5, recording: str = "") -> Path
             bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
                       {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
     return path
-
-
-@pytest.fixture(scope="session")
-def bags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Bags of the small problem by name."""
-    folder = tmp_path_factory.mktemp("bags")
-    return {name: write_bag(folder / f"{name}_bag", name) for name in MANOEUVRES}
-
-
-@pytest.fixture(scope="session")
-def quick(bags: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The small problem by least squares, 100 draws of 2 chains: directory and summary."""
-    from lfdm_ros.calibration import calibrate, load_recipe
-
-    folder = tmp_path_factory.mktemp("quick")
-    (folder / "small.yaml").write_text(RECIPE)
-    return folder / "out", calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", sampler="least_squares")
-
-
-@pytest.fixture(scope="session")
-def hmmwv(reference_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Bags of the three recordings of paper 000."""
-    from lfdm_ros.bags import import_recording
-    from lfdm_ros.resources import find_config
-
-    folder, source = tmp_path_factory.mktemp("hmmwv"), reference_data / "sbel_hmmwv_bayes_calibration"
-    if not source.is_dir():
-        pytest.skip(f"no recordings of the HMMWV at {source}")
-    bags = [folder / name for name in ("acc", "rr_1", "simp_ramp")]
-    for bag in bags:
-        import_recording(source / f"{bag.name}.csv", find_config("recordings", "sbel_hmmwv"), bag)
-    return bags
-
-
-@pytest.fixture(scope="session")
-def paper_quick(hmmwv: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The three stages of the paper by least squares: directory and summary."""
-    from lfdm_ros.calibration import calibrate, load_recipe
-
-    out = tmp_path_factory.mktemp("paper_quick")
-    return out, calibrate(load_recipe("hmmwv_paper"), hmmwv, out, sampler="least_squares", draws=500, chains=2)
-
-
-@pytest.fixture
-def recipe_file(tmp_path: Path) -> Path:
-    """The recipe of the small problem."""
-    path = tmp_path / "small.yaml"
-    path.write_text(RECIPE)
-    return path
-
-
-@pytest.fixture
-def truth() -> dict[str, float]:
-    """The parameters of the vehicle that was recorded, as far as the recipe asks for them."""
-    return {"longitudinal_stiffness": TRUTH["longitudinal_stiffness_front"],
-            **{name: value for name, value in TRUTH.items() if name.startswith("cornering")}}
