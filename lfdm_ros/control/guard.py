@@ -15,7 +15,7 @@ from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of, hidden
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
-HASTE = 0.02  # [s] who goes faster needs so much more room on the stop to go faster still
+ROOM, HASTE = 0.01, 0.02  # [s] who goes faster needs so much more room on the stop; and so much to go faster still
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 NO_STOP_LEFT = "no room to stop: driving on along the plan, which passes"
 
@@ -41,7 +41,8 @@ class Guard:
                obstacles: Obstacles, sight: bool, walls: float | None, until: float = math.inf) -> tuple[bool, str, tuple[float, float]]:
         """Whether a plan is driven, since there is a stop along it, what there is to say, and steering and pedal: its own, or the stop's.
 
-        While the stop is close to something the vehicle does not go faster: what is seen of it, and how the vehicle slides, is not sure.
+        The faster the vehicle, the more room its stop has to have, since what is seen, and how the vehicle slides, is less sure; and while
+        it has little, the vehicle does not go faster.
 
         Args:
             command: the plan's steering and pedal; in_force: those now; x: state (nx,) at the time `ahead` [s].
@@ -52,7 +53,8 @@ class Guard:
             self._curve = None
             return True, "", command
         s, at, stops, curve, vx = self._settings, self._at, self.stops, self._leads(plan), float(x[self._place["vx"]])
-        margin = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
+        least = s.stop_margin if walls is None else min(s.stop_margin, 0.5 * walls)
+        margin = least + ROOM * max(vx, 0.0) if walls is None else least
         eased = command[0], min(command[1], 0.0)
         # Who is about to move off looks where to.
         if vx >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
@@ -63,11 +65,11 @@ class Guard:
                 stop = stops.look(curve, x, in_force, command, ahead, still, margin, s.sight_braking, sight)
             if stop.free:
                 self._curve = curve
-                return True, "", command if walls is not None or stop.clearance > margin + HASTE * vx else eased
+                return True, "", command if walls is not None or stop.clearance > least + HASTE * vx else eased
         kept = curve if self._curve is None else self._curve
-        last = stops.look(kept, x, in_force, None, ahead, obstacles, 0.5 * margin, sight=False)
+        last = stops.look(kept, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
         if not last.free:
-            last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * margin, until)
+            last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * least, until)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
                 return True, NO_STOP_LEFT, eased
         self._curve = last.curve

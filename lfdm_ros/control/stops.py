@@ -27,6 +27,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
 
+SIDE = 0.9  # share of it that counts across at most: on tyres that turn better than those looked at, it must not brake less
 EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend: more, while the tyres give all they have across, turns the vehicle round
 SPACING = 1.0  # [m] between the places of a curve
 BEYOND = 60.0  # [m] straight on after the curve's end
@@ -257,7 +258,8 @@ class Stops:
         aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
         road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
             ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
-        braking = self._braking(max(v * v * max(abs(bend), abs(curvature)), abs(ay)), trust.circle)
+        across = max(v * v * max(abs(bend), abs(curvature)), abs(ay))
+        braking = self._braking(min(across, SIDE * trust.circle * self._friction), trust.circle)
         return min(max(road / self._full_lock, -1.0), 1.0), -min(braking / self._brake, self._settings.stop_brake)
 
     def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
