@@ -58,7 +58,7 @@ OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_r
 PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
 PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner._refer", "obstacles": "_planner._see",
          "linearise": "_planner._linearise", "solver": "_planner._solver.solve", "check": "_planner.qp.residual",
-         "outcome": "_planner._outcome", "snapshot": "_planner.snapshot"}
+         "outcome": "_planner._outcome", "snapshot": "_planner.snapshot", "stop": "_guard.decide"}
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:
@@ -324,9 +324,9 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
 
 def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
     """The same call, whose time is added to that of its part."""
-    def wrapped(*arguments: Any) -> Any:
+    def wrapped(*arguments: Any, **named: Any) -> Any:
         began = time.perf_counter()
-        result = call(*arguments)
+        result = call(*arguments, **named)
         spent[part] += time.perf_counter() - began
         return result
 

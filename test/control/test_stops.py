@@ -157,7 +157,7 @@ def test_where_nothing_is_free_on_what_is_certain_of_the_tyres_it_relies_on_what
     assert stop.trust is LAST and stop.speed < 4.0
 
 
-@pytest.mark.parametrize(("aside", "faster"), [(1.65, False), (6.0, True)])
+@pytest.mark.parametrize(("aside", "faster"), [(1.7, False), (6.0, True)])
 def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
     controller = Controller(HMMWV, SETTINGS)
     controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 20.0)
