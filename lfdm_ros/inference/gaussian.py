@@ -37,14 +37,16 @@ class Group:
 def scatter(moments: Any, rho: Any) -> Any:
     """A - 2 rho B + rho^2 D of moments (3, ...), or of derivatives of them."""
     a, b, d = moments
-    return a - 2.0 * rho * b + rho * rho * d
+    return a - 2.0 * rho * b + rho**2 * d  # powers, not products of three, over which PyTensor without a compiler loops in Python
 
 
 def misfit(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
     """-log p without w and without 2 pi; `maths`: NumPy, or PyTensor where the arguments are symbols."""
-    left = 1.0 - rho * rho
+    left = 1.0 - rho**2
     total = scatter(moments, rho) / left
-    return group.count * log_sigma + 0.5 * (group.count - group.runs) * maths.log(left) + 0.5 * total * maths.exp(-2.0 * log_sigma)
+    # Of two factors each: PyTensor without a compiler loops over particles in Python where it finds a product of three.
+    spread = 2.0 * maths.exp(2.0 * log_sigma)
+    return group.count * log_sigma + 0.5 * (group.count - group.runs) * maths.log(left) + total / spread
 
 
 def log_density(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any = np) -> Any:
@@ -55,7 +57,7 @@ def log_density(group: Group, moments: Any, log_sigma: Any, rho: Any, maths: Any
 def slopes(group: Group, moments: np.ndarray, by_q: np.ndarray, sigma: float, rho: float) -> tuple[float, float, np.ndarray]:
     """Derivatives of log p by sigma, rho, and q (Q,), the moments' own derivatives being `by_q` (3, Q)."""
     _, b, d = moments
-    left = 1.0 - rho * rho
+    left = 1.0 - rho**2
     count, pairs = group.weight * group.count, group.weight * (group.count - group.runs)
     factor = 0.5 * group.weight / (sigma * sigma * left)
     cost = scatter(moments, rho) * factor
