@@ -163,7 +163,7 @@ class Path:
         """x, y [m], yaw [rad], curvature [1/m], each (m,), at distances `s` (m,) [m]; straight on beyond the ends."""
         place = np.asarray(s, float) * (1.0 / self.step)
         place = place + self._pad
-        index = np.minimum(np.maximum(place, 0.0), self._last).astype(np.intp)
+        index = np.minimum(np.fmax(place, 0.0), self._last).astype(np.intp)
         share = place - index
         x, dx, y, dy, yaw, dyaw, curvature, dcurvature, ex, ey = self._curves.take(index, axis=1)
         bulge = share * (1.0 - share)
