@@ -79,7 +79,7 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
         raise InputError(f"{good} has no messages to damage")
     where = rng.random()
     if where < 0.5:
-        return _damaged_file(good, bad, len(messages), rng)
+        return _damaged_file(good, bad, messages, rng)
     if where < 0.65:
         return _damaged_metadata(good, bad, len(messages), rng)
     rewritten, what = rng.choice(_REWRITINGS)(messages, rng)
@@ -89,7 +89,8 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
     return Damage(what, len(rewritten), exact=True)
 
 
-def _damaged_file(good: Path, bad: Path, count: int, rng: Random) -> Damage:
+def _damaged_file(good: Path, bad: Path, messages: list[_Message], rng: Random) -> Damage:
+    count = len(messages)
     shutil.copytree(good, bad)
     file = next(path for path in sorted(bad.iterdir()) if path.suffix in (".mcap", ".db3"))
     whole = file.read_bytes()
@@ -105,6 +106,9 @@ def _damaged_file(good: Path, bad: Path, count: int, rng: Random) -> Damage:
         after, small = after if len(damaged) == len(whole) else 0.0, count // 2
     else:
         small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MOST else count // 2
+    # Where neither the file nor the metadata name a topic any more, nothing says what its messages are.
+    if not (bad / "metadata.yaml").exists() and not any(topic.encode() in damaged for topic in {m.topic for m in messages}):
+        return Damage(f"{file.name}: {what}", 0)
     return Damage(f"{file.name}: {what}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
