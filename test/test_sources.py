@@ -58,7 +58,9 @@ def test_an_edited_tyre_from_outside_changes_the_key(tmp_path) -> None:
 
     first = key()
     assert key() == first
-    tyre.write_text(tyre.read_text().replace("0.1 * q.friction", "0.2 * q.friction"))
+    text = tyre.read_text()
+    tyre.write_text(text.replace("wheel.ground.friction * q.friction", "0.9 * wheel.ground.friction * q.friction"))
+    assert tyre.read_text() != text
     assert key() != first
 
 

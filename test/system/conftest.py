@@ -29,6 +29,7 @@ class Graph:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.node = Node("tester", context=runtime.context)
+        self._clients: dict[str, Any] = {}
         runtime.executor.add_node(self.node)
 
     def add(self, node_class: type[Component], active: bool = True, **parameters: Any) -> Any:
@@ -53,11 +54,11 @@ class Graph:
             self.runtime.spin_some(0.01)
 
     def call(self, service_type: Any, name: str, **request: Any) -> Any:
-        client = self.node.create_client(service_type, name)
+        # One client a service: discovery of one made anew for each call took more than 20 s on a busy machine.
+        client = self._clients.get(name) or self._clients.setdefault(name, self.node.create_client(service_type, name))
         self.wait(client.service_is_ready, f"service {name}")
         future = client.call_async(service_type.Request(**request))
         self.wait(future.done, f"the answer of {name}")
-        self.node.destroy_client(client)
         return future.result()
 
     def diagnosis(self, heard: list[Any], name: str) -> Any:
