@@ -11,7 +11,7 @@ from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
@@ -59,10 +59,9 @@ class Guard:
         # Who is about to move off looks where to.
         if vx >= SLOW or stops.passes(plan, at, ahead, obstacles, margin):
             stop = stops.look(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
-            still = obstacles.where(~obstacles.moving)
             # Before what moves a stop may be the worst: a plan that passes it is driven, if there is a stop before all that stands.
-            if not stop.free and len(still.radii) < len(obstacles.radii) and stops.clearance(plan, at, ahead, obstacles) > margin:
-                stop = stops.look(curve, x, in_force, command, ahead, still, margin, s.sight_braking, sight)
+            if not stop.free and (moving := obstacles.moving).any() and stops.clearance(plan, at, ahead, obstacles) > margin:
+                stop = stops.look(curve, x, in_force, command, ahead, obstacles.where(~moving), margin, s.sight_braking, sight)
             if stop.free:
                 self._curve = curve
                 return True, "", command if walls is not None or stop.clearance > least + HASTE * vx else eased
@@ -92,11 +91,8 @@ class Guard:
             return s.sight
         px, py, heading = plan.states[plan.times > now][:, self._at].T
         along = np.cumsum(np.hypot(np.diff(px, prepend=pose.x), np.diff(py, prepend=pose.y)))
-        sensor, half = self.stops.sensor(pose.x, pose.y, pose.yaw), self.stops.outline.half_width
-        centres, out_of_sight = obstacles.centres - sensor, np.zeros(len(px), bool)
-        for side in (-half, half):  # both sides of the vehicle have to be in sight, not only its middle
-            out_of_sight |= hidden(np.column_stack([px - side * np.sin(heading), py + side * np.cos(heading)]) - sensor, centres,
-                                   obstacles.radii)
+        # Both sides of the vehicle have to be in sight, not only its middle.
+        out_of_sight = self.stops.hidden_sides(px, py, heading, 0.0, (pose.x, pose.y, pose.yaw), obstacles).any(axis=0)
         return min(s.sight, float(along[int(out_of_sight.argmax())]) if out_of_sight.any() else math.inf)
 
     def _leads(self, plan: Plan) -> Curve:

@@ -14,7 +14,7 @@ from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.planner import SLOWER
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.rules import CLOSE_BY, PATIENCE, STANDING, keeps_its_way, sight_speed, stopping_here, stopping_speeds
+from lfdm_ros.control.rules import CLOSE_BY, STANDING, blocked_speeds, keeps_its_way, sight_speed, stopping_here, stopping_speeds
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
@@ -115,10 +115,7 @@ class Navigator:
             task.blocked_since = math.inf
         else:
             task.blocked_since = min(task.blocked_since, now)
-            if now - task.blocked_since > PATIENCE:
-                # There is none for long: stop here and now, and drive on when one is seen.
-                profile = np.minimum(profile, stopping_here(s, pose.vx, path))
-            profile = np.minimum(profile, stopping_speeds(s, front, task.route))
+            profile = np.minimum(profile, blocked_speeds(s, front, task.route, pose.vx, now - task.blocked_since))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         # The route is a hint, but the nearer the goal the more it is the way to it; and who is about to stop is in no hurry.
         lateral = max(s.goal_lateral, min(1.0, AIM / max(remaining, AIM)))

@@ -58,6 +58,13 @@ def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
     return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
 
 
+def blocked_speeds(settings: Settings, front: float, route: Route, vx: float, blocked_for: float) -> np.ndarray:
+    """Speeds (n,) [m/s] along a blocked route of a vehicle at vx [m/s]: it stops before what blocks it or, when there has been no way for
+    long, `blocked_for` [s], here and now; it drives on when one is seen."""
+    speeds = stopping_speeds(settings, front, route)
+    return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > PATIENCE else speeds
+
+
 def keeps_its_way(route: Route | None, remaining: float, vx: float) -> bool:
     """Whether a vehicle so near to its goal [m] at vx [m/s] drives on by the route that it has."""
     return route is not None and not route.blocked and route.kind != "turn" and remaining < max(CLOSE * vx, CLOSE_BY)

@@ -12,7 +12,7 @@ and under the law that brakes and steers in earnest. What it slides, and how far
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from types import SimpleNamespace
@@ -272,18 +272,21 @@ class Stops:
 
     def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
         """The speed at which a front corner comes to where nothing was seen [m/s]."""
-        outline = self.outline
         x, y, yaw = poses[::2].T
-        c, t = np.cos(yaw), np.sin(yaw)
-        sensor = self.sensor(float(x[0]), float(y[0]), float(yaw[0]))
-        centres = obstacles.centres - sensor
         first = 0.0
-        for side in (-outline.half_width, outline.half_width):
-            corners = np.column_stack([x + outline.front * c - side * t, y + outline.front * t + side * c]) - sensor
-            behind = hidden(corners, centres, obstacles.radii)
+        for behind in self.hidden_sides(x, y, yaw, self.outline.front, poses[0].tolist(), obstacles):
             if behind.any():
                 first = max(first, float(speeds[::2][int(behind.argmax())]))
         return first
+
+    def hidden_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, seen_from: Sequence[float],
+                     obstacles: Obstacles) -> np.ndarray:
+        """Whether the right and the left side of the vehicle, so far `ahead` [m] of its position point, at poses x, y [m], yaw [rad], each
+        (n,), lie hidden from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
+        sensor, half, c, t = self.sensor(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
+        centres = obstacles.centres - sensor
+        return np.array([hidden(np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) - sensor, centres, obstacles.radii)
+                         for side in (-half, half)])
 
     def sensor(self, x: float, y: float, yaw: float) -> np.ndarray:
         """Where the LIDAR of the vehicle at a pose is (2,) [m]: from there places are in sight or not."""

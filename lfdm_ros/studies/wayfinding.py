@@ -16,7 +16,7 @@ from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.rules import PATIENCE, STANDING, Rates, keeps_its_way, rated, sight_speed, stopping_here, stopping_speeds
+from lfdm_ros.control.rules import STANDING, Rates, blocked_speeds, keeps_its_way, rated, sight_speed
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
@@ -97,11 +97,8 @@ class Wayfinder:
         speeds = speed_profile(route.path, min(self._speed, sight_speed(s, self.outline.front)), s.path_lateral_acceleration,
                                s.path_acceleration, s.path_braking, 0.0 if self._stop else math.inf)
         if route.blocked:
-            # Before what blocks it the vehicle stands; where there is no way for long, here and now.
             self._blocked_since = min(self._blocked_since, now)
-            if now - self._blocked_since > PATIENCE:
-                speeds = np.minimum(speeds, stopping_here(s, pose.vx, route.path))
-            speeds = np.minimum(speeds, stopping_speeds(s, self.outline.front, route))
+            speeds = np.minimum(speeds, blocked_speeds(s, self.outline.front, route, pose.vx, now - self._blocked_since))
         else:
             self._blocked_since = math.inf
         self.way = Way(route.path, speeds, route.blocked)

@@ -4,8 +4,9 @@ from pathlib import Path as File
 
 import numpy as np
 import pytest
+from drivers import Blind
 
-from lfdm_ros.control.controller import Controller, Cycle, Outcome
+from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops
 from lfdm_ros.engine.judge import Judge
@@ -48,33 +49,11 @@ def test_controller_judge_and_lidar_see_the_same_outline(name):
         [0.1 + np.cos(0.3) * mount.x - np.sin(0.3) * mount.y, 0.2 + np.sin(0.3) * mount.x + np.cos(0.3) * mount.y])
 
 
-class Rolls:
-    """Gives no command, with any settings."""
-
-    def __init__(self, settings):
-        self.settings = settings
-
-    def follow(self, path, speed, corridor=None, stop=True):
-        pass
-
-    def go_to(self, goal, speed):
-        pass
-
-    def see(self, obstacles):
-        pass
-
-    def look(self, now):
-        pass
-
-    def cycle(self, now, measured=None):
-        return Cycle((0.0, 0.0, 0.0), Outcome.SOLVED)
-
-
 @pytest.mark.parametrize(("name", "width"), [("hmmwv", 2.2), ("dart", 0.19)])
 @pytest.mark.parametrize("changes", [{}, {"obstacle_margin": 5.0, "stop_margin": 3.0, "path_margin": 2.0, "sight": 5.0}])
 def test_no_setting_of_the_controller_changes_what_is_a_collision(name, width, changes):
     """A post that the vehicle's side just touches, and one that it just passes."""
-    vehicle, driver = load_vehicle(name), Rolls(Settings(**changes))
+    vehicle, driver = load_vehicle(name), Blind(settings=Settings(**changes))
     for aside, hit in ((-0.005, ("post",)), (0.005, ())):
         post = Circle(3.0, 0.5 * width + 0.2 + aside, 0.2, name="post")
         scenario = Scenario("beside", Pose(speed=5.0), None, 1.2, World((post,)), Goal(100.0, 0.0), speed=5.0)

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drivers import Blind
 
-from lfdm_ros.control.controller import Controller, Cycle, Outcome
+from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings
@@ -15,29 +16,6 @@ from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 SETTINGS = Settings(time_budget=0.0)
-
-
-class Blind:
-    """Gives one command, whatever it sees, and notes what it is told."""
-
-    def __init__(self, steering=0.0, throttle=0.0, settings=SETTINGS):
-        self.settings, self.command, self.measured, self.seen = settings, (steering, throttle, 0.0), [], []
-
-    def follow(self, path, speed, corridor=None, stop=True):
-        pass
-
-    def go_to(self, goal, speed):
-        pass
-
-    def see(self, obstacles):
-        self.seen.append(obstacles)
-
-    def look(self, now):
-        pass
-
-    def cycle(self, now, measured=None):
-        self.measured.append((now, measured))
-        return Cycle(self.command, Outcome.SOLVED)
 
 
 def towards(*obstacles, speed=15.0, duration=4.0):

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from drivers import Blind
 
-from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.scheduling import Processes, get_scheduler
@@ -25,27 +25,6 @@ def trials(tmp_path):
     path = tmp_path / "obstacle_field_short.yaml"
     path.write_text(FIELD)
     return [Trial(str(path), seed, plant=Plant(seed=seed), track=True) for seed in (1, 2)]
-
-
-class StraightOn:
-    """Holds its steering."""
-
-    settings = SETTINGS
-
-    def follow(self, path, speed, corridor=None, stop=True):
-        pass
-
-    def go_to(self, goal, speed):
-        pass
-
-    def see(self, obstacles):
-        pass
-
-    def look(self, now):
-        pass
-
-    def cycle(self, now, measured=None):
-        return Cycle((0.0, 0.05, 0.0), Outcome.SOLVED)
 
 
 def without_times(results):
@@ -91,7 +70,7 @@ def test_what_was_done_is_there_after_an_interruption(trials, tmp_path, monkeypa
 
 
 def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch):
-    monkeypatch.setattr(studies, "make_driver", lambda *_: StraightOn())
+    monkeypatch.setattr(studies, "make_driver", lambda *_: Blind(throttle=0.05, settings=SETTINGS))
     run = studies.run_trial(trials[0])
     assert run["collision"] and run["reached"] is None and run["ratio"] is None and run["least_clearance"] <= 0.0
     (row,) = summary = tables.summarise_fields([run])

@@ -1,0 +1,29 @@
+"""Drivers for closed loops that are not about driving."""
+
+from __future__ import annotations
+
+from lfdm_ros.control import Cycle, Outcome, Settings
+
+
+class Blind:
+    """Gives one command, whatever it sees, and notes what it is told."""
+
+    def __init__(self, steering=0.0, throttle=0.0, settings=None):
+        self.settings = settings or Settings(time_budget=0.0)
+        self.command, self.measured, self.seen = (steering, throttle, 0.0), [], []
+
+    def follow(self, path, speed, corridor=None, stop=True):
+        pass
+
+    def go_to(self, goal, speed):
+        pass
+
+    def see(self, obstacles):
+        self.seen.append(obstacles)
+
+    def look(self, now):
+        pass
+
+    def cycle(self, now, measured=None):
+        self.measured.append((now, measured))
+        return Cycle(self.command, Outcome.SOLVED)
