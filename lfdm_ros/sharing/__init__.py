@@ -1,0 +1,1 @@
+"""Shared control: how threatened a vehicle is, as probabilities from the calibrated posterior, and who drives then."""
