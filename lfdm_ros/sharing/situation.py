@@ -1,0 +1,125 @@
+"""What is known when shared control decides: one record that threats, laws and blends read, and nobody changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lfdm_ros.bounds import require
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.declaration import INPUTS
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.vehicles import Vehicle
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a driver asks at `time` [s]: steering [-1, 1], positive to the left, throttle [-1, 1], below 0 in reverse, and brake [0, 1].
+
+    Raises:
+        InputError: not finite, or out of its range.
+    """
+
+    time: float
+    steering: float = 0.0
+    throttle: float = 0.0
+    brake: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.time):
+            raise InputError(f"command: its time is {self.time}")
+        for f in INPUTS:
+            require(f.name, getattr(self, f.name))
+
+    @property
+    def inputs(self) -> tuple[float, float, float]:
+        """Steering, throttle and brake."""
+        return self.steering, self.throttle, self.brake
+
+    @property
+    def pedal(self) -> float:
+        """Throttle less brake, [-1, 1]: the one number that a plan has for both."""
+        return min(max(self.throttle, 0.0) - self.brake, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the vehicle's parameters from the posterior in force: values (n, P) by `names`, SI; version: its number, 0 for none."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    version: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Corridor:
+    """The lane that is to be kept: a path, and rows (k, 3) of s along it, room to its left and to its right [m]."""
+
+    path: Path
+    room: np.ndarray
+
+    def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Room to the left and to the right (m,), (m,) [m] at s (m,) [m]."""
+        along, left, right = self.room.T
+        return np.interp(s, along, left), np.interp(s, along, right)
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """What is known at `time` [s], all stamps and positions on the same clock and in the same frame.
+
+    vehicle: with the parameters in force, its outline and its actuators; draws: of the posterior that they come from.
+    measured: the newest state, at its own time.
+    sent: the commands that acted on the vehicle since then or will act (its actuators delay them), oldest first; the last is in force.
+    operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it is too old to count.
+    obstacles: as they are seen, at their own time.
+    path: that is driven, if one is known, and `corridor` the room beside it.
+    """
+
+    time: float
+    vehicle: Vehicle
+    measured: Measured
+    sent: tuple[Command, ...] = ()
+    operator: Command | None = None
+    autonomy: Command | None = None
+    plan: Plan | None = None
+    obstacles: Obstacles = field(default=NOTHING)
+    path: Path | None = None
+    corridor: Corridor | None = None
+    draws: Draws | None = None
+
+    @property
+    def applied(self) -> Command:
+        """The command in force; before the first one the pedals are free."""
+        return self.sent[-1] if self.sent else Command(self.time)
+
+    @property
+    def state_age(self) -> float:
+        """[s]"""
+        return self.time - self.measured.time
+
+    @property
+    def operator_age(self) -> float:
+        """Since the operator's command was issued [s]; NaN: there is none."""
+        return math.nan if self.operator is None else self.time - self.operator.time
+
+    @property
+    def autonomy_age(self) -> float:
+        """Since the autonomy's command was issued [s]; NaN: there is none."""
+        return math.nan if self.autonomy is None else self.time - self.autonomy.time
+
+    def value(self, name: str) -> float:
+        """A measured state by name; NaN: it was not measured."""
+        return float(self.measured.values.get(name, math.nan))
+
+
+def still_acting(commands: Sequence[Command], since: float, delay: float) -> tuple[Command, ...]:
+    """Of commands in the order of their times those that act at `since` [s] or later, when each acts a `delay` [s] after it was sent."""
+    first = max((i for i, command in enumerate(commands) if command.time + delay <= since), default=0)
+    return tuple(commands[first:])
