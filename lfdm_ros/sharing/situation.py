@@ -44,8 +44,13 @@ class Command:
 
     @property
     def pedal(self) -> float:
-        """Throttle less brake, [-1, 1]: the one number that a plan has for both."""
-        return min(max(self.throttle, 0.0) - self.brake, 1.0)
+        """How far the throttle is open, in either direction, less the brake, [-1, 1]: the one number that a plan has for both."""
+        return abs(self.throttle) - self.brake
+
+    @property
+    def reverse(self) -> bool:
+        """Whether the selector is to be in reverse."""
+        return self.throttle < 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,7 @@ class Situation:
     operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it is too old to count.
     obstacles: as they are seen, at their own time.
     path: that is driven, if one is known, and `corridor` the room beside it.
+    intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he has none that counts.
     """
 
     time: float
@@ -93,6 +99,7 @@ class Situation:
     path: Path | None = None
     corridor: Corridor | None = None
     draws: Draws | None = None
+    intention: Plan | None = None
 
     @property
     def applied(self) -> Command:

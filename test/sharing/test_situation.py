@@ -26,7 +26,8 @@ def test_a_command_is_finite_and_in_range(values):
 
 
 def test_reverse_throttle_is_no_brake():
-    assert Command(0.0, 0.0, -0.5).pedal == 0.0 and Command(0.0, 0.0, 0.2, 0.5).pedal == pytest.approx(-0.3)
+    back = Command(0.0, 0.0, -0.5)
+    assert back.pedal == 0.5 and back.reverse and Command(0.0, 0.0, 0.2, 0.5).pedal == pytest.approx(-0.3)
 
 
 def test_commands_that_still_act():

@@ -1,0 +1,79 @@
+"""The components of the threat by name: what ships with the package, and what is registered from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from lfdm_ros import documents, plugins
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.parameters import Declared, Exposed
+from lfdm_ros.plugins import Registry
+from lfdm_ros.sharing.clearance import Clearance
+from lfdm_ros.sharing.demand import Demand
+from lfdm_ros.sharing.load_transfer import LoadTransfer
+from lfdm_ros.sharing.sideslip import Sideslip
+from lfdm_ros.sharing.threat import Component
+
+
+def register_component(kind: type[Component]) -> None:
+    """Makes a component known by its name, which its class has as well.
+
+    Raises:
+        InputError: no class with a name and `assess`, or a name that is taken.
+    """
+    name = getattr(kind, "name", None)
+    if not (isinstance(kind, type) and isinstance(name, str) and callable(getattr(kind, "assess", None))):
+        raise InputError(f"{kind!r} is no component of the threat; give a class with name, assess and reset")
+    if not name.isidentifier():
+        raise InputError(f"'{name}' of {kind.__name__} is no name; use letters, digits and _, beginning with a letter")
+    if _COMPONENTS.registered.get(name, kind) is not kind:
+        raise InputError(f"threat '{name}' is registered already; choose another name")
+    _COMPONENTS.add(kind, kind.assess)
+
+
+def load_plugins() -> None:
+    """Registers what other packages and files add."""
+    plugins.load({"lfdm_ros.threats": register_component})
+
+
+_COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer)
+
+
+def component_names() -> tuple[str, ...]:
+    """The components that there are."""
+    return tuple(_COMPONENTS)
+
+
+def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[Component, ...]:
+    """Components by name.
+
+    Args:
+        changes: of their settings, NAME.SETTING=VALUE.
+
+    Raises:
+        InputError: no such component or setting, a name twice, or a value that does not fit.
+    """
+    known, settings = component_names(), dict[str, dict[str, Any]]()
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no threat {quote(name)}; there are {', '.join(known)}")
+        if names.count(name) > 1:
+            raise InputError(f"threat '{name}' is given twice")
+        settings[name] = {}
+    for change in changes:
+        path, equals, text = change.partition("=")
+        name, dot, setting = path.strip().partition(".")
+        if not (equals and dot) or name not in settings:
+            raise InputError(f"{quote(change)}: write NAME.SETTING=VALUE, NAME one of {', '.join(names)}")
+        settings[name][setting] = _setting(name, setting, text)
+    return tuple(_COMPONENTS[name](**values) for name, values in settings.items())
+
+
+def _setting(name: str, setting: str, text: str) -> Any:
+    kind = _COMPONENTS[name]
+    table = Exposed(cast(Any, kind)).by_field if issubclass(cast(type, kind), Declared) else {}
+    if setting not in table:
+        raise InputError(f"threat '{name}' has no setting {quote(setting)}; it has {', '.join(table) or 'none'}")
+    where = f"{name}.{setting}"
+    return table[setting].convert(documents.parse_yaml(text, where), where)

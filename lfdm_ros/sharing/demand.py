@@ -1,0 +1,81 @@
+"""How much of the tyres the way out needs: the worst front sideslip of the autonomy's plan, or how near it comes to what friction allows.
+
+Anderson, Peters, Pilutti & Iagnemma 2010, "An optimal-control-based framework for trajectory planning, threat assessment, and
+semi-autonomous control of passenger vehicles in hazard avoidance scenarios": the plan is the easiest way that there is; when even that is
+hard, little is left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.parameters import Declared, setting
+from lfdm_ros.sharing.situation import Situation
+from lfdm_ros.sharing.threat import Assessment
+from lfdm_ros.vehicles import Vehicle
+
+SLOW = 2.0  # [m/s] slower tyres have no slip angle worth the name
+PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
+
+
+@dataclass(frozen=True)
+class Demand(Declared):
+    """0 up to `engage`, 1 from `full` on; both are shares of the slip angle at which the front tyres slide, or of the friction circle."""
+
+    ABOUT: ClassVar[str] = "threat demand: "
+    name: ClassVar[str] = "demand"
+
+    measure: str = setting("sideslip", "", "what of the plan counts: sideslip of the front tyres, or saturation of the friction circle",
+                           choices=("sideslip", "saturation"))
+    engage: float = setting(0.35, "1", "share of the peak up to which nothing is threatened", 0.0, 5.0)
+    full: float = setting(0.85, "1", "share of the peak from which on autonomy drives", 0.01, 5.0)
+    horizon: float = setting(2.0, "s", "how far ahead the plan counts", 0.1, 10.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        plan = situation.plan
+        if plan is None:
+            return Assessment.unknown("autonomy has no plan")
+        near = (plan.times >= situation.time - 1e-9) & (plan.times <= situation.time + self.horizon + 1e-9)
+        if not near.any():
+            return Assessment.unknown("the plan is over")
+        share = front_slip(plan, situation.vehicle) if self.measure == "sideslip" else saturation(plan, situation.vehicle)
+        if share is None:
+            return Assessment.unknown(f"neither plan nor vehicle tell its {self.measure}")
+        worst = float(np.max(share[near]))
+        if not math.isfinite(worst):
+            return Assessment.unknown("the plan is not finite")
+        threat = min(max((worst - self.engage) / max(self.full - self.engage, 1e-6), 0.0), 1.0)
+        return Assessment(threat, f"the plan's {self.measure} reaches {100.0 * worst:.0f} % of the peak", details={"share": worst})
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
+def front_slip(plan: Plan, vehicle: Vehicle) -> np.ndarray | None:
+    """Front slip angles of a plan (n,), as shares of that from which on the tyres slide; None: it cannot be told."""
+    p, place = vehicle.parameters, {name: i for i, name in enumerate(plan.names)}
+    if not {"vx", "vy", "yaw_rate"} <= set(place) or not {"cornering_stiffness_front", "friction_max", "max_road_wheel_angle"} <= set(p):
+        return None
+    vx, vy, r = (plan.states[:, place[name]] for name in ("vx", "vy", "yaw_rate"))
+    road = plan.states[:, place["road_steering"]] if "road_steering" in place else plan.inputs[:, 0]
+    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+    slip = np.abs(road * p["max_road_wheel_angle"] - np.arctan2(vy + a * r, np.maximum(np.abs(vx), SLOW)))
+    mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
+    load = 0.5 * GRAVITY * mass * b / (a + b)
+    peak = math.atan(PEAK * p["friction_max"] * p.get("friction_scale", 1.0) * load / p["cornering_stiffness_front"])
+    return np.where(np.abs(vx) < SLOW, 0.0, slip / peak)
+
+
+def saturation(plan: Plan, vehicle: Vehicle) -> np.ndarray | None:
+    """Accelerations of a plan (n,), as shares of what friction allows; None: it cannot be told."""
+    place = {name: i for i, name in enumerate(plan.names)}
+    if not {"ax", "ay"} <= set(place) or "friction_max" not in vehicle.parameters:
+        return None
+    most = GRAVITY * vehicle.parameters["friction_max"] * vehicle.parameters.get("friction_scale", 1.0)
+    return np.hypot(plan.states[:, place["ax"]], plan.states[:, place["ay"]]) / most

@@ -1,0 +1,114 @@
+"""What becomes of a command that is held: rolled out on the model that the controller predicts with, through the vehicle's actuators."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+
+import numpy as np
+
+from lfdm_ros.backends import advance_kernel
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import Vehicle
+
+MODEL = "driven_bicycle"
+STEP = 0.05  # [s] of the rollout and of the model
+FASTEST = 1e3  # [m/s] what is faster is no vehicle
+
+
+class Forecast:
+    """Rolls out commands of one vehicle. Keeps nothing but the compiled model and the vehicle's numbers."""
+
+    def __init__(self, vehicle: Vehicle, model: str = MODEL) -> None:
+        """Compiles the model, or loads it. Raises InputError if the vehicle lacks parameters of it."""
+        self.model = vehicle.model(model)
+        self.names = tuple(f.name for f in self.model.states)
+        self._vx, self._step = self.names.index("vx"), min(STEP, self.model.largest_step)
+        self._x, self._before, self._after = np.zeros(len(self.names)), np.zeros(3), np.zeros(3)
+        self._bind = advance_kernel(self.model)
+        self.take(vehicle)
+
+    def take(self, vehicle: Vehicle) -> None:
+        """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
+        self._advance = self._bind(self._x, vehicle.vector(self.model), self._before, self._after)
+        self._vehicle = vehicle
+
+    def state(self, measured: Measured) -> np.ndarray:
+        """The model's state (nx,) of what was measured; wheels that were not roll freely."""
+        known = {name: float(measured.values[name]) for name in self.names
+                 if name in measured.values and math.isfinite(measured.values[name])}
+        if "ay" in self.names:
+            known.setdefault("ay", known["vx"] * known["yaw_rate"])
+        return initial_state(self.model, self._vehicle, **known)
+
+    def held(self, situation: Situation, command: Command, horizon: float) -> Plan:
+        """The command, sent from now on and held: from the measured state until `horizon` [s] from now.
+
+        What was sent before acts first, for the actuators' delay; then steering and pedal move as fast as the actuators do. The inputs are
+        those at the wheels. Ends early where the model has no finite answer.
+        """
+        a, measured = situation.vehicle.actuators, situation.measured
+        effects = [c.time + a.delay for c in situation.sent]
+        begin = situation.time + a.delay
+        times, rows, inputs = [measured.time], [self.state(measured)], []
+        acting = situation.sent[max(bisect_right(effects, measured.time) - 1, 0)] if situation.sent else Command(measured.time)
+        steering, pedal, reverse = acting.steering, acting.pedal, acting.reverse
+        road = steering
+        inputs.append(_inputs(road, pedal, reverse))
+        x, before, after = self._x, self._before, self._after
+        x[:] = rows[0]
+        before[:] = inputs[0]
+        now, end = measured.time, situation.time + horizon
+        while now < end - 1e-9:
+            step = min(self._step, end - now)
+            now += step
+            i = bisect_right(effects, now - 0.5 * step) - 1
+            wanted = command if now - 0.5 * step >= begin or i < 0 else situation.sent[i]
+            steering = _towards(steering, wanted.steering, a.steering_rate * step)
+            pedal = _towards(pedal, wanted.pedal, (a.throttle_rate if wanted.pedal > pedal else a.brake_rate) * step)
+            reverse = wanted.reverse if pedal > 0.0 and wanted.pedal > 0.0 else reverse
+            road = steering + (road - steering) * math.exp(-step / a.steering_lag) if a.steering_lag else steering
+            after[:] = _inputs(road, pedal, reverse)
+            if not (self._advance(1, step) and abs(x[self._vx]) < FASTEST):
+                break
+            before[:] = after
+            times.append(now)
+            rows.append(x.copy())
+            inputs.append(tuple(after.tolist()))
+        return Plan(self.names, np.array(times), np.array(rows), np.array(inputs))
+
+
+def _inputs(steering: float, pedal: float, reverse: bool) -> tuple[float, float, float]:
+    throttle = max(pedal, 0.0)
+    return steering, -throttle if reverse else throttle, max(-pedal, 0.0)
+
+
+def _towards(value: float, wanted: float, step: float) -> float:
+    return min(max(wanted, value - step), value + step)
+
+
+def column(trajectory: Plan, name: str) -> np.ndarray:
+    """One of the states of a trajectory over time (n,)."""
+    return np.asarray(trajectory.states[:, trajectory.names.index(name)])
+
+
+def poses(trajectory: Plan, now: float, horizon: float, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times from `now` on (n,) [s] until the trajectory or the horizon [s] ends, and the poses x, y [m], yaw [rad] then (n, 3), linear
+    between the rows and no further apart than `spacing` [m]; none where the trajectory is over."""
+    t = trajectory.times
+    end = min(float(t[-1]), now + horizon)
+    if end < now or float(t[0]) > end:
+        return np.zeros(0), np.zeros((0, 3))
+    x, y, yaw = (column(trajectory, name) for name in ("x", "y", "yaw"))
+    begin = max(now, float(t[0]))
+    knots = np.concatenate([[begin], t[(t > begin) & (t < end)], [end]])
+    at = np.column_stack([np.interp(knots, t, values) for values in (x, y, np.unwrap(yaw))])
+    parts = np.clip(np.ceil(np.hypot(*np.diff(at[:, :2], axis=0).T) / spacing), 1, 200).astype(int)
+    share = np.concatenate([np.arange(n) / n for n in parts] + [[0.0]])
+    first = np.concatenate([np.repeat(np.arange(len(parts)), parts), [len(knots) - 1]])
+    after = np.minimum(first + 1, len(knots) - 1)
+    return (knots[first] + share * (knots[after] - knots[first]) - now,
+            at[first] + share[:, None] * (at[after] - at[first]))

@@ -1,0 +1,113 @@
+"""How threatened the vehicle is: components behind one interface, and how they become one number.
+
+Components look at the same danger from several sides, so that their threats are not independent: the sum of two of them, or the noisy-or
+1 - (1 - a)(1 - b), would count one obstacle twice, and would grow with each component that is added. The threat of all is their maximum: it
+is monotone in each, as large as the worst, and does not change when a component is given twice. `noisy_or` is there for components whose
+causes are independent.
+
+What autonomy is about to do is looked at as well. Where that is worse, handing over would not help: what counts is the operator's threat
+less what autonomy's is above it, which is monotone in both (`relative`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lfdm_ros.sharing.situation import Situation
+
+
+@dataclass(frozen=True)
+class Probability:
+    """Of what may happen within the horizon, and to whose command: "operator collision". The ends are those of the 95 % interval."""
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a component says.
+
+    threat: of leaving the wheel to the operator, in [0, 1]; NaN: it cannot be told, and `reason` says why. autonomy: of leaving it to the
+    autonomy; NaN: this component does not look at that. reason: one line. details: numbers behind it, by name with their unit.
+    rollouts, horizon [s], seconds of wall clock: of the probabilities.
+    """
+
+    threat: float
+    reason: str = ""
+    autonomy: float = math.nan
+    details: Mapping[str, float] = field(default_factory=dict)
+    probabilities: tuple[Probability, ...] = ()
+    rollouts: int = 0
+    horizon: float = math.nan
+    seconds: float = 0.0
+
+    @classmethod
+    def unknown(cls, reason: str) -> Assessment:
+        """Nothing can be told."""
+        return cls(math.nan, reason)
+
+
+class Component(Protocol):
+    """One way to see a threat. Made without arguments, or with those of its settings; a `Declared` dataclass has them checked.
+
+    `assess` is called once a period with all that is known, and may keep what it likes between calls; equal calls in equal order give equal
+    answers. `reset`: time or place are not what they were.
+    """
+
+    @property
+    def name(self) -> str: ...
+    def assess(self, situation: Situation) -> Assessment: ...
+    def reset(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Threat:
+    """The threat of all components together, of the operator's command and of autonomy's (NaN: nobody could tell), and what each said."""
+
+    operator: float
+    autonomy: float
+    assessments: Mapping[str, Assessment] = field(default_factory=dict)
+
+    @property
+    def relative(self) -> float:
+        """What counts: the operator's threat less what autonomy's is above it; NaN where nobody could tell the operator's."""
+        if math.isnan(self.autonomy):
+            return self.operator
+        return max(self.operator - max(self.autonomy - self.operator, 0.0), 0.0)  # NaN stays NaN: it is no larger than 0.0
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What the components say, the largest threat first, those that could not tell last."""
+        told = sorted(self.assessments.items(), key=lambda item: -item[1].threat if item[1].threat == item[1].threat else math.inf)
+        return tuple(f"{name}: {a.reason or f'{a.threat:.2f}'}" for name, a in told)
+
+
+def maximum(threats: Iterable[float]) -> float:
+    """The largest of them; NaN where all are NaN."""
+    return max((t for t in threats if t == t), default=math.nan)
+
+
+def noisy_or(threats: Iterable[float]) -> float:
+    """That one at least of independent causes acts; NaN where all are NaN."""
+    known = [t for t in threats if t == t]
+    return 1.0 - math.prod(1.0 - t for t in known) if known else math.nan
+
+
+RULES: Mapping[str, Callable[[Iterable[float]], float]] = {"maximum": maximum, "noisy_or": noisy_or}
+
+
+def assess(components: Sequence[Component], situation: Situation, rule: str = "maximum") -> Threat:
+    """What the components say of a situation, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end."""
+    said = {component.name: component.assess(situation) for component in components}
+    combine = RULES[rule]
+    return Threat(combine(_within(a.threat) for a in said.values()), combine(_within(a.autonomy) for a in said.values()), said)
+
+
+def _within(threat: float) -> float:
+    return min(max(threat, 0.0), 1.0) if threat == threat else threat
