@@ -30,8 +30,9 @@ import numpy as np
 import yaml
 
 from lfdm_ros.bags import BagWriter, import_recording
+from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
-from lfdm_ros.calibration.stage import load_stage, stage_model
+from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings

@@ -46,7 +46,7 @@ class Record:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm bench`."""
-    parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(_names())}")
+    parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(benchmark_names())}")
     parser.add_argument("--json", metavar="FILE", help="write the records to this file")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
     parser.add_argument("--only", metavar="PATTERN",
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--runs {args.runs}: give 1 or more")
     if args.json and not Path(args.json).resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no such folder")
-    if args.name not in _names():
-        raise InputError(f"no benchmark '{args.name}' in {_folder()}; there are: {', '.join(_names()) or 'none'}")
+    if args.name not in benchmark_names():
+        raise InputError(f"no benchmark '{args.name}' in {_folder()}; there are: {', '.join(benchmark_names()) or 'none'}")
     module = load_benchmark(args.name)
     names = ("only", "cycles", "models", "solvers")
     options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
@@ -105,8 +105,8 @@ def _folder() -> Path:
     return share_directory() / "benchmarks"
 
 
-def _names() -> list[str]:
-    # A leading underscore marks what benchmarks share.
+def benchmark_names() -> list[str]:
+    """Those that can be asked for; a leading underscore marks what they share."""
     return sorted(path.stem for path in _folder().glob("[!_]*.py"))
 
 

@@ -94,6 +94,11 @@ def test_peer_gets_the_inputs_of_our_run(tmp_path: Path) -> None:
     assert Peer("", (*program(code), "{inputs}")).milliseconds(inputs) == 6.5
 
 
+@pytest.mark.parametrize("name", bench.benchmark_names())
+def test_every_benchmark_can_be_loaded(name: str) -> None:
+    assert callable(bench.load_benchmark(name).measure)
+
+
 # -- lfdm bench models ------------------------------------------------------------------------------------------------
 
 @pytest.fixture
