@@ -1,0 +1,111 @@
+"""k(threat): the share of autonomy, 0 operator to 1 autonomy, for a threat in [0, 1] (paper 001 section 2.3). Monotone by construction.
+
+A law without memory is a table of points that never falls, or a curve of positive slope. Hysteresis makes any of them a play operator
+(Visintin 1994, "Differential Models of Hysteresis", ch. III): k stays where it is between the law and the law of a threat that is larger by
+a width, so that it rises by the one and falls by the other. It is monotone in the threat whatever came before, and in what came before
+whatever the threat; a threat that never falls gives a k that never does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from lfdm_ros.errors import InputError
+
+
+class Law(Protocol):
+    """A share of autonomy for a threat; `before` is the share that it gave last, which a law without memory does not use."""
+
+    def k(self, threat: float, before: float = 0.0) -> float: ...
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """Straight between points (threat, k), level beyond them.
+
+    Raises:
+        InputError: threats that do not rise, or shares that fall or leave [0, 1].
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        threats, shares = np.array(self.points, float).reshape(-1, 2).T
+        if not len(threats) or not (np.isfinite(threats).all() and (np.diff(threats) > 0.0).all()):
+            raise InputError(f"law: the threats {threats.tolist()} do not rise")
+        if not (shares >= 0.0).all() or not (shares <= 1.0).all() or (np.diff(shares) < 0.0).any():
+            raise InputError(f"law: the shares {shares.tolist()} fall, or leave [0, 1]")
+
+    def k(self, threat: float, before: float = 0.0) -> float:
+        threats, shares = zip(*self.points)
+        return float(np.interp(threat, threats, shares))
+
+
+def linear() -> Piecewise:
+    """k = threat."""
+    return Piecewise(((0.0, 0.0), (1.0, 1.0)))
+
+
+def between(engage: float, full: float) -> Piecewise:
+    """0 up to `engage`, 1 from `full` on (Anderson et al. 2010). Raises InputError unless full is larger."""
+    return Piecewise(((engage, 0.0), (full, 1.0)))
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """A logistic curve through 1/2 at `middle`, stretched so that it is 0 at a threat of 0 and 1 at 1; the larger `steepness`, the more it
+    is a step.
+
+    Raises:
+        InputError: a middle outside (0, 1), or no positive steepness.
+    """
+
+    middle: float = 0.5
+    steepness: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.middle < 1.0 or not 0.0 < self.steepness <= 1e3:
+            raise InputError(f"law: sigmoid with middle {self.middle}, steepness {self.steepness}; give 0 < middle < 1, "
+                             "0 < steepness <= 1000")
+
+    def k(self, threat: float, before: float = 0.0) -> float:
+        low, high = self._curve(0.0), self._curve(1.0)
+        return min(max((self._curve(min(max(threat, 0.0), 1.0)) - low) / (high - low), 0.0), 1.0)
+
+    def _curve(self, threat: float) -> float:
+        return 0.5 * (1.0 + math.tanh(0.5 * self.steepness * (threat - self.middle)))
+
+
+@dataclass(frozen=True)
+class Hysteresis:
+    """A law that k rises by; it falls only when the threat is less by `width`.
+
+    Raises:
+        InputError: a width outside [0, 1].
+    """
+
+    law: Piecewise | Sigmoid
+    width: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.width <= 1.0:
+            raise InputError(f"law: hysteresis of width {self.width}; give 0 to 1")
+
+    def k(self, threat: float, before: float = 0.0) -> float:
+        return min(max(before, self.law.k(threat)), self.law.k(threat + self.width))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast k may change [1/s]."""
+
+    up: float
+    down: float
+
+    def limited(self, before: float, wanted: float, dt: float) -> float:
+        """As near to what is wanted as the rate allows within dt [s]."""
+        return min(max(wanted, before - self.down * dt, 0.0), before + self.up * dt, 1.0)

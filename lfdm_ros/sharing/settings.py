@@ -1,0 +1,89 @@
+"""What can be set on shared control: each setting once, with unit, range and description. Nodes, files and help come from this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.sharing.laws import Hysteresis, Law, Piecewise, Rate, Sigmoid, between, linear
+from lfdm_ros.sharing.threat import RULES
+
+MODES = BLEND, FILTER, OPERATOR, AUTONOMY = "blend", "filter", "operator", "autonomy"
+LAWS = ("linear", "piecewise", "sigmoid")
+
+
+@dataclass(frozen=True)
+class SharingSettings(Declared):
+    """Everything but the vehicle and the components of the threat.
+
+    Raises:
+        InputError: a value is out of its range; the message names it.
+    """
+
+    ABOUT: ClassVar[str] = "setting "
+
+    mode: str = setting(BLEND, "", "who drives: blend, both by their shares; filter, the operator, changed as little as the obstacles, the "
+                                   "friction and the loads ask; operator or autonomy alone", choices=MODES, live=True)
+    period: float = setting(0.05, "s", "between two looks at the threat; commands go out with every state", 0.005, 1.0)
+
+    # -- k(threat) ----------------------------------------------------------------------------------------------------
+    law: str = setting("piecewise", "", "share of autonomy by threat", choices=LAWS, live=True)
+    rule: str = setting("maximum", "", "how the threats of the components become one", choices=tuple(RULES), live=True)
+    engage: float = setting(0.2, "1", "threat up to which the operator drives; of the law piecewise", 0.0, 0.99, live=True)
+    full: float = setting(0.8, "1", "threat from which on autonomy drives; of the law piecewise", 0.01, 1.0, live=True)
+    middle: float = setting(0.5, "1", "threat at which they share evenly; of the law sigmoid", 0.01, 0.99, live=True)
+    steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
+    hysteresis: float = setting(0.15, "1", "by so much the threat must fall before k does", 0.0, 1.0, live=True)
+    k_up: float = setting(3.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
+    k_down: float = setting(1.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
+
+    # -- Opposite sides of an obstacle --------------------------------------------------------------------------------
+    sides: bool = setting(True, "", "where operator and autonomy pass an obstacle on opposite sides one of them drives, not their mean",
+                          live=True)
+    sides_horizon: float = setting(3.0, "s", "how far ahead sides are looked at", 0.1, 10.0, live=True)
+    sides_near: float = setting(6.0, "m", "an obstacle counts that both pass as near as this", 0.1, 100.0, live=True)
+    sides_hold: float = setting(0.4, "s", "for so long the choice is kept after sides have agreed", 0.0, 10.0, live=True)
+    choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
+    choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
+
+    # -- Sources ------------------------------------------------------------------------------------------------------
+    operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on he is lost", 0.01, 60.0, live=True)
+    operator_timeout: float = setting(0.15, "s", "time since the last one came from which on he is lost", 0.01, 60.0, live=True)
+    autonomy_age: float = setting(0.3, "s", "age of autonomy's command by its stamp from which on it is lost", 0.01, 60.0, live=True)
+    autonomy_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
+    plan_age: float = setting(0.5, "s", "age of autonomy's plan from which on it does not count", 0.01, 60.0, live=True)
+    state_age: float = setting(0.5, "s", "age of the vehicle's state by its stamp from which on it is lost", 0.01, 60.0, live=True)
+    state_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
+    patience: float = setting(2.0, "s", "a moving vehicle that nobody has ever driven is stopped after so long", 0.0, 60.0, live=True)
+
+    # -- The way out --------------------------------------------------------------------------------------------------
+    stop_brake: float = setting(0.5, "1", "brake of a controlled stop", 0.01, 1.0, live=True)
+    emergency_brake: float = setting(1.0, "1", "brake of an emergency stop", 0.01, 1.0, live=True)
+    throttle_rate: float = setting(2.0, "1/s", "largest rate at which the throttle opens and the brake is released; no more than the "
+                                               "vehicle's actuators have", 0.01, 100.0, live=True)
+    brake_rate: float = setting(4.0, "1/s", "largest rate at which the brake is applied and the throttle closed; as throttle_rate",
+                                0.01, 100.0, live=True)
+    emergency_rate: float = setting(20.0, "1/s", "that of an emergency stop; as throttle_rate", 0.01, 100.0, live=True)
+    grip_use: float = setting(1.0, "1", "share of what friction allows across that the steering may ask for", 0.05, 2.0, live=True)
+    swing_time: float = setting(0.35, "s", "the steering goes from one end of what is allowed to the other in no less", 0.01, 10.0,
+                                live=True)
+    use_limit_table: bool = setting(False, "", "limit the steering by the table of the largest model's wheel lift as well")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.law_of()
+
+    def law_of(self) -> Law:
+        """The law. Raises InputError where its numbers do not fit together."""
+        piecewise = between(self.engage, self.full)
+        base: Piecewise | Sigmoid = Sigmoid(self.middle, self.steepness) if self.law == "sigmoid" else piecewise
+        return Hysteresis(linear() if self.law == "linear" else base, self.hysteresis)
+
+    @property
+    def rate(self) -> Rate:
+        """How fast k may change."""
+        return Rate(self.k_up, self.k_down)
+
+
+SHARING = Exposed(SharingSettings)
