@@ -47,6 +47,9 @@ class SharingSettings(Declared):
     choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
 
+    # -- Mode filter --------------------------------------------------------------------------------------------------
+    filter_margin: float = setting(0.3, "m", "distance to keep from obstacles on the way out of a command", 0.0, 10.0, live=True)
+
     # -- Sources ------------------------------------------------------------------------------------------------------
     operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on he is lost", 0.01, 60.0, live=True)
     operator_timeout: float = setting(0.15, "s", "time since the last one came from which on he is lost", 0.01, 60.0, live=True)

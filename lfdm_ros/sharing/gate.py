@@ -1,0 +1,135 @@
+"""The command gate: whatever is decided before it, what leaves it is finite, fresh, in range, and no faster than rates allow.
+
+Magnitude by speed. A steady turn at road-wheel angle d has the lateral acceleration v^2 d / (L + K v^2), with the wheelbase L and the
+understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives, `grip_use` mu g. Steering into a
+slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the vehicle does
+across.
+
+Rate by speed. The steering moves as fast as its actuator does, but no faster than from one end of what is allowed to the other in
+`swing_time`; so the lateral jerk is bounded where full lock takes more than friction has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.sharing.settings import SharingSettings
+from lfdm_ros.sharing.situation import Command
+from lfdm_ros.vehicles import Vehicle
+
+LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
+SLOW = 1.0  # [m/s] the selector changes near standstill only
+LEAST_LOCK = 0.02  # share of full lock that is left at any speed: a vehicle that cannot steer at all leaves the road on a straight
+NEEDED = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle")
+OLD = 0.2  # [s] a decision that is older is none: the gate brakes
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What goes out, and which limits held it back."""
+
+    command: Command
+    limits: tuple[str, ...]
+
+
+class Gate:
+    """Keeps the command in force."""
+
+    def __init__(self, vehicle: Vehicle, settings: SharingSettings, table: LimitTable | None = None) -> None:
+        """table: of the largest model's wheel lift, which limits the steering as well."""
+        self.settings, self._table = settings, table
+        self.take(vehicle)
+        self.reset()
+
+    def take(self, vehicle: Vehicle) -> None:
+        """Another vehicle's parameters. Raises InputError where it lacks some; then nothing has changed."""
+        p = vehicle.parameters
+        missing = [name for name in NEEDED if name not in p]
+        if missing:
+            raise InputError(f"vehicle {vehicle.name} has no {', '.join(missing)}; the command gate needs it")
+        a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+        mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
+        soft_f, soft_r = (1.0 / max(2.0 * p.get(f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
+        self._wheelbase, self._front = a + b, a
+        self._understeer = max(mass / (a + b) * (b * soft_f - a * soft_r), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
+        self._lock = p["max_road_wheel_angle"]
+        self._grip = GRAVITY * p.get("friction_max", 1.0) * p.get("friction_scale", 1.0)
+        self._actuators = vehicle.actuators
+
+    def reset(self) -> None:
+        """Nothing was sent yet."""
+        self.applied, self._sent, self._reverse = Command(0.0), False, False
+        self._vx = self._vy = self._yaw_rate = 0.0
+
+    def moves(self, vx: float, vy: float, yaw_rate: float) -> None:
+        """How the vehicle moves now [m/s, rad/s]; what is not finite is not taken."""
+        if all(map(math.isfinite, (vx, vy, yaw_rate))):
+            self._vx, self._vy, self._yaw_rate = vx, vy, yaw_rate
+
+    # -- What is allowed -----------------------------------------------------------------------------------------------
+
+    def lock(self, vx: float) -> float:
+        """Largest steering at a speed, as share of full lock."""
+        v2 = vx * vx
+        angle = (self._wheelbase + self._understeer * v2) * self.settings.grip_use * self._grip / max(v2, 1e-6)
+        share = angle / self._lock
+        if self._table is not None:
+            share = min(share, float(self._table.at(abs(vx))))
+        return min(max(share, LEAST_LOCK), 1.0)
+
+    def range(self) -> tuple[float, float]:
+        """Least and largest steering now: that of the speed, and into a slide."""
+        lock = self.lock(self._vx)
+        # In reverse the front wheels trail.
+        along = math.atan2(self._vy + self._front * self._yaw_rate, self._vx) / self._lock if self._vx > SLOW else 0.0
+        return max(min(-lock, along), -1.0), min(max(lock, along), 1.0)
+
+    def turn_rate(self) -> float:
+        """Largest rate of the steering now [1/s]."""
+        return min(self._actuators.steering_rate, 2.0 * self.lock(self._vx) / self.settings.swing_time)
+
+    # -- What goes out -------------------------------------------------------------------------------------------------
+
+    def let(self, wanted: Command | None, now: float, emergency: bool = False) -> Gated:
+        """The command for now [s].
+
+        Args:
+            wanted: what was decided; None, or one that is older than `OLD`: nothing usable, which brakes.
+            emergency: brake as fast as an emergency stop does.
+        """
+        s, limits, before = self.settings, list[str](), self.applied
+        dt = min(max(now - before.time, 0.0), LONGEST) if self._sent else 0.0
+        if wanted is None or not abs(now - wanted.time) <= OLD:
+            limits.append("stale")
+            wanted = Command(now, before.steering, 0.0, s.stop_brake)
+        low, high = self.range()
+        steering = min(max(wanted.steering, low), high)
+        if steering != wanted.steering:
+            limits.append("steering")
+        turn = self.turn_rate() * dt
+        # What is beyond the range already, since the vehicle has become faster, comes back at the rate too.
+        rated = min(max(steering, before.steering - turn), before.steering + turn)
+        if abs(rated - steering) > 1e-12:
+            limits.append("steering_rate")
+        pedal = wanted.pedal
+        if pedal > 0.0 and wanted.reverse != self._reverse:
+            if before.pedal > 0.0 or abs(self._vx) > SLOW:
+                limits.append("selector")
+                pedal = 0.0
+            else:
+                self._reverse = wanted.reverse
+        pedals = s.emergency_rate if emergency else s.brake_rate
+        up = min(s.throttle_rate, self._actuators.throttle_rate, self._actuators.brake_rate) * dt
+        down = min(pedals, self._actuators.throttle_rate, self._actuators.brake_rate) * dt
+        pressed = min(max(pedal, before.pedal - down), before.pedal + up)
+        if abs(pressed - pedal) > 1e-12:
+            limits.append("pedal_rate")
+        throttle = min(max(pressed, 0.0), 1.0)
+        self.applied = Command(now, min(max(rated, -1.0), 1.0), -throttle if self._reverse and throttle else throttle,
+                               min(max(-pressed, 0.0), 1.0))
+        self._sent = True
+        return Gated(self.applied, tuple(limits))

@@ -1,0 +1,206 @@
+"""The state machine of shared control: who drives when sources come and go. One table; the first row that fits says all.
+
+It keeps no history: the state follows from what is there now, so that whatever comes back is taken back. Two things do have a memory, and
+they are inputs: whether a source ever came, and the latch of the emergency stop.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from lfdm_ros.bounds import STAMP, Refused
+from lfdm_ros.sharing.settings import AUTONOMY, BLEND, FILTER, MODES, OPERATOR
+
+
+class Presence(Enum):
+    """Of a source: nothing came yet; what came counts; what came is too old."""
+
+    NEVER = "never"
+    FRESH = "fresh"
+    LOST = "lost"
+
+
+class Share(Enum):
+    """Where k goes, at its rate."""
+
+    LAW = "by the threat"
+    OPERATOR = "to 0"
+    AUTONOMY = "to 1"
+    HELD = "held"
+
+
+class Action(Enum):
+    """What is sent."""
+
+    SHARED = "shared command"
+    WAIT = "roll, or stand"
+    STOP = "controlled stop"
+    EMERGENCY = "emergency stop"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the state follows from. overdue: the vehicle has moved for too long without anybody."""
+
+    mode: str
+    operator: Presence
+    autonomy: Presence
+    vehicle: Presence
+    latched: bool = False
+    overdue: bool = False
+
+
+NEVER, FRESH, LOST = Presence
+_ANY = frozenset(Presence)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A state, when it is, and what it does. alarm: it is a warning; why: said of it, in one line."""
+
+    state: str
+    share: Share
+    action: Action
+    alarm: bool
+    why: str
+    modes: frozenset[str] = frozenset(MODES)
+    operator: frozenset[Presence] = _ANY
+    autonomy: frozenset[Presence] = _ANY
+    vehicle: frozenset[Presence] = frozenset((FRESH,))
+    latched: bool = False
+    overdue: frozenset[bool] = frozenset((False, True))
+
+    def fits(self, seen: Seen) -> bool:
+        return (seen.mode in self.modes and seen.operator in self.operator and seen.autonomy in self.autonomy
+                and seen.vehicle in self.vehicle and seen.latched == self.latched and seen.overdue in self.overdue)
+
+
+def _of(*values: Presence) -> frozenset[Presence]:
+    return frozenset(values)
+
+
+_BOTH, _HIM, _IT = frozenset((BLEND, FILTER)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
+_WAITS, _OVERDUE = frozenset((False,)), frozenset((True,))
+
+TABLE: tuple[Row, ...] = (
+    Row("emergency_stop", Share.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True),
+    Row("waiting", Share.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER)),
+    Row("state_lost", Share.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives unjudged",
+        modes=_HIM, operator=_of(FRESH), vehicle=_of(LOST)),
+    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST)),
+    # Operator and autonomy together.
+    Row("sharing", Share.LAW, Action.SHARED, False, "", modes=_BOTH, operator=_of(FRESH), autonomy=_of(FRESH)),
+    Row("operator_alone", Share.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BOTH, operator=_of(FRESH),
+        autonomy=_of(NEVER)),
+    Row("autonomy_lost", Share.OPERATOR, Action.SHARED, True, "autonomy is lost: the operator drives", modes=_BOTH, operator=_of(FRESH),
+        autonomy=_of(LOST)),
+    Row("autonomy_alone", Share.AUTONOMY, Action.SHARED, False, "no command of the operator yet", modes=_BOTH, operator=_of(NEVER),
+        autonomy=_of(FRESH)),
+    Row("operator_lost", Share.AUTONOMY, Action.SHARED, True, "the operator is lost: autonomy drives", modes=_BOTH, operator=_of(LOST),
+        autonomy=_of(FRESH)),
+    Row("stopping", Share.HELD, Action.STOP, True, "operator and autonomy are lost", modes=_BOTH, operator=_of(LOST),
+        autonomy=_of(NEVER, LOST)),
+    Row("stopping", Share.HELD, Action.STOP, True, "autonomy is lost, and no operator came", modes=_BOTH, operator=_of(NEVER),
+        autonomy=_of(LOST)),
+    Row("waiting", Share.HELD, Action.WAIT, False, "no command of operator or autonomy yet", modes=_BOTH, operator=_of(NEVER),
+        autonomy=_of(NEVER), overdue=_WAITS),
+    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BOTH, operator=_of(NEVER),
+        autonomy=_of(NEVER), overdue=_OVERDUE),
+    # The operator alone: autonomy was not asked, so that it does not take over.
+    Row("operator_alone", Share.OPERATOR, Action.SHARED, False, "", modes=_HIM, operator=_of(FRESH)),
+    Row("stopping", Share.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_HIM, operator=_of(LOST)),
+    Row("waiting", Share.HELD, Action.WAIT, False, "no command of the operator yet", modes=_HIM, operator=_of(NEVER), overdue=_WAITS),
+    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and no operator came", modes=_HIM, operator=_of(NEVER),
+        overdue=_OVERDUE),
+    # Autonomy alone: the operator need not be at the wheel.
+    Row("autonomy_alone", Share.AUTONOMY, Action.SHARED, False, "", modes=_IT, autonomy=_of(FRESH)),
+    Row("stopping", Share.HELD, Action.STOP, True, "autonomy is lost, in mode autonomy", modes=_IT, autonomy=_of(LOST)),
+    Row("waiting", Share.HELD, Action.WAIT, False, "no command of autonomy yet", modes=_IT, autonomy=_of(NEVER), overdue=_WAITS),
+    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and no autonomy came", modes=_IT, autonomy=_of(NEVER),
+        overdue=_OVERDUE),
+)
+
+
+def row_of(seen: Seen) -> Row:
+    """The row that holds."""
+    return next(row for row in TABLE if row.fits(seen))
+
+
+def markdown() -> str:
+    """The table for the documentation."""
+    def said(values: frozenset[Presence]) -> str:
+        return "any" if values == _ANY else " or ".join(p.value for p in Presence if p in values)
+
+    lines = ["| state | mode | operator | autonomy | vehicle's state | latched | overdue | k | sent | alarm | why |", "|" + " --- |" * 11]
+    for row in TABLE:
+        modes = "any" if row.modes == frozenset(MODES) else " or ".join(m for m in MODES if m in row.modes)
+        overdue = "any" if len(row.overdue) == 2 else "yes" if True in row.overdue else "no"
+        lines.append("| " + " | ".join((
+            f"`{row.state}`", modes, said(row.operator), said(row.autonomy), said(row.vehicle), "yes" if row.latched else "no", overdue,
+            row.share.value, row.action.value, "yes" if row.alarm else "no", row.why or "-")) + " |")
+    return "\n".join(lines)
+
+
+# ---- Sources -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Source:
+    """When the last message of a source was made, and when it came. Times [s], on one clock."""
+
+    name: str
+    stamp: float = -math.inf
+    received: float = -math.inf
+
+    def take(self, stamp: float, now: float, ahead: float) -> None:
+        """A usable message came.
+
+        Raises:
+            Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s].
+        """
+        if stamp <= self.stamp:
+            again = "again" if stamp == self.stamp else "out of order"
+            raise Refused(f"{again}: stamped {stamp:.3f} s, the one before {self.stamp:.3f} s", STAMP)
+        if stamp > now + ahead:
+            raise Refused(f"stamped {stamp - now:.3f} s ahead of the clock", STAMP)
+        self.stamp, self.received = stamp, now
+
+    def presence(self, now: float, age: float, timeout: float) -> Presence:
+        """Whether it counts: its stamp is no older than `age`, and it came no longer than `timeout` ago [s]."""
+        if math.isinf(self.received):
+            return NEVER
+        return FRESH if now - self.stamp <= age + 1e-9 and now - self.received <= timeout + 1e-9 else LOST
+
+    def age(self, now: float) -> float:
+        """Of the last message by its stamp [s]; NaN: none came."""
+        return now - self.stamp if math.isfinite(self.stamp) else math.nan
+
+    def why_lost(self, now: float, age: float, timeout: float) -> str:
+        """In words, which of the two it is; empty: neither."""
+        if math.isinf(self.received):
+            return ""
+        if now - self.received > timeout + 1e-9:
+            return f"{self.name}: none for {now - self.received:.2f} s"
+        return f"{self.name}: {self.age(now):.2f} s old" if now - self.stamp > age + 1e-9 else ""
+
+
+@dataclass
+class Latch:
+    """The emergency stop: stays until it is reset by who says so."""
+
+    why: str = ""
+
+    @property
+    def closed(self) -> bool:
+        return self.why != ""
+
+    def close(self, why: str) -> None:
+        """Stops the vehicle; the first reason stays."""
+        self.why = self.why or why or "asked for"
+
+    def open(self) -> bool:
+        """Lets it drive again; False: it was not stopped."""
+        was, self.why = self.closed, ""
+        return was

@@ -1,0 +1,368 @@
+"""Shared control whole: what the sources say comes in with its time, and out goes a command whenever one is asked for, with its reasons.
+
+Keeps no clock and draws nothing at random: equal calls give equal commands, to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.bounds import MALFORMED, NOT_FINITE, STAMP, Refusals, Refused, require_all
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.sharing.blend import Choice, aligned, blended
+from lfdm_ros.sharing.filter import Filter, Filtered
+from lfdm_ros.sharing.forecast import Forecast, column
+from lfdm_ros.sharing.gate import SLOW, Gate
+from lfdm_ros.sharing.machine import FRESH, Action, Latch, Presence, Row, Seen, Share, Source, row_of
+from lfdm_ros.sharing.settings import AUTONOMY, FILTER, OPERATOR, SHARING, SharingSettings
+from lfdm_ros.sharing.sides import opposite
+from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation, still_acting
+from lfdm_ros.sharing.threat import Component, Threat, assess
+from lfdm_ros.vehicles import Vehicle
+
+REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
+AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
+HORIZON = 3.0  # [s] of the operator's intention
+OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
+STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
+MOVING = 0.5  # [m/s] a faster one does not stay where it is
+STATE = "state"
+SOURCES = (OPERATOR, AUTONOMY, "plan", STATE, "obstacles", "posterior")
+NOTHING_KNOWN = Threat(math.nan, math.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What was decided at `time` [s], and why.
+
+    command: that goes to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate; in mode
+    filter k is the largest change of the operator's steering or pedal. operator, autonomy: what they asked. limits: of the gate that held
+    the command back. ages [s] of operator, autonomy, state, plan and scan, NaN: nothing came. latched: the emergency stop is.
+    """
+
+    time: float
+    command: Command
+    row: Row
+    mode: str
+    reason: str
+    k: float
+    k_wanted: float
+    threat: Threat
+    operator: Command | None
+    autonomy: Command | None
+    opposite: bool
+    limits: tuple[str, ...]
+    ages: Mapping[str, float]
+    latched: bool
+
+
+class Sharer:
+    """Shares one vehicle. See `docs/sharing.md`."""
+
+    def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[Component] = (),
+                 table: LimitTable | None = None, told: Callable[[str], None] = lambda text: None) -> None:
+        """Compiles the model that predicts, or loads it from the cache.
+
+        Args:
+            components: of the threat; without any nothing is ever threatened and the operator drives.
+            table: of the largest model's wheel lift, for the command gate.
+            told: takes what is refused, in one line, which may be often.
+
+        Raises:
+            InputError: the vehicle lacks parameters.
+        """
+        self.settings = settings or SharingSettings()
+        self.components, self.vehicle = tuple(components), vehicle
+        self.refusals = Refusals(told, SOURCES)
+        self._law = self.settings.law_of()
+        self._forecast, self._gate, self._filter = Forecast(vehicle), Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
+        self._draws: Draws | None = None
+        self._path: Path | None = None
+        self._corridor: Corridor | None = None
+        self._latch = Latch()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all but vehicle, settings, path and the latch of the emergency stop: time or place are not what they were."""
+        self._sources = {name: Source(name) for name in (OPERATOR, AUTONOMY, STATE)}
+        self._asked: dict[str, Command | None] = {OPERATOR: None, AUTONOMY: None}
+        self._plan: Plan | None = None
+        self._plan_stamp = -math.inf
+        self._measured: Measured | None = None
+        self._obstacles: Obstacles = NOTHING
+        self._sent: deque[Command] = deque(maxlen=REMEMBERED)
+        self._k = self._wanted = self._of_law = 0.0
+        self._threat, self._assessed = NOTHING_KNOWN, -math.inf
+        self._choice = Choice()
+        self._opposite = False
+        self._first_state, self._now = math.inf, -math.inf
+        self._filtered: Filtered | None = None
+        self._gate.reset()
+        self._filter.reset()
+        for component in self.components:
+            component.reset()
+
+    # -- What may change while the vehicle drives ------------------------------------------------------------------------
+
+    def tune(self, **changes: Any) -> None:
+        """Changes settings that are live, from the next decision on. Raises InputError for others, or a value out of range."""
+        known = {name: p.live for name, p in SHARING.by_field.items()}
+        for name in changes:
+            if not known.get(name, False):
+                raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
+        self.settings = dataclasses.replace(self.settings, **changes)
+        self._law, self._gate.settings, self._filter.settings = self.settings.law_of(), self.settings, self.settings
+
+    def take(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
+        """Another vehicle's parameters, and the draws that they come from. Raises InputError if it lacks some; then nothing has changed."""
+        before = self.vehicle
+        try:
+            self._gate.take(vehicle)
+            self._forecast.take(vehicle)
+            self._filter.take(vehicle)
+        except InputError:
+            self._gate.take(before)
+            self._forecast.take(before)
+            raise
+        self.vehicle, self._draws = vehicle, draws
+
+    def follow(self, path: Path | None, corridor: np.ndarray | None = None) -> None:
+        """The path that is driven, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none."""
+        self._path = path
+        self._corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
+
+    def stop(self, why: str = "") -> None:
+        """Emergency stop: latched until `release`."""
+        self._latch.close(why)
+
+    def release(self) -> bool:
+        """Ends the emergency stop; False: there was none."""
+        return self._latch.open()
+
+    # -- What comes in -----------------------------------------------------------------------------------------------------
+
+    def hear_operator(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+        """The operator's steering, throttle and brake, asked for at `stamp` [s], came; False: refused, and counted."""
+        return self._hear(OPERATOR, stamp, inputs, now)
+
+    def hear_autonomy(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+        """As `hear_operator`, of autonomy."""
+        return self._hear(AUTONOMY, stamp, inputs, now)
+
+    def _hear(self, name: str, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+        self._begin(now)
+        try:
+            command = Command(stamp, *inputs)
+            self._sources[name].take(stamp, now, AHEAD)
+        except InputError as error:
+            self.refusals.refuse(name, error)
+            return False
+        self._asked[name] = command
+        return True
+
+    def hear_plan(self, stamp: float, plan: Plan, now: float) -> bool:
+        """Autonomy's plan, decided at `stamp` [s], its times on the same clock; False: refused, and counted."""
+        self._begin(now)
+        n = len(plan.times)
+        try:
+            if not {"x", "y", "yaw", "vx"} <= set(plan.names) or n < 2 or plan.states.shape != (n, len(plan.names)) \
+                    or plan.inputs.shape != (n, 3):
+                raise Refused(f"{n} rows, states {plan.states.shape} of {', '.join(plan.names)}, inputs {plan.inputs.shape}", MALFORMED)
+            if not (np.isfinite(plan.times).all() and np.isfinite(plan.states).all() and np.isfinite(plan.inputs).all()):
+                raise Refused("not all of it is finite", NOT_FINITE)
+            if not (np.diff(plan.times) > 0.0).all():
+                raise Refused("its times do not rise", MALFORMED)
+            if not self._plan_stamp < stamp <= now + AHEAD:
+                raise Refused(f"stamped {stamp:.3f} s, the one before {self._plan_stamp:.3f} s, the clock is {now:.3f} s", STAMP)
+        except Refused as error:
+            self.refusals.refuse("plan", error)
+            return False
+        self._plan, self._plan_stamp = plan, stamp
+        return True
+
+    def hear_state(self, stamp: float, values: Mapping[str, float], now: float) -> bool:
+        """The vehicle's state as it was at `stamp` [s], by the names of the models' states; False: refused, and counted."""
+        self._begin(now)
+        try:
+            require_all(values, REQUIRED)
+            last = self._measured
+            if last is not None and stamp > last.time and self._frozen(last.values, values):
+                raise Refused(f"frozen: at ({values['x']:.2f}, {values['y']:.2f}) m as before, at {values['vx']:.1f} m/s")
+            self._sources[STATE].take(stamp, now, AHEAD)
+        except Refused as error:
+            self.refusals.refuse("state", error)
+            return False
+        self._measured = Measured(stamp, {name: value for name, value in values.items() if value == value})
+        self._first_state = min(self._first_state, now)
+        self._gate.moves(values["vx"], values["vy"], values["yaw_rate"])
+        return True
+
+    @staticmethod
+    def _frozen(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+        moving = math.hypot(after["vx"], after["vy"]) > MOVING
+        return moving and all(before[name] == after[name] for name in ("x", "y", "vx"))
+
+    def see(self, obstacles: Obstacles) -> bool:
+        """What is seen now; False: refused, and counted."""
+        o, n = obstacles, len(obstacles.radii)
+        if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
+            self.refusals.refuse("obstacles", "centres, radii and velocities do not fit", MALFORMED)
+            return False
+        if n and not (math.isfinite(o.time) and all(np.isfinite(part).all() for part in (o.centres, o.radii, o.velocities))
+                      and (o.radii >= 0.0).all()):
+            self.refusals.refuse("obstacles", "a time, place, radius or velocity is not finite, or a radius is negative", NOT_FINITE)
+            return False
+        self._obstacles = obstacles
+        return True
+
+    def _begin(self, now: float) -> None:
+        if now < self._now - 1e-9:
+            self.reset()  # the clock went back
+
+    # -- What goes out -----------------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Decision:
+        """The command for `now` [s]."""
+        self._begin(now)
+        dt = min(max(now - self._now, 0.0), 1.0) if math.isfinite(self._now) else 0.0
+        self._now, s = now, self.settings
+        seen = self._look(now)
+        row = row_of(seen)
+        situation = self._situation(now, seen)
+        if situation is not None and now >= self._assessed + s.period - 1e-6:
+            self._judge(now, situation, together=row.share is Share.LAW)
+        self._share(row, dt)
+        wanted, k = self._command(now, row, situation)
+        gated = self._gate.let(wanted, now, emergency=row.action is Action.EMERGENCY)
+        self._sent.append(gated.command)
+        ages = {name: source.age(now) for name, source in self._sources.items()}
+        ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
+        ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
+        return Decision(
+            now, gated.command, row, s.mode, self._reason(now, row), k, self._wanted, self._threat, self._asked[OPERATOR],
+            self._asked[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
+
+    def _look(self, now: float) -> Seen:
+        s = self.settings
+        operator, autonomy, vehicle = (source.presence(now, *self._limits(name)) for name, source in self._sources.items())
+        moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
+        return Seen(s.mode, operator, autonomy, vehicle, self._latch.closed, moving and now - self._first_state > s.patience)
+
+    def _limits(self, source: str) -> tuple[float, float]:
+        """Age and silence [s] from which on a source is lost."""
+        s = self.settings
+        return {OPERATOR: (s.operator_age, s.operator_timeout), AUTONOMY: (s.autonomy_age, s.autonomy_timeout),
+                STATE: (s.state_age, s.state_timeout)}[source]
+
+    def _situation(self, now: float, seen: Seen) -> Situation | None:
+        """What is known, without what is too old to count; None where the vehicle's state is."""
+        if seen.vehicle is not FRESH or self._measured is None:
+            return None
+
+        def counts(name: str, presence: Presence) -> Command | None:
+            return self._asked[name] if presence is FRESH else None
+
+        sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
+        return Situation(now, self.vehicle, self._measured, sent, counts(OPERATOR, seen.operator), counts(AUTONOMY, seen.autonomy),
+                         self._counting_plan(now), self._obstacles, self._path, self._corridor, self._draws)
+
+    def _counting_plan(self, now: float) -> Plan | None:
+        return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None
+
+    def _judge(self, now: float, situation: Situation, together: bool) -> None:
+        """Looks at the threat, and at the sides on which obstacles are passed."""
+        s = self.settings
+        if situation.operator is not None:
+            held = self._forecast.held(situation, situation.operator, HORIZON)
+            if len(held.times) > 1:
+                situation = dataclasses.replace(situation, intention=held)
+        self._assessed = now
+        self._threat = assess(self.components, situation, s.rule)
+        threat = self._threat.relative
+        if threat == threat:
+            self._of_law = self._law.k(threat, self._of_law)
+        self._opposite = bool(
+            s.sides and situation.intention is not None and situation.plan is not None
+            and opposite(situation.intention, situation.plan, now, s.sides_horizon, situation.obstacles, s.sides_near).any())
+        self._choice.look(now, self._opposite and together, threat, self._k, s)
+        self._filtered = None
+        if s.mode == FILTER and together:
+            self._filtered = self._filter.least_change(situation, self._gate.lock(situation.value("vx")))
+
+    def _share(self, row: Row, dt: float) -> None:
+        """k, towards where the row has it."""
+        if row.share is Share.LAW:
+            if self.settings.mode == FILTER:
+                self._k = self._wanted = 0.0  # who filters does not blend
+                return
+            if self._choice.k is not None:
+                self._k = self._wanted = self._choice.k
+                return
+            self._wanted = self._of_law
+        elif row.share is not Share.HELD:
+            self._wanted = 0.0 if row.share is Share.OPERATOR else 1.0
+        else:
+            self._wanted = self._k
+        # Who is not there has no share.
+        if self._asked[AUTONOMY] is None:
+            self._k = 0.0
+        elif self._asked[OPERATOR] is None:
+            self._k = 1.0
+        self._k = self.settings.rate.limited(self._k, self._wanted, dt)
+
+    def _command(self, now: float, row: Row, situation: Situation | None) -> tuple[Command, float]:
+        """What is sent before the gate, and the share of autonomy in it."""
+        s, applied = self.settings, self._gate.applied
+        if row.action is Action.WAIT:
+            standing = self._measured is None or abs(self._measured.values["vx"]) < STANDING
+            return Command(now, 0.0, 0.0, s.stop_brake if standing else 0.0), self._k
+        if row.action is not Action.SHARED:
+            brake = s.emergency_brake if row.action is Action.EMERGENCY else s.stop_brake
+            return Command(now, self._steering_of_stop(now, applied, situation), 0.0, brake), self._k
+        operator, autonomy = self._asked[OPERATOR], self._asked[AUTONOMY]
+        if autonomy is not None:
+            autonomy = aligned(autonomy, self._counting_plan(now), now, self.vehicle.actuators.delay)
+        one = operator or autonomy
+        assert one is not None  # the rows that share have one of them
+        if operator is None or autonomy is None:
+            return dataclasses.replace(one, time=now), self._k
+        if row.share is Share.LAW and s.mode == FILTER:
+            filtered = self._filtered
+            return (dataclasses.replace(operator, time=now), 0.0) if filtered is None else (filtered.over(operator, now), filtered.change)
+        return blended(operator, autonomy, self._k, now), self._k
+
+    def _steering_of_stop(self, now: float, applied: Command, situation: Situation | None) -> float:
+        """Along the last plan, where the vehicle is on it; as it is, where that is not known."""
+        plan = self._plan
+        if plan is None or situation is None or now - self._plan_stamp > OLD_PLAN:
+            return applied.steering
+        away = np.hypot(column(plan, "x") - situation.value("x"), column(plan, "y") - situation.value("y"))
+        return min(max(float(plan.inputs[int(np.argmin(away)), 0]), -1.0), 1.0)
+
+    def _reason(self, now: float, row: Row) -> str:
+        s = self.settings
+        if row.action is Action.EMERGENCY:
+            return f"emergency stop ({self._latch.why}): latched until it is reset"
+        if row.alarm:
+            lost = (source.why_lost(now, *self._limits(name)) for name, source in self._sources.items())
+            return "; ".join((row.why, *filter(None, lost)))
+        if row.share is not Share.LAW:
+            return row.why or f"mode {s.mode}"
+        if s.mode == FILTER:
+            return (self._filtered.reason if self._filtered is not None else "") or "the operator's command has a way out"
+        if self._choice.k is not None:
+            return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
+                self._threat.reasons[:1])
+        return "; ".join(self._threat.reasons[:1]) or "no component of the threat"

@@ -1,0 +1,124 @@
+"""What leaves the command gate is in range, within the rates, and no more than friction allows; whatever is asked."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lfdm_ros.sharing.gate import LEAST_LOCK, LONGEST, Gate
+from lfdm_ros.sharing.settings import SharingSettings
+from lfdm_ros.sharing.situation import Command
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV, S = load_vehicle("hmmwv"), SharingSettings()
+FULL_RATE = HMMWV.actuators.steering_rate
+
+
+def gate(vx=0.0, vy=0.0, yaw_rate=0.0, **changes):
+    made = Gate(HMMWV, SharingSettings(**changes))
+    made.let(Command(0.0), 0.0)
+    made.moves(vx, vy, yaw_rate)
+    return made
+
+
+def run(made, wanted, seconds, start=0.0, dt=0.01, **others):
+    for k in range(1, round(seconds / dt) + 1):
+        now = start + k * dt
+        gated = made.let(Command(now, *wanted), now, **others)
+    return gated
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1), st.floats(0, 1), st.floats(-0.05, 0.3), st.floats(-60, 60),
+                          st.floats(-20, 20), st.floats(-5, 5), st.booleans(), st.booleans()), min_size=1, max_size=20))
+def test_whatever_is_asked_the_command_keeps_ranges_and_rates(steps):
+    made, now, before = gate(), 0.0, Command(0.0)
+    for steering, throttle, brake, dt, vx, vy, yaw_rate, hurry, stale in steps:
+        now = max(now + dt, 0.0)
+        made.moves(vx, vy, yaw_rate)
+        turn = made.turn_rate() * min(max(dt, 0.0), LONGEST)
+        out = made.let(Command(now - 9.0 * stale, steering, throttle, brake), now, emergency=hurry).command
+        assert all(map(math.isfinite, out.inputs)) and (out.throttle == 0.0 or out.brake == 0.0)
+        assert abs(out.steering - before.steering) <= turn + 1e-12
+        pace = S.emergency_rate if hurry else S.brake_rate
+        change = out.pedal - before.pedal
+        if out.reverse == before.reverse:
+            assert -pace * LONGEST - 1e-12 <= change <= S.throttle_rate * LONGEST + 1e-12
+        low, high = made.range()
+        assert low - 1e-12 <= out.steering <= high + 1e-12 or abs(out.steering) <= abs(before.steering) + 1e-12
+        before = out
+
+
+def test_lock_by_speed_is_the_friction_of_a_steady_turn():
+    """At the limit the simulated vehicle turns with about what friction gives, a little less as its tyres saturate."""
+    made, v = gate(), 15.0
+    lock = made.lock(v)
+    p = HMMWV.parameters
+    assert LEAST_LOCK < lock < 0.5 and made.lock(1.0) == 1.0 and made.lock(100.0) >= LEAST_LOCK
+    assert np.diff([made.lock(x) for x in np.linspace(0.0, 60.0, 61)]).max() <= 0.0
+    simulator = Simulator(HMMWV, "eight_dof", 0.005)
+    simulator.reset(vx=v)
+    u = np.array([lock, 0.3, 0.0])
+    for _ in range(200):
+        simulator.advance(u, u, 1)
+    index = simulator.output_index
+    ay = simulator.outputs[index["vx"]] * simulator.outputs[index["yaw_rate"]]
+    most = 9.81 * p["friction_max"] * p["friction_scale"]
+    assert 0.6 * most < ay <= 1.05 * most
+
+
+def test_steering_into_a_slide_is_let_through():
+    lock = gate().lock(20.0)
+    sliding = gate(20.0, vy=-8.0)  # to the right: the front wheels may point there
+    assert sliding.range()[0] < -1.5 * lock and sliding.range()[1] == pytest.approx(lock)
+    assert run(sliding, (-1.0, 0.0, 0.0), 3.0).command.steering == pytest.approx(sliding.range()[0])
+
+
+def test_the_steering_slows_down_with_speed():
+    assert gate().turn_rate() == FULL_RATE and gate(30.0).turn_rate() < FULL_RATE
+    assert gate(30.0).turn_rate() == pytest.approx(2.0 * gate().lock(30.0) / S.swing_time)
+
+
+def test_limits_are_named():
+    made = gate(20.0)
+    assert set(run(made, (1.0, 1.0, 0.0), 0.05).limits) == {"steering", "steering_rate", "pedal_rate"}
+    assert run(gate(), (0.0, 0.0, 0.0), 0.05).limits == ()
+
+
+def test_nothing_usable_brakes():
+    made = gate(10.0)
+    run(made, (0.1, 0.5, 0.0), 1.0)
+    for k in range(100):
+        gated = made.let(Command(1.0, 0.1, 0.5, 0.0), 1.3 + 0.01 * k)
+    assert gated.limits[0] == "stale" and gated.command.brake == S.stop_brake and gated.command.steering == pytest.approx(0.1)
+    assert made.let(None, 2.31).limits[0] == "stale"
+
+
+def test_an_emergency_stop_brakes_faster():
+    assert run(gate(10.0), (0.0, 0.0, 1.0), 0.05, emergency=True).command.brake == 1.0
+    assert run(gate(10.0), (0.0, 0.0, 1.0), 0.05).command.brake == pytest.approx(0.05 * S.brake_rate)
+
+
+def test_the_selector_changes_near_standstill_only():
+    assert run(gate(5.0), (0.0, -0.5, 0.0), 1.0).command.throttle == 0.0
+    assert "selector" in run(gate(5.0), (0.0, -0.5, 0.0), 1.0).limits
+    assert run(gate(0.2), (0.0, -0.5, 0.0), 1.0).command.throttle == -0.5
+    made = gate(0.2)
+    run(made, (0.0, 0.5, 0.0), 1.0)
+    assert run(made, (0.0, -0.5, 0.0), 0.01, start=1.0).command.throttle > 0.0  # through 0 first
+    assert run(made, (0.0, -0.5, 0.0), 1.0, start=1.01).command.throttle == -0.5
+
+
+def test_after_a_gap_the_command_does_not_jump():
+    made = gate()
+    out = made.let(Command(60.0, 1.0), 60.0).command
+    assert out.steering <= FULL_RATE * LONGEST + 1e-12
+
+
+def test_what_is_not_finite_is_not_taken():
+    made = gate(30.0)
+    made.moves(math.nan, 0.0, 0.0)
+    assert made.lock(30.0) == -made.range()[0]

@@ -1,0 +1,314 @@
+"""Shared control whole: each row of the table walked in simulated time, faults, hostile input, continuity, modes."""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lfdm_ros.control import Plan
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception import Obstacles
+from lfdm_ros.sharing.machine import FRESH, LOST, NEVER, TABLE, Action, Share
+from lfdm_ros.sharing.settings import MODES, SharingSettings
+from lfdm_ros.sharing.sharer import Sharer
+from lfdm_ros.sharing.threat import Assessment
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+DT = 0.01
+NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+
+
+@dataclass
+class Threatened:
+    """A threat that a test sets."""
+
+    threat: float = 0.0
+    autonomy: float = math.nan
+    name: str = "test"
+
+    def assess(self, situation):
+        return Assessment(self.threat, autonomy=self.autonomy)
+
+    def reset(self):
+        pass
+
+
+class Drive:
+    """Sources that come each 10 ms while they are on, a vehicle that rolls on straight at `vx`, and what was decided."""
+
+    def __init__(self, threat=0.0, vx=10.0, start=100.0, **changes):
+        self.threat = Threatened(threat)
+        self.sharer = Sharer(HMMWV, SharingSettings(**changes), (self.threat,))
+        self.now, self.x, self.vx = start, 0.0, vx
+        self.on = {"operator": True, "autonomy": True, "state": True}
+        self.operator, self.autonomy = (0.1, 0.2, 0.0), (-0.1, 0.0, 0.1)
+        self.decisions = []
+
+    def run(self, seconds):
+        for _ in range(round(seconds / DT)):
+            self.now = round(self.now + DT, 6)
+            self.x += self.vx * DT
+            s = self.sharer
+            if self.on["state"]:
+                s.hear_state(self.now, {"x": self.x, "y": 0.0, "yaw": 0.0, "vx": self.vx, "vy": 0.0, "yaw_rate": 0.0}, self.now)
+            if self.on["operator"]:
+                s.hear_operator(self.now, self.operator, self.now)
+            if self.on["autonomy"]:
+                s.hear_autonomy(self.now, self.autonomy, self.now)
+            self.decisions.append(s.decide(self.now))
+        return self.decisions[-1]
+
+    def off(self, *names):
+        self.on |= dict.fromkeys(names, False)
+        return self
+
+    def back(self, *names):
+        self.on |= dict.fromkeys(names, True)
+        return self
+
+    def steps(self):
+        """The largest change of steering and of the pedal from one command to the next."""
+        u = np.array([(d.command.steering, d.command.pedal) for d in self.decisions])
+        return np.abs(np.diff(u, axis=0)).max(axis=0)
+
+
+# ---- The table ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.state}-{'-'.join(sorted(row.modes))}-{row.why[:30]}")
+def test_each_row_is_walked(row):
+    """To each combination that the row names, by sources that come and go; there it does what the row says."""
+    walked = 0
+    for mode, operator, autonomy, vehicle, overdue in product(sorted(row.modes), *(sorted(p, key=str) for p in (
+            row.operator, row.autonomy, row.vehicle)), sorted(row.overdue)):
+        if overdue and (vehicle is not FRESH or not (operator is NEVER or mode == "autonomy") or not (
+                autonomy is NEVER or mode == "operator")):
+            continue  # who has been driven is not overdue by its own doing; the row does not ask for it
+        drive = Drive(mode=mode)
+        there = {"operator": operator, "autonomy": autonomy, "state": vehicle}
+        drive.off(*(name for name, presence in there.items() if presence is NEVER))
+        if vehicle is NEVER:
+            drive.run(0.3)
+        drive.run(2.5 if overdue else 0.5)
+        drive.off(*(name for name, presence in there.items() if presence is LOST))
+        if row.latched:
+            drive.sharer.stop("test")
+        decision = drive.run(0.7)
+        if (row.state, row.why) != (decision.row.state, decision.row.why):
+            assert row is TABLE[3] and mode == "operator" and operator is FRESH, (mode, operator, autonomy, vehicle, overdue)
+            continue  # the row before it holds
+        walked += 1
+        assert decision.reason.startswith(row.why.split(":")[0]) or not row.why
+        assert decision.latched is row.latched
+        command = decision.command
+        if row.action is Action.EMERGENCY:
+            assert command.brake == 1.0 and command.throttle == 0.0
+        elif row.action is Action.STOP:
+            assert command.brake == 0.5 and command.throttle == 0.0
+        elif row.action is Action.WAIT:
+            assert command.throttle == 0.0 and command.brake == (0.0 if vehicle is FRESH else 0.5)
+        elif row.share is Share.OPERATOR:
+            assert decision.k == 0.0 and command.inputs == drive.operator
+        elif row.share is Share.AUTONOMY:
+            assert decision.k == 1.0 and command.inputs == drive.autonomy
+    assert walked
+
+
+@pytest.mark.parametrize("lost, state, target", [("operator", "operator_lost", 1.0), ("autonomy", "autonomy_lost", 0.0)])
+def test_who_is_lost_gives_way_by_a_ramp_within_200_ms(lost, state, target):
+    drive = Drive(0.5)
+    before = drive.run(1.0)
+    assert before.row.state == "sharing" and before.k == pytest.approx(0.5) and not before.row.alarm
+    drive.off(lost)
+    after = drive.run(0.2)
+    assert after.row.state == state and after.row.alarm and lost in after.reason
+    assert drive.run(1.0).k == target
+    ks = np.diff([d.k for d in drive.decisions])
+    assert ks.max() <= 3.0 * DT + 1e-9 and ks.min() >= -1.0 * DT - 1e-9
+    assert drive.back(lost).run(1.5).row.state == "sharing" and drive.decisions[-1].k == pytest.approx(0.5, abs=0.15)
+
+
+def test_both_lost_stop_and_either_ends_it():
+    drive = Drive()
+    drive.run(0.5)
+    stopped = drive.off("operator", "autonomy").run(0.5)
+    assert stopped.row.state == "stopping" and stopped.command.brake == 0.5
+    assert drive.back("operator").run(0.5).command.inputs == drive.operator
+
+
+def test_an_emergency_stop_stays_until_it_is_reset():
+    drive = Drive()
+    drive.run(0.3)
+    drive.sharer.stop("button")
+    assert drive.run(0.3).command.brake == 1.0 and "button" in drive.decisions[-1].reason
+    drive.off("operator").run(0.3)
+    assert drive.back("operator").run(1.0).row.state == "emergency_stop"
+    drive.sharer.reset()  # nor does a clock that went back open it
+    assert drive.run(0.2).row.state == "emergency_stop"
+    assert drive.sharer.release() and not drive.sharer.release()
+    assert drive.run(0.5).row.state == "sharing"
+
+
+# ---- Faults ------------------------------------------------------------------------------------------------------------------
+
+
+def fault(kind, name, drive):
+    """One step of a source that fails; `name` is off in the drive itself."""
+    s, now, since = drive.sharer, drive.now, drive.since
+    hear = {"operator": lambda t, bad: s.hear_operator(t, (math.nan if bad else 0.1, 0.2, 0.0), now),
+            "autonomy": lambda t, bad: s.hear_autonomy(t, (0.1, math.inf if bad else 0.2, 0.0), now),
+            "state": lambda t, bad: s.hear_state(t, {"x": drive.x if kind != "frozen" else 0.1, "y": 0.0, "yaw": 0.0, "vx": 10.0,
+                                                     "vy": math.nan if bad else 0.0, "yaw_rate": 0.0}, now)}[name]
+    if kind == "frozen" and name == "state":
+        hear(now, False)
+    elif kind != "killed":
+        hear({"frozen": since, "nan": now, "late": now - 2.0, "reordered": 2.0 * since - now}[kind], kind == "nan")
+
+
+@pytest.mark.parametrize("name, states", [("operator", {"operator_lost"}), ("autonomy", {"autonomy_lost"}), ("state", {"stopping"})])
+@pytest.mark.parametrize("kind", ["killed", "frozen", "nan", "late", "reordered"])
+def test_each_fault_of_each_source_is_told_within_200_ms(kind, name, states):
+    drive = Drive(0.3)
+    drive.run(0.5)
+    drive.off(name).since = drive.now
+    if (kind, name) == ("frozen", "state"):
+        drive.x = 0.1
+    for _ in range(20):
+        drive.run(DT)
+        fault(kind, name, drive)
+    assert drive.decisions[-1].row.state in states and drive.decisions[-1].row.alarm
+    refused = drive.sharer.refusals
+    assert refused.counts[name] >= (0 if kind == "killed" else 15)
+    assert drive.steps()[0] <= HMMWV.actuators.steering_rate * DT + 1e-9
+
+
+def test_a_clock_that_goes_back_begins_anew():
+    drive = Drive()
+    drive.run(0.5)
+    drive.now = 3.0
+    assert drive.run(DT).row.state == "sharing" and drive.sharer.refusals.total == 0 and drive.decisions[-1].ages["operator"] == 0.0
+
+
+def test_a_clock_that_jumps_ahead_stops_and_goes_on():
+    drive = Drive()
+    drive.run(0.5)
+    drive.now += 30.0
+    drive.decisions.append(drive.sharer.decide(drive.now))
+    assert drive.decisions[-1].row.state == "stopping"
+    assert drive.run(0.1).row.state == "sharing" and drive.steps()[0] <= HMMWV.actuators.steering_rate * 0.1 + 1e-9
+
+
+# ---- Continuity ----------------------------------------------------------------------------------------------------------------
+
+
+def test_no_switch_of_mode_state_or_source_makes_the_command_jump():
+    """Everything that can be switched is, with commands that could not be further apart."""
+    drive = Drive(0.0, vx=3.0)
+    drive.operator, drive.autonomy = (1.0, 1.0, 0.0), (-1.0, 0.0, 0.5)
+    s = drive.sharer
+    for act in (lambda: s.tune(mode="autonomy"), lambda: s.tune(mode="operator"), lambda: s.tune(mode="filter"),
+                lambda: s.tune(mode="blend"), lambda: setattr(drive.threat, "threat", 1.0), lambda: drive.off("operator"),
+                lambda: drive.off("autonomy"), lambda: drive.back("autonomy"), lambda: drive.back("operator"),
+                lambda: drive.off("autonomy"), lambda: drive.back("autonomy"), lambda: drive.off("state"), lambda: drive.back("state"),
+                lambda: s.tune(mode="operator"), lambda: drive.off("operator"),
+                lambda: drive.back("operator"), lambda: s.tune(mode="blend"), lambda: setattr(drive.threat, "threat", 0.0)):
+        act()
+        drive.run(0.37)
+    steering, pedal = drive.steps()
+    assert steering <= HMMWV.actuators.steering_rate * DT + 1e-9 and pedal <= s.settings.brake_rate * DT + 1e-9
+    s.stop("button")
+    drive.run(0.3)
+    assert drive.steps()[1] <= s.settings.emergency_rate * DT + 1e-9
+    assert {d.row.state for d in drive.decisions} >= {"sharing", "operator_lost", "autonomy_lost", "stopping", "autonomy_alone",
+                                                      "operator_alone", "emergency_stop"}
+
+
+# ---- Hostile input -----------------------------------------------------------------------------------------------------------
+
+
+HOSTILE = st.one_of(st.floats(), st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, 1.0, -1.0]), st.floats(-1.0, 1.0))
+TIMES = st.one_of(st.floats(-0.3, 0.3), st.sampled_from([math.nan, math.inf, -1e9, 1e9]))
+WHAT = ["operator", "autonomy", "state", "plan", "see", "stop", "release", "mode", "decide", "decide"]
+EVENTS = st.lists(st.tuples(st.sampled_from(WHAT), TIMES, st.lists(HOSTILE, min_size=6, max_size=6)), max_size=40)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(EVENTS)
+def test_whatever_comes_the_command_is_one(events):
+    sharer, now, before = SHARER, 100.0, None
+    sharer.release()
+    sharer.reset()
+    for what, time, values in events:
+        at = now + time
+        if what in ("operator", "autonomy"):
+            getattr(sharer, f"hear_{what}")(at, tuple(values[:3]), now)
+        elif what == "state":
+            sharer.hear_state(at, dict(zip(("x", "y", "yaw", "vx", "vy", "yaw_rate"), values)), now)
+        elif what == "plan":
+            table = np.tile(np.array(values), (3, 1))
+            sharer.hear_plan(at, Plan(("x", "y", "yaw", "vx", "vy", "yaw_rate"), at + np.array([0.0, 0.1, 0.2]), table, table[:, :3]), now)
+        elif what == "see":
+            sharer.see(Obstacles(np.array([values[:2]]), np.array(values[2:3]), np.array([values[3:5]]), at))
+        elif what == "mode":
+            sharer.tune(mode=MODES[len([v for v in values if v == v]) % 4])
+        elif what in ("stop", "release"):
+            getattr(sharer, what)()
+        else:
+            now += abs(time) if math.isfinite(time) and abs(time) < 1.0 else 0.02
+            decision = sharer.decide(now)
+            command = decision.command  # `Command` refuses what is not finite or out of range
+            assert command.time == now and (command.throttle == 0.0 or command.brake == 0.0) and 0.0 <= decision.k <= 1.0
+            if before is not None:
+                dt = min(now - before.time, 0.1)
+                assert abs(command.steering - before.steering) <= HMMWV.actuators.steering_rate * dt + 1e-9
+            before = command
+
+
+SHARER = Sharer(HMMWV, SharingSettings(), (Threatened(0.6),))
+
+
+# ---- Sharing -----------------------------------------------------------------------------------------------------------------
+
+
+def test_k_follows_the_threat_at_its_rates():
+    drive = Drive(0.0, engage=0.2, full=0.8, hysteresis=0.0)
+    assert drive.run(0.5).k == 0.0
+    drive.threat.threat = 0.5
+    k = [drive.run(DT).k for _ in range(40)]
+    assert max(np.diff(k)) <= 3.0 * DT + 1e-9 and k[-1] == pytest.approx(0.5)
+    assert drive.decisions[-1].command.steering == pytest.approx(0.5 * 0.1 - 0.5 * 0.1, abs=1e-9)
+    drive.threat.autonomy = 1.0  # autonomy's way is worse
+    assert drive.run(2.0).k == 0.0
+
+
+def test_a_threat_that_nobody_can_tell_changes_nothing():
+    drive = Drive(0.5)
+    k = drive.run(1.0).k
+    drive.threat.threat = math.nan
+    assert drive.run(0.5).k == k and math.isnan(drive.decisions[-1].threat.operator)
+
+
+def test_equal_calls_give_equal_commands_to_the_bit():
+    def run():
+        drive = Drive(0.4)
+        drive.run(0.5)
+        drive.off("operator").run(0.3)
+        drive.threat.threat = 0.9
+        drive.back("operator").run(0.5)
+        return [(d.command.inputs, d.k, d.row.state) for d in drive.decisions]
+
+    assert run() == run()
+
+
+@pytest.mark.parametrize("changes", [{"period": 0.1}, {"mode": "both"}, {"nothing": 1}, {"engage": 0.9}])
+def test_what_cannot_be_set_is_refused_and_nothing_changes(changes):
+    drive = Drive()
+    before = drive.sharer.settings
+    with pytest.raises(InputError):
+        drive.sharer.tune(**changes)
+    assert drive.sharer.settings is before
