@@ -2,13 +2,22 @@
 
 from lfdm_ros.backends.array_operations import ARRAYS
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
+from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
 from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
 from lfdm_ros.backends.model_functions import compiled_jacobian, compiled_model_function
 from lfdm_ros.backends.numba_functions import constants, numba_function, write_object
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
-from lfdm_ros.backends.trajectory_kernels import BatchKernel, SensitivityKernel, batch_kernel, cores, run_batch, sensitivity_kernel
+from lfdm_ros.backends.trajectory_kernels import (
+    BatchKernel,
+    SensitivityKernel,
+    batch_kernel,
+    cores,
+    in_parallel,
+    run_batch,
+    sensitivity_kernel,
+)
 
-__all__ = ["ARRAYS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "SensitivityKernel", "SolverFailed", "advance_kernel",
-           "batch_kernel", "casadi_model", "compiled_jacobian", "compiled_model_function", "constants", "cores", "implicit_interval",
-           "numba_function", "run_batch", "sensitivity_kernel", "write_object"]
+__all__ = ["ARRAYS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "HazardKernel", "SensitivityKernel", "SolverFailed",
+           "advance_kernel", "batch_kernel", "casadi_model", "compiled_jacobian", "compiled_model_function", "constants", "cores",
+           "hazard_kernel", "implicit_interval", "in_parallel", "numba_function", "run_batch", "sensitivity_kernel", "write_object"]

@@ -20,13 +20,15 @@ from lfdm_ros.vehicles import Mount
 class Obstacles:
     """Circles, nearest to the vehicle first: centres (n, 2) [m] at `time` [s], radii (n,) [m], velocities (n, 2) [m/s], 0 if static.
 
-    time is -inf as long as nothing was seen.
+    time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
+    None: not known.
     """
 
     centres: np.ndarray
     radii: np.ndarray
     velocities: np.ndarray
     time: float
+    deviations: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
         """The same, where they are at `time` [s] if they go on as they do."""
@@ -41,7 +43,8 @@ class Obstacles:
 
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Some of them (n,)."""
-        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time)
+        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time,
+                         None if self.deviations is None else self.deviations[chosen])
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
@@ -176,7 +179,10 @@ class ObstacleTracker:
         shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         self._tracks = tracks
-        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp)
+        # What stands is where it was seen, to the noise of the sensor; of what moves the filter says how well place and velocity are known.
+        deviations = np.where(shown[_T.MOVING] > 0.0, np.sqrt(np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0)), [[st.noise_sd], [0.0]]).T
+        self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp,
+                                    _frozen(deviations))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ class Situation:
     sent: the commands that acted on the vehicle since then or will act (its actuators delay them), oldest first; the last is in force.
     operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it is too old to count.
     obstacles: as they are seen, at their own time.
-    path: that is driven, if one is known, and `corridor` the room beside it.
+    path: that is driven, if one is known, and `corridor` the room beside it; walls: edges that a map knows, starts and ends (E, 4) [m].
     intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he has none that counts.
     """
 
@@ -100,6 +100,7 @@ class Situation:
     corridor: Corridor | None = None
     draws: Draws | None = None
     intention: Plan | None = None
+    walls: np.ndarray | None = None
 
     @property
     def applied(self) -> Command:

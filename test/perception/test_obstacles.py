@@ -215,6 +215,20 @@ def test_velocity_after_one_second(obstacle, speed):
     assert np.mean(np.array(errors) < 0.5) > 0.85
 
 
+def test_deviations_are_as_large_as_errors_are():
+    """Of what moves about 95 % lie within two of them, and they are not ten times too large; what stands is where it is seen."""
+    post, car = Circle(20.0, 6.0, 0.4), Circle(15.0, -5.0, 0.7, 3.0, 4.0)
+    scaled = []
+    for seed in range(12):
+        seen = drive([post, car], forward(5.0), 15, seed=seed)[-1]
+        assert seen.deviations.shape == (len(seen.radii), 2) and np.isfinite(seen.deviations).all()
+        assert (seen.deviations[~seen.moving] == [[TrackerSettings().noise_sd, 0.0]]).all()
+        scaled += list(((seen.velocities - [car.vx, car.vy])[seen.moving] / seen.deviations[seen.moving, 1:]).ravel())
+        assert (seen.where(seen.moving).deviations == seen.deviations[seen.moving]).all()
+    assert len(scaled) >= 20
+    assert np.mean(np.abs(scaled) < 2.0) > 0.8 and np.sqrt(np.mean(np.square(scaled))) > 0.1
+
+
 def test_nothing_static_ever_moves_in_100_passes():
     shown = 0
     for seed in range(100):

@@ -1,0 +1,270 @@
+"""Many vehicles that are followed to see what becomes of them: what they touch, which wheel lifts, where they leave the corridor.
+
+Steps, steering, wheel loads and distances are one graph, compiled for vehicles side by side in SIMD lanes: no trajectory leaves the
+registers and the stack of its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import casadi as ca
+import numpy as np
+
+from lfdm_ros.backends.casadi_backend import casadi_model
+from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
+from lfdm_ros.compiler.emitter import Code
+from lfdm_ros.compiler.graph import graph_of
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
+from lfdm_ros.models import Model
+
+FAR = 1e6  # [m], [N], [s]: nothing was met, nothing lifted
+# What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. A time is that of
+# the first sample at which it happened, FAR if it did not.
+RESULTS = ("clearance", "room", "least_load", "hit_at", "left_at", "lifted_at", "finite")
+# Columns of what stands for one sample: a circle with the standard deviations of its place, and of how far it may have gone by then; an
+# edge by its middle, half of it, its unit normal, and 1 if it is a border of the corridor, 0 if it is a wall.
+CIRCLE = ("x", "y", "radius", "sd", "drift")
+EDGE = ("x", "y", "half_x", "half_y", "normal_x", "normal_y", "border")
+NORMALS = 4  # random numbers of a vehicle for a circle: place and drift, along x and y
+# What vehicles follow at a sample, and how firmly; inputs are steering and pedal, a brake below 0.
+REFERENCE = ("x", "y", "yaw", "speed", "gain_along", "gain_across", "gain_heading", "gain_speed")
+DRIVEN = 2  # steering and pedal
+_NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "interval", "step")
+
+
+@dataclass(frozen=True)
+class HazardKernel:
+    """Vehicles of one model, `lanes` of them in each SIMD vector; arrays of `dtype` in C order.
+
+    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), reference (K, 8), numbers (8,), circles (M, 5), first_circle (K + 1,) int64,
+        normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64, substeps, results (7, N), first, end)
+    follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1,
+    corrected by the gains times how far it is from the reference of sample k, at the rates in `numbers`. At each sample, the circles
+    and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL.
+    """
+
+    lanes: int
+    dtype: type
+    run: Callable[..., None]
+
+
+@cache
+def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKernel:
+    """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold.
+
+    Raises:
+        ValueError: the model has other inputs than the driver's.
+    """
+    if len(model.inputs) != 3:
+        raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
+    lanes = lanes or here().lanes(real)
+    code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes))
+    call = code.function("follow", [POINTER] * 12 + [INTEGER] * 5)
+    dtype = np.float32 if real == "float" else np.float64
+
+    def run(p: np.ndarray, x0: np.ndarray, wanted: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
+            first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
+            substeps: int, results: np.ndarray, first: int, end: int) -> None:
+        n = p.shape[1]
+        if first % lanes or end % lanes or not 0 <= first <= end <= n:
+            raise ValueError(f"hazard kernel: vehicles {first} to {end} are not whole blocks of {lanes}")
+        if first < end:
+            arrays = (p, x0, wanted, reference, numbers, circles, first_circle, normal_rows, normals, edges, first_edge, results)
+            call(*(a.ctypes.data for a in arrays), n, len(wanted), substeps, first, end)
+
+    return HazardKernel(lanes, dtype, run)
+
+
+def _what_happens(model: Model) -> ca.Function:
+    """Of a model: its step; steering and pedal; and at a sample the least wheel load and the distances from one circle and one edge."""
+    functions = casadi_model(model)
+    names = [field.name for field in model.states]
+    x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
+    now, driven, wanted = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
+    reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(_NUMBERS))
+    circle, normals, edge = ca.SX.sym("circle", len(CIRCLE)), ca.SX.sym("normals", NORMALS), ca.SX.sym("edge", len(EDGE))
+    front, rear, half_width, steering_rate, pedal_up, pedal_down, span, _ = ca.vertsplit(numbers)
+    px, py, yaw, vx = (now[names.index(name)] for name in ("x", "y", "yaw", "vx"))
+    c, s = ca.cos(yaw), ca.sin(yaw)
+
+    # Towards what is wanted, corrected by how far the vehicle is from its reference (axes of the reference, x forward).
+    rx, ry, ryaw, rv, along, across, heading, speed = ca.vertsplit(reference)
+    rc, rs = ca.cos(ryaw), ca.sin(ryaw)
+    ex, ey = rc * (px - rx) + rs * (py - ry), rc * (py - ry) - rs * (px - rx)
+    steering = _bounded(wanted[0] - across * ey - heading * (s * rc - c * rs), -1.0, 1.0)
+    pedal = _bounded(wanted[1] - along * ex - speed * (vx - rv), -1.0, 1.0)
+    steering = _bounded(steering, driven[0] - span * steering_rate, driven[0] + span * steering_rate)
+    pedal = _bounded(pedal, driven[1] - span * pedal_down, driven[1] + span * pedal_up)
+
+    loads = functions.wheel_loads(now, inputs_of(driven), p)
+    least = loads[0]
+    for i in range(1, loads.numel()):
+        least = ca.fmin(least, loads[i])
+
+    # From the middle of the vehicle's rectangle, in its axes.
+    half_length, middle = 0.5 * (front + rear), 0.5 * (front - rear)
+    mx, my = px + c * middle, py + s * middle
+    cx, cy, radius, sd, drift = ca.vertsplit(circle)
+    dx, dy = cx + sd * normals[0] + drift * normals[2] - mx, cy + sd * normals[1] + drift * normals[3] - my
+    beyond_x, beyond_y = ca.fabs(c * dx + s * dy) - half_length, ca.fabs(c * dy - s * dx) - half_width
+    out_x, out_y = ca.fmax(beyond_x, 0.0), ca.fmax(beyond_y, 0.0)
+    from_circle = ca.sqrt(out_x * out_x + out_y * out_y) + ca.fmin(ca.fmax(beyond_x, beyond_y), 0.0) - radius
+
+    # A segment and a rectangle are apart if one of three axes parts them (Gottschalk et al. 1996); the widest gap is no more than their
+    # distance, and 0 or less where they meet.
+    x_, y_, hx, hy, nx, ny, border = ca.vertsplit(edge)
+    dx, dy = x_ - mx, y_ - my
+    gaps = (ca.fabs(c * dx + s * dy) - half_length - ca.fabs(c * hx + s * hy),
+            ca.fabs(c * dy - s * dx) - half_width - ca.fabs(c * hy - s * hx),
+            ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
+    from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
+    return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, reference, numbers, circle, normals, edge],
+                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), least, from_circle,
+                        from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
+
+
+def inputs_of(driven: ca.SX) -> ca.SX:
+    """Steering, throttle and brake of steering and pedal."""
+    return ca.vertcat(driven[0], ca.fmax(driven[1], 0.0), ca.fmax(-driven[1], 0.0))
+
+
+def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
+    return ca.fmin(ca.fmax(value, lower), upper)
+
+
+def hazard_text(model: Model, real: str, lanes: int) -> str:
+    """The LLVM module of the kernel."""
+    graph = graph_of(_what_happens(model))
+    xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
+    following, steered, (load,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
+    ends = [*following, *steered, load, from_circle, from_wall, from_border]
+    needed = graph.reachable(ends)
+    of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *wanted, *reference])
+    of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
+    constant = [i for i in needed if not (of_step[i] or of_sample[i] or of_circle[i] or of_edge[i])]
+    arrays = ("p", "x0", "wanted", "reference", "numbers", "circles", "first_circle", "normal_rows", "normals", "edges", "first_edge",
+              "results")
+    counts = ("vehicles", "samples", "substeps", "first", "end")
+    code = Code(graph, dict.fromkeys(arrays, "ptr") | dict.fromkeys(counts, "i64"), real=real, lanes=lanes)
+    value = code.value
+    # What is shared between a loop and what surrounds it is computed outside of it.
+    code.jump(needed, [*ends, *constant, *(i for i in needed if of_sample[i])])
+
+    def same(array: str, place: int | str) -> str:
+        return code.repeated(code.load(array, place, real), value)
+
+    def splat(number: float) -> str:
+        return code.number(number, lanes)
+
+    for i, node in enumerate(numbers):
+        code.bind(node, same("%numbers", i))
+    code.bind(h, same("%numbers", _NUMBERS.index("step")))
+    span = code.load("%numbers", _NUMBERS.index("interval"), real)
+    rise = code.repeated(code.new(f"fdiv {real} {code.number(1.0)}, {code.new(f'uitofp i64 %substeps to {real}')}"), value)
+    carried = Carried(code, [Slot(value, before, after) for before, after in zip(xs, following)])
+    kept, inputs = code.variables(value, len(RESULTS)), code.variables(value, DRIVEN)
+    places = {name: i for i, name in enumerate(RESULTS)}
+
+    with code.loop("%first", "%end", lanes) as block:
+
+        def of_block(array: str, row: int | str) -> str:
+            """This block's vehicles in a row of an array (rows, N)."""
+            return code.load(code.element(array, code.integer("add", code.integer("mul", "%vehicles", row), block), real), 0, value)
+
+        for column, node in enumerate(ps):
+            code.bind(node, of_block("%p", column))
+        code.emit(constant)
+        for k in range(len(xs)):
+            carried.set(k, of_block("%x0", k))
+        for i in range(DRIVEN):
+            code.store(of_block("%wanted", i), inputs, i, value)
+        for name, i in places.items():
+            code.store(splat(0.0 if name == "finite" else FAR), kept, i, value)
+
+        with code.loop("0", "%samples") as sample:
+            time = code.repeated(code.new(f"fmul {real} {span}, {code.new(f'uitofp i64 {sample} to {real}')}"), value)
+
+            def note(measure: str, least: str, since: str) -> None:
+                """Keeps a measure if it is less than all before, and the first time at which it is not above 0."""
+                at, place = (code.load(kept, places[name], value) for name in (since, least))
+                code.store(_smaller(code, measure, place), kept, places[least], value)
+                over = code.new(f"fcmp ole {value} {measure}, {splat(0.0)}")
+                first = code.new(f"select {code.vector('i1', lanes)} {over}, {value} {_smaller(code, time, at)}, {value} {at}")
+                code.store(first, kept, places[since], value)
+
+            for k, node in enumerate(now):
+                code.bind(node, carried.get(k))
+            for i, node in enumerate(driven):
+                code.bind(node, code.load(inputs, i, value))
+            for i, node in enumerate(reference):
+                code.bind(node, same("%reference", code.integer("add", code.integer("mul", sample, len(REFERENCE)), i)))
+            following_sample = code.integer("add", sample, 1)
+            last = code.new(f"icmp slt i64 {following_sample}, %samples")
+            ahead = code.new(f"select i1 {last}, i64 {following_sample}, i64 {sample}")
+            for i, node in enumerate(wanted):
+                code.bind(node, of_block("%wanted", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
+            code.emit(i for i in needed if of_sample[i] and not (of_step[i] or of_circle[i] or of_edge[i]))
+            note(code.get(load), "least_load", "lifted_at")
+
+            def each(first: str) -> tuple[str, str, str]:
+                begin = code.load(first, sample, "i64")
+                finish = code.load(first, following_sample, "i64")
+                return begin, finish, code.new(f"icmp slt i64 {begin}, {finish}")
+
+            begin, finish, some = each("%first_circle")
+            with code.when(some), code.loop(begin, finish) as row:
+                for i, node in enumerate(circle):
+                    code.bind(node, same("%circles", code.integer("add", code.integer("mul", row, len(CIRCLE)), i)))
+                numbers_of = code.integer("mul", code.load("%normal_rows", row, "i64"), NORMALS)
+                for i, node in enumerate(normals):
+                    code.bind(node, of_block("%normals", code.integer("add", numbers_of, i)))
+                code.emit(i for i in needed if of_circle[i])
+                note(code.get(from_circle), "clearance", "hit_at")
+            begin, finish, some = each("%first_edge")
+            with code.when(some), code.loop(begin, finish) as row:
+                for i, node in enumerate(edge):
+                    code.bind(node, same("%edges", code.integer("add", code.integer("mul", row, len(EDGE)), i)))
+                code.emit(i for i in needed if of_edge[i])
+                note(code.get(from_wall), "clearance", "hit_at")
+                note(code.get(from_border), "room", "left_at")
+
+            with code.when(last):
+                before, after = [code.load(inputs, i, value) for i in range(DRIVEN)], [code.get(node) for node in steered]
+                moving = Linear.between(code, us, (step_time(model),), _pedals(code, before, lanes), _pedals(code, after, lanes), rise)
+                interval(code, carried, [moving], [i for i in needed if of_step[i]], "%substeps")
+                for i, register in enumerate(after):
+                    code.store(register, inputs, i, value)
+
+        total = splat(0.0)
+        for k in range(len(xs)):
+            total = code.arithmetic("fadd", total, code.arithmetic("fmul", carried.get(k), splat(0.0), value), value)
+        finite = code.new(f"fcmp ord {value} {total}, {splat(0.0)}")
+        code.store(code.new(f"uitofp {code.vector('i1', lanes)} {finite} to {value}"), kept, places["finite"], value)
+        for i in range(len(RESULTS)):
+            place = code.element("%results", code.integer("add", code.integer("mul", "%vehicles", i), block), real)
+            code.store(code.load(kept, i, value), place, 0, value)
+    return code.text("follow", TRIPLE)
+
+
+def step_time(model: Model) -> float:
+    """Where in a step the inputs are taken, as share of it."""
+    return casadi_model(model).input_time
+
+
+def _smaller(code: Code, a: str, b: str) -> str:
+    """The smaller of two, b where a is no number."""
+    t = code.value
+    return code.new(f"select {t.replace(code.real, 'i1')} {code.new(f'fcmp olt {t} {a}, {b}')}, {t} {a}, {t} {b}")
+
+
+def _pedals(code: Code, driven: list[str], lanes: int) -> list[str]:
+    """Steering, throttle and brake of steering and pedal."""
+    steering, pedal = driven
+    t, zero = code.value, code.number(0.0, lanes)
+    above = code.new(f"fcmp ogt {t} {pedal}, {zero}")
+    truth = t.replace(code.real, "i1")
+    return [steering, code.new(f"select {truth} {above}, {t} {pedal}, {t} {zero}"),
+            code.new(f"select {truth} {above}, {t} {zero}, {t} {code.new(f'fneg {t} {pedal}')}")]

@@ -1,0 +1,487 @@
+"""Risk: the probability that the vehicle fails within the next seconds, by what the operator does and by what the autonomy plans.
+
+Monte Carlo over all that is not known: the vehicle's parameters by draws of the calibrated posterior, the friction of the road by what is
+known of it, the state and the obstacles by their uncertainty, the operator by the noise of a hand. Both intentions are followed with the
+same random numbers (common random numbers), and with the same ones in each decision: their difference is sharper than either, and does not
+flicker. Collision, wheel lift and the corridor are looked at inside the batch (`backends.hazard_kernel`), at each sample.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta, truncnorm
+
+from lfdm_ros.backends import hazard_kernel, in_parallel
+from lfdm_ros.backends.hazard_kernel import CIRCLE, DRIVEN, EDGE, FAR, NORMALS, REFERENCE, RESULTS
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Prediction
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.declaration import INPUTS
+from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.vehicles import Vehicle
+
+HELD, DECAYING, PATH = "held", "decaying", "path"
+INTERVAL = 0.95  # of probabilities
+SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
+ROWS = 256  # of random numbers for obstacles
+# What vehicles do at most: they are looked for no farther [m/s^2].
+SIDEWAYS, BRAKING, SPEEDING = 12.0, 12.0, 6.0
+AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
+EVERY, SAG = 0.5, 0.02  # [m] where it is looked at, and how far its straight pieces may be off
+
+
+@dataclass(frozen=True)
+class RiskSettings(Declared):
+    """What is asked, how well, and what is not known.
+
+    Raises:
+        InputError: a value is out of its range; the message names it.
+    """
+
+    model: str = setting("eight_dof", "", "vehicle model that is followed, by its name in the registry")
+    horizon: float = setting(3.0, "s", "how far it is looked ahead", 0.2, 10.0)
+    rollouts: int = setting(1024, "1", "runs of each intention", 16, 100_000)
+    first_rollouts: int = setting(256, "1", "runs after which it is enough if the answer is clear", 16, 100_000)
+    clear: float = setting(0.02, "1", "an answer is clear if failures are rarer, or more certain than 1 less this, by their intervals",
+                           0.0, 0.5, live=True)
+    sample: float = setting(0.05, "s", "time between looks at what is met", 0.005, 0.5)
+    step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
+    single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
+    seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
+    intention: str = setting(HELD, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight ahead "
+                                       "with open pedals; path: drives along the path at the present speed", choices=(HELD, DECAYING, PATH))
+    decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
+    preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
+    friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
+    friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
+    remnant: float = setting(0.01, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
+    remnant_time: float = setting(0.3, "s", "for how long it is much the same", 0.01, 60.0)
+    position_sd: float = setting(0.05, "m", "standard deviation of the vehicle's place, along and across", 0.0, 10.0)
+    heading_sd: float = setting(0.005, "rad", "standard deviation of its heading", 0.0, 1.0)
+    speed_sd: float = setting(0.1, "m/s", "standard deviation of its speed", 0.0, 10.0)
+    obstacle_sd: float = setting(0.05, "m", "standard deviation of an obstacle's place along each axis, where the tracker says none", 0.0,
+                                 10.0)
+    obstacle_speed_sd: float = setting(0.3, "m/s", "standard deviation of the velocity of what moves along each axis, as above", 0.0, 20.0)
+
+
+RISK = Exposed(RiskSettings, "risk_")
+
+
+@lru_cache(maxsize=200_000)
+def interval_of(count: int, runs: int) -> tuple[float, float]:
+    """The 95 % interval of a probability of which `count` of `runs` came true (Clopper & Pearson 1934): never narrower than it says.
+
+    Of none in n the upper end is 3.7 / n; the rule of three, 3 / n, puts all of the 5 % on that side and covers what is a little more
+    frequent too rarely.
+    """
+    tail = 0.5 * (1.0 - INTERVAL)
+    return (float(beta.ppf(tail, count, runs - count + 1)) if count else 0.0,
+            float(beta.ppf(1.0 - tail, count + 1, runs - count)) if count < runs else 1.0)
+
+
+@dataclass(frozen=True)
+class Probability:
+    """So many runs of `runs`, and what that says: `value` with its 95 % interval."""
+
+    count: int
+    runs: int
+
+    @property
+    def value(self) -> float:
+        return self.count / self.runs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        return interval_of(self.count, self.runs)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What becomes of one intention: `collision`, `lift` of a wheel before any, `leaving` of the corridor, `failure`: any of them, or a
+    vehicle that no model follows any more. failed: (n,) by run; first: median time of the failures [s], NaN without."""
+
+    collision: Probability
+    lift: Probability
+    leaving: Probability
+    failure: Probability
+    failed: np.ndarray
+    first: float
+
+    def by_name(self) -> dict[str, Probability]:
+        return {"collision": self.collision, "lift": self.lift, "leaving": self.leaving}
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """What a decision may count on. operator, autonomy: None where there is no command, no plan.
+
+    averted: the operator fails and the autonomy does not, in the same world; where only one is known, what it says of itself: the
+    operator's failures; none without an operator. seconds: of wall clock.
+    """
+
+    operator: Forecast | None
+    autonomy: Forecast | None
+    averted: Probability
+    horizon: float
+    seconds: float
+
+    @property
+    def probabilities(self) -> dict[str, Probability]:
+        """All of them by name."""
+        found: dict[str, Probability] = {}
+        for who, forecast in (("operator", self.operator), ("autonomy", self.autonomy)):
+            if forecast is not None:
+                found |= {f"{who} {name}": p for name, p in forecast.by_name().items()}
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Intention:
+    """What a driver means to do from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
+    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; and how unsteady the hand is."""
+
+    wanted: np.ndarray
+    reference: np.ndarray
+    remnant: float = 0.0
+
+
+class RiskRollouts:
+    """Follows intentions of one vehicle model; compiled on first use, allocated once. The same situation gives the same answer."""
+
+    def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
+        """Raises:
+            InputError: no such model, the vehicle lacks parameters of it, or it has other inputs than a driver's.
+        """
+        self.settings = s = settings or RiskSettings()
+        self.model = vehicle.model(s.model)
+        if len(self.model.inputs) != len(INPUTS):
+            raise InputError(f"model '{self.model.name}' has more inputs than the driver's; risk is of models that meet a plane")
+        self.kernel = hazard_kernel(self.model, "float" if s.single else "double")
+        lanes = self.kernel.lanes
+        self._dtype: Any = self.kernel.dtype
+        self.rollouts = -(-s.rollouts // lanes) * lanes
+        self._first = min(-(-s.first_rollouts // lanes) * lanes, self.rollouts)
+        samples = max(1, round(s.horizon / s.sample))
+        self.times = s.sample * np.arange(samples + 1)
+        self._substeps = max(1, math.ceil(s.sample / s.step - 1e-9))
+        rng, n = np.random.default_rng(s.seed), self.rollouts
+        # What is not known, once for all decisions. An operator's noise is a first-order process (AR(1)) that begins at 0: the command now
+        # is known.
+        self._uniform = rng.random((2, n))
+        self._start = rng.standard_normal((4, n))
+        share = math.exp(-s.sample / s.remnant_time)
+        noise, hand = rng.standard_normal((samples + 1, n)), np.zeros((samples + 1, n))
+        for k in range(1, samples + 1):
+            hand[k] = share * hand[k - 1] + math.sqrt(1.0 - share * share) * noise[k]
+        self._hand: np.ndarray = hand.astype(self._dtype)
+        self._normals: np.ndarray = np.ascontiguousarray(rng.standard_normal((ROWS, NORMALS, n)), dtype=self._dtype)
+        self._results: np.ndarray = np.empty((len(RESULTS), n), self._dtype)
+        self._place = {f.name: i for i, f in enumerate(self.model.states)}
+        self._vehicle: Vehicle | None = None
+        self._draws: Draws | None = None
+        self.take(vehicle)
+
+    def take(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
+        """Another vehicle's parameters, and draws of some of them.
+
+        Raises:
+            InputError: the vehicle lacks parameters; nothing is changed then.
+        """
+        if vehicle is self._vehicle and draws is self._draws:
+            return
+        s, n = self.settings, self.rollouts
+        names = [f.name for f in self.model.parameters]
+        p = np.repeat(vehicle.vector(self.model)[:, None], n, axis=1)
+        if draws is not None and len(draws.values):
+            which = (self._uniform[0] * len(draws.values)).astype(int)
+            for column, name in enumerate(draws.names):
+                if name in names:
+                    p[names.index(name)] = draws.values[which, column]
+        if "friction_scale" in names:
+            row = names.index("friction_scale")
+            fields = {f.name: f for f in self.model.parameters}
+            p[row] = np.clip(p[row] * friction_draws(s.friction, s.friction_sd, self._uniform[1]), 0.02, fields["friction_scale"].upper)
+        prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
+        self._p, self._prediction = np.ascontiguousarray(p, dtype=self._dtype), prediction
+        self._vehicle, self._draws = vehicle, draws
+        values, outline = vehicle.parameters, vehicle.footprint
+        self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
+        a = vehicle.actuators
+        rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
+        self._numbers = np.array([outline.front, outline.rear, outline.half_width, *rates, s.sample, s.sample / self._substeps],
+                                 self._dtype)
+
+    # -- The answer ---------------------------------------------------------------------------------------------------------------
+
+    def assess(self, situation: Situation) -> Risk:
+        """The risk of what the operator does, and of the autonomy's plan, as far as there are any, from now on.
+
+        Raises:
+            InputError: the state cannot be followed to when a command would act.
+        """
+        began = time.perf_counter()
+        self.take(situation.vehicle, situation.draws)
+        x, acting, begin = self._state(situation)
+        origin = x[[self._place["x"], self._place["y"]]].copy()
+        intentions = {}
+        if situation.operator is not None:
+            intentions["operator"] = self.operator(situation, x, acting)
+        if situation.plan is not None:
+            intentions["autonomy"] = self.planned(situation.plan, origin, acting, begin)
+        forecasts = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
+        found = dict(zip(intentions, forecasts))
+        operator, autonomy = found.get("operator"), found.get("autonomy")
+        if operator is None:
+            averted = Probability(0, self._first)
+        elif autonomy is None:
+            averted = operator.failure
+        else:
+            averted = Probability(int((operator.failed & ~autonomy.failed).sum()), len(operator.failed))
+        return Risk(operator, autonomy, averted, float(self.times[-1]), time.perf_counter() - began)
+
+    def _state(self, situation: Situation) -> tuple[np.ndarray, tuple[float, float], float]:
+        """The state (nx,), steering and pedal when a command that is sent now begins to act, and that time [s]."""
+        prediction, begin = self._prediction, situation.time + situation.vehicle.actuators.delay
+        prediction.clear()
+        for command in situation.sent:
+            prediction.sent(command.time, command.steering, command.pedal)
+        x, road = prediction.at(situation.measured, begin)
+        if not np.isfinite(x).all():
+            raise InputError(f"the state cannot be followed from {situation.measured.time:.3f} to {begin:.3f} s")
+        return x, (road, prediction.command_at(begin)[1]), begin
+
+    # -- Intentions ---------------------------------------------------------------------------------------------------------------
+
+    def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float]) -> Intention:
+        """What the operator is taken to do from the state x (nx,), when steering and pedal are what is `acting`."""
+        s, command = self.settings, situation.operator
+        assert command is not None
+        wanted, reference = np.empty((len(self.times), DRIVEN)), np.zeros((len(self.times), len(REFERENCE)))
+        wanted[:] = command.steering, command.pedal
+        if s.intention == DECAYING:
+            wanted *= np.exp(-self.times / s.decay)[:, None]
+        elif s.intention == PATH and situation.path is not None:
+            wanted, reference = self._along(situation.path, x, command)
+        wanted[0] = acting
+        return Intention(wanted, reference, s.remnant)
+
+    def _along(self, path: Path, x: np.ndarray, command: Command) -> tuple[np.ndarray, np.ndarray]:
+        """Along a path at the speed that the vehicle has, back to it as who looks ahead does."""
+        px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
+        station = float(path.project(np.array([px]), np.array([py]))[0][0])
+        rx, ry, ryaw, curvature = path.at(station + v * self.times)
+        across, heading = self._gains(np.full(len(self.times), v))
+        wanted = np.column_stack([curvature * self._wheelbase / self._lock, np.full(len(self.times), command.pedal)])
+        reference = np.zeros((len(self.times), len(REFERENCE)))
+        reference[:, :4] = np.column_stack([rx - px, ry - py, ryaw, np.full(len(self.times), v)])
+        reference[:, 5], reference[:, 6] = across, heading
+        return np.clip(wanted, -1.0, 1.0), reference
+
+    def planned(self, plan: Plan, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
+        """A plan from `begin` [s] on, and back to it as a controller does that plans anew all the time."""
+        at = begin + self.times
+        column = {name: i for i, name in enumerate(plan.names)}
+        x, y, yaw, v = (np.interp(at, plan.times, plan.states[:, column[name]]) for name in ("x", "y", "yaw", "vx"))
+        # Beyond its end a plan goes on as it ended.
+        beyond = np.maximum(at - plan.times[-1], 0.0)
+        x, y = x + beyond * v * np.cos(yaw), y + beyond * v * np.sin(yaw)
+        pedal = plan.inputs[:, 1] - plan.inputs[:, 2]
+        wanted = np.column_stack([np.interp(at, plan.times, plan.inputs[:, 0]), np.interp(at, plan.times, pedal)])
+        wanted[0] = acting
+        across, heading = self._gains(v)
+        reference = np.zeros((len(at), len(REFERENCE)))
+        reference[:, :4] = np.column_stack([x - origin[0], y - origin[1], yaw, v])
+        reference[:, 5], reference[:, 6], reference[:, 7] = across, heading, 0.1
+        return Intention(wanted, reference)
+
+    def _gains(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Steering, share of full lock, for a metre beside and a radian off: the arc to a point some way ahead (Coulter 1992)."""
+        ahead = np.maximum(self.settings.preview * v, 2.0 * self._wheelbase)
+        across = 2.0 * self._wheelbase / (ahead * ahead) / self._lock
+        return across, across * ahead
+
+    # -- The batch ----------------------------------------------------------------------------------------------------------------
+
+    def follow(self, intentions: Sequence[Intention], x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None = None,
+               walls: np.ndarray | None = None) -> list[Forecast]:
+        """Follows intentions from the state x (nx,) at `begin` [s], as many runs of each as it takes until all answers are clear.
+
+        Args:
+            obstacles: at their own time.
+            walls: (E, 4) starts and ends of edges [m].
+        """
+        if not intentions:
+            return []
+        start = self._starts(x)
+        met = self._met(x, obstacles, begin, corridor, walls)
+        rows, done = [np.empty((len(RESULTS), 0))] * len(intentions), 0
+        followed = [self._for_all(intention) for intention in intentions]
+        forecasts: list[Forecast] = []
+        for end in (self._first, self.rollouts):
+            if end > done:
+                rows = [np.concatenate([before, self._run(*each, start, met, done, end)], axis=1)
+                        for before, each in zip(rows, followed)]
+                done, forecasts = end, [_forecast(results) for results in rows]
+            if all(self._is_clear(f.failure) for f in forecasts):
+                break
+        return forecasts
+
+    def _is_clear(self, probability: Probability) -> bool:
+        lower, upper = probability.interval
+        return upper < self.settings.clear or lower > 1.0 - self.settings.clear
+
+    def _for_all(self, intention: Intention) -> tuple[np.ndarray, np.ndarray]:
+        """Steering and pedal of all runs (K, 2, n), and the reference (K, 8)."""
+        wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
+        if intention.remnant:
+            wanted[:, 0] += np.asarray(intention.remnant, self._dtype) * self._hand
+        return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype)
+
+    def _run(self, wanted: np.ndarray, reference: np.ndarray, start: np.ndarray, met: tuple[np.ndarray, ...], first: int,
+             end: int) -> np.ndarray:
+        """Results (7, end - first) of the runs first ... end - 1."""
+        lanes = self.kernel.lanes
+        blocks = (end - first) // lanes
+        pieces = min(blocks, 8)
+        bounds = [first + lanes * (blocks * i // pieces) for i in range(pieces + 1)]
+        circles, first_circle, normal_rows, edges, first_edge = met
+
+        def piece(i: int) -> None:
+            self.kernel.run(self._p, start, wanted, reference, self._numbers, circles, first_circle, normal_rows, self._normals, edges,
+                            first_edge, self._substeps, self._results, bounds[i], bounds[i + 1])
+
+        in_parallel(piece, pieces)
+        return self._results[:, first:end].astype(float)
+
+    def _starts(self, x: np.ndarray) -> np.ndarray:
+        """States (nx, n) around x, as far as it is not known, from where the vehicle is."""
+        s, place, z = self.settings, self._place, self._start
+        states = np.repeat(x[:, None], self.rollouts, axis=1)
+        states[place["x"]], states[place["y"]] = s.position_sd * z[0], s.position_sd * z[1]
+        states[place["yaw"]] += s.heading_sd * z[2]
+        faster = 1.0 + s.speed_sd * z[3] / max(float(x[place["vx"]]), 1.0)
+        for name, row in place.items():  # wheels roll as the vehicle does
+            if name == "vx" or name.startswith("omega"):
+                states[row] *= faster
+        return np.ascontiguousarray(states, dtype=self._dtype)
+
+    def _met(self, x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None,
+             walls: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """What may be met at each sample, as the kernel takes it: circles, their first rows and random numbers; edges, their first rows."""
+        origin = x[[self._place["x"], self._place["y"]]]
+        speeds = np.array([x[self._place["vx"]], x[self._place["vy"]] if "vy" in self._place else 0.0])
+        yaw, t, samples = float(x[self._place["yaw"]]), self.times, len(self.times)
+        turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
+        reach = self._numbers[:2].astype(float).max() + float(self._numbers[2]) + SIGMAS * self.settings.position_sd
+        # Where the vehicle can be: a box in its axes that grows.
+        sideways = 0.5 * SIDEWAYS * t * t + abs(speeds[1]) * t + reach
+        ahead = speeds[0] * t + 0.5 * SPEEDING * t * t + reach
+        behind = np.minimum(0.0, speeds[0] * t - 0.5 * BRAKING * t * t) - reach
+
+        def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
+            """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
+            local = centres @ turn
+            return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
+                    & (local[..., 0] >= behind[:, None] - radii))
+
+        n = len(obstacles.radii)
+        circles, chosen = np.zeros((0, len(CIRCLE))), np.zeros((samples, n), bool)
+        if n:
+            s, moving = self.settings, obstacles.moving
+            elapsed = begin - obstacles.time + t
+            centres = obstacles.centres - origin + elapsed[:, None, None] * obstacles.velocities
+            sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
+                                                                                         np.where(moving, s.obstacle_speed_sd, 0.0))
+            drift = np.maximum(elapsed, 0.0)[:, None] * speed_sd
+            table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(obstacles.radii, (samples, n)),
+                              np.broadcast_to(sd, (samples, n)), drift], axis=-1)
+            chosen = within(centres, obstacles.radii + SIGMAS * (sd + drift))
+            circles = table[chosen]
+            # The same random numbers for the same thing from one decision to the next: by its place if it stands.
+            names = np.where(moving, np.arange(n), (np.round(obstacles.centres[:, 0]) * 73 + np.round(obstacles.centres[:, 1]) * 179))
+            rows = np.broadcast_to(np.abs(names).astype(np.int64) % ROWS, (samples, n))[chosen]
+        else:
+            rows = np.zeros(0, np.int64)
+        segments, border = self._segments(origin, float(x[self._place["vx"]]), corridor, walls)
+        middle, half = 0.5 * (segments[:, :2] + segments[:, 2:]), 0.5 * (segments[:, 2:] - segments[:, :2])
+        length = np.hypot(*half.T)
+        normal = np.column_stack([-half[:, 1], half[:, 0]]) / np.maximum(length, 1e-9)[:, None]
+        near = within(np.broadcast_to(middle, (samples, *middle.shape)), np.broadcast_to(length, (samples, len(length))))
+        edges = np.broadcast_to(np.column_stack([middle, half, normal, border]), (samples, len(length), len(EDGE)))[near]
+
+        def firsts(used: np.ndarray) -> np.ndarray:
+            return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
+
+        return (np.ascontiguousarray(circles, dtype=self._dtype), firsts(chosen), np.ascontiguousarray(rows, dtype=np.int64),
+                np.ascontiguousarray(edges, dtype=self._dtype), firsts(near))
+
+    def _segments(self, origin: np.ndarray, v: float, corridor: Corridor | None, walls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Edges (E, 4) from where the vehicle is [m], and 1 for each that is a border of the corridor, else 0."""
+        found = [np.empty((0, 4))] if walls is None else [np.asarray(walls, float) - np.tile(origin, 2)]
+        count = len(found[0])
+        if corridor is not None:
+            path, rows = corridor.path, corridor.room
+            station = float(path.project(origin[:1], origin[1:])[0][0])
+            begin = max(station - BEHIND, float(rows[0, 0]))
+            end = min(station + max(v, 0.0) * self.times[-1] + 0.5 * SPEEDING * self.times[-1]**2 + AHEAD, float(rows[-1, 0]))
+            if end - begin > 0.1:
+                s = np.union1d(np.linspace(begin, end, max(2, math.ceil((end - begin) / EVERY) + 1)),
+                               rows[(rows[:, 0] > begin) & (rows[:, 0] < end), 0])
+                x, y, yaw, _ = path.at(s)
+                for room, side in zip(corridor.room_at(s), (1.0, -1.0)):
+                    points = np.column_stack([x - side * room * np.sin(yaw), y + side * room * np.cos(yaw)]) - origin
+                    corners = points[straightened(points, SAG)]
+                    found.append(np.column_stack([corners[:-1], corners[1:]]))
+        segments = np.concatenate(found)
+        return segments, (np.arange(len(segments)) >= count).astype(float)
+
+
+def straightened(points: np.ndarray, sag: float) -> np.ndarray:
+    """Which of the points (n, 2) of a line are needed so that what is left out lies no farther than `sag` [m] from it (Douglas & Peucker
+    1973): a mask (n,)."""
+    needed = np.zeros(len(points), bool)
+    needed[[0, -1]] = True
+    waiting = [(0, len(points) - 1)]
+    while waiting:
+        a, b = waiting.pop()
+        if b - a < 2:
+            continue
+        along = points[b] - points[a]
+        beside = points[a + 1:b] - points[a]
+        length = math.hypot(*along)
+        off = np.abs(along[0] * beside[:, 1] - along[1] * beside[:, 0]) / length if length > 1e-9 else np.hypot(*beside.T)
+        k = int(off.argmax())
+        if off[k] > sag:
+            needed[a + 1 + k] = True
+            waiting += [(a, a + 1 + k), (a + 1 + k, b)]
+    return needed
+
+
+def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
+    """Friction of a road that is known to `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
+    if not sd:
+        return np.full(len(uniform), mean)
+    return np.asarray(truncnorm.ppf(uniform, (0.05 - mean) / sd, math.inf, loc=mean, scale=sd))
+
+
+def _forecast(results: np.ndarray) -> Forecast:
+    row = dict(zip(RESULTS, results))
+    n = results.shape[1]
+    hit, left = row["clearance"] <= 0.0, row["room"] <= 0.0
+    lost = row["finite"] < 0.5
+    lifted = (row["least_load"] <= 0.0) & (row["lifted_at"] < row["hit_at"]) & ~lost
+    failed = hit | left | lifted | lost
+    first = np.minimum(np.minimum(row["hit_at"], row["left_at"]), row["lifted_at"])[failed & ~lost]
+    collision, lift, leaving, failure = (Probability(int(what.sum()), n) for what in (hit, lifted, left, failed))
+    return Forecast(collision, lift, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)

@@ -1,0 +1,250 @@
+"""The probability of failing: against closed forms, and that the same question has the same answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.sharing import risk
+from lfdm_ros.sharing.risk import Intention, Probability, RiskRollouts, RiskSettings, friction_draws, interval_of, straightened
+from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+SPEED = 15.0
+KNOWN = RiskSettings(friction_sd=0.0, remnant=0.0, position_sd=0.0, heading_sd=0.0, speed_sd=0.0, obstacle_sd=0.0, single=False)
+ROAD = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.zeros(61)]))
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Rollouts by their settings, each compiled and drawn once."""
+    kept = {}
+    return lambda settings: kept.setdefault(settings, RiskRollouts(HMMWV, settings))
+
+
+def circles(*rows, time=0.0):
+    """(x, y, radius) or (x, y, radius, vx, vy)."""
+    table = np.array([[*row, 0.0, 0.0][:5] for row in rows])
+    return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time)
+
+
+def situation(steering=0.0, throttle=0.12, brake=0.0, x=0.0, y=0.0, **more):
+    known = {"x": x, "y": y, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
+    return Situation(0.0, HMMWV, Measured(0.0, known), (), Command(0.0, steering, throttle, brake), **more)
+
+
+def straight_plan(aside=0.0):
+    """Drives on at the same speed; `aside` [m] to the left from 1.5 s on."""
+    t = np.arange(0.0, 4.05, 0.1)
+    share = np.clip(t / 1.5, 0.0, 1.0)
+    y = aside * (3.0 * share**2 - 2.0 * share**3)
+    slope = np.gradient(y, t) / SPEED
+    steering = np.gradient(slope, t) / SPEED * 3.3 / HMMWV.parameters["max_road_wheel_angle"]
+    return Plan(("x", "y", "yaw", "vx"), t, np.column_stack([SPEED * t, y, slope, np.full(len(t), SPEED)]),
+                np.column_stack([steering, np.full(len(t), 0.12), np.zeros(len(t))]))
+
+
+# -- Intervals ----------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("runs", [16, 256, 1000])
+def test_intervals_hold_what_they_say(runs):
+    """By the exact binomial distribution, at truths between 0 and 1; of none in n the upper end is 3.7 / n."""
+    ends = np.array([interval_of(k, runs) for k in range(runs + 1)])
+    for truth in (1e-4, 0.003, 0.03, 0.2, 0.5, 0.9, 0.999):
+        covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        assert binom.pmf(np.arange(runs + 1), runs, truth)[covered].sum() >= 0.95 - 1e-9
+    assert ends[0, 0] == 0.0 and ends[0, 1] == pytest.approx(3.69 / runs, rel=0.12)
+    assert ends[-1, 1] == 1.0 and ends[-1, 0] == pytest.approx(1.0 - ends[0, 1])
+    assert (np.diff(ends, axis=0) > 0.0).all()
+
+
+def test_friction_is_drawn_as_declared():
+    uniform = (np.arange(4000) + 0.5) / 4000
+    drawn = friction_draws(0.8, 0.1, uniform)
+    assert drawn.mean() == pytest.approx(0.8, abs=1e-3) and drawn.std() == pytest.approx(0.1, rel=0.01)
+    assert friction_draws(0.1, 0.2, uniform).min() >= 0.05
+    assert (friction_draws(0.4, 0.0, uniform) == 0.4).all()
+
+
+# -- Closed forms -------------------------------------------------------------------------------------------------------------
+
+def within(probability: Probability, truth: float):
+    """Whether a truth is in an interval of 4 standard deviations, and a little for what the closed form leaves out."""
+    return abs(probability.value - truth) <= 4.0 * math.sqrt(truth * (1.0 - truth) / probability.runs) + 0.01
+
+
+@pytest.mark.parametrize(("of_vehicle", "of_obstacle"), [(0.3, 0.0), (0.0, 0.4), (0.2, 0.3)])
+def test_a_post_beside_the_way_is_hit_as_often_as_the_normal_distribution_says(made, of_vehicle, of_obstacle):
+    rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0, position_sd=of_vehicle, obstacle_sd=of_obstacle))
+    gap = 0.25
+    aside = HMMWV.footprint.half_width + 0.5 + gap
+    found = rollouts.assess(situation(obstacles=circles((25.0, aside, 0.5))))
+    truth = norm.cdf(-gap / math.hypot(of_vehicle, of_obstacle))
+    assert within(found.operator.collision, truth)
+    assert found.averted == found.operator.failure and found.autonomy is None
+
+
+def test_who_is_just_too_far_reaches_it_as_often_as_the_speed_says(made):
+    rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0, speed_sd=1.0, horizon=2.0))
+    free = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0)
+    assert free[0].collision.count == 0
+    # How far it comes in the time, by the same model without a doubt.
+    reach = way_of(made(replace(KNOWN, horizon=2.0)))
+    for further in (-1.5, 0.0, 1.0):
+        wall = reach + HMMWV.footprint.front + further
+        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0, walls=np.array([[wall, -20.0, wall, 20.0]]))
+        assert within(found.collision, 1.0 - norm.cdf(further / (2.0 * 1.0)) if further else 0.5)
+
+
+def coasting(rollouts):
+    return Intention(np.zeros((len(rollouts.times), 2)), np.zeros((len(rollouts.times), 8)))
+
+
+def start(rollouts):
+    from lfdm_ros.simulation import initial_state
+
+    return initial_state(rollouts.model, HMMWV, vx=SPEED)
+
+
+def way_of(rollouts):
+    """How far the vehicle rolls [m], by bisection on where a wall is met."""
+    near, far = 0.0, 100.0
+    for _ in range(30):
+        middle = 0.5 * (near + far)
+        wall = np.array([[middle, -20.0, middle, 20.0]])
+        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0, walls=wall)
+        near, far = (middle, far) if found.collision.count else (near, middle)
+    return near - HMMWV.footprint.front
+
+
+def test_who_drives_off_leaves_the_corridor(made):
+    rollouts = made(replace(KNOWN, heading_sd=0.05, rollouts=4096, clear=0.0))
+    room = 3.0
+    found = rollouts.assess(situation(corridor=Corridor(ROAD, np.array([[0.0, room, room], [300.0, room, room]]))))
+    # A corner leaves when the way of 3 s, at an angle, is longer than the room; the vehicle hardly slows down.
+    reach = SPEED * 3.0
+    angle = (room - HMMWV.footprint.half_width) / (reach + HMMWV.footprint.front)
+    truth = 2.0 * norm.cdf(-angle / 0.05)
+    assert abs(found.operator.leaving.value - truth) < 0.04
+    assert found.operator.collision.count == found.operator.lift.count == 0
+    assert found.operator.failure == found.operator.leaving
+
+
+def test_draws_of_the_posterior_count_as_often_as_they_are_there(made):
+    """A brake that one draw in four has not."""
+    rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0))
+    brakes = [f.name for f in rollouts.model.parameters if "brake" in f.name and "torque" in f.name]
+    assert brakes
+    good = [HMMWV.parameters[b] for b in brakes]
+    draws = Draws(tuple(brakes), np.array([good, good, [1e-3] * len(brakes), good]), 3)
+    far = 25.0
+    asked = situation(throttle=0.0, brake=0.6, obstacles=circles((far + HMMWV.footprint.front + 1.0, 0.0, 1.0)), draws=draws)
+    found = rollouts.assess(asked)
+    assert within(found.operator.collision, 0.25)
+    rollouts.take(HMMWV)
+    assert rollouts.assess(replace(asked, draws=None)).operator.collision.count == 0
+
+
+# -- What is asked twice ------------------------------------------------------------------------------------------------------
+
+def test_the_same_question_has_the_same_answer_wherever_it_is_asked(made):
+    rollouts = made(replace(KNOWN, remnant=0.05, friction_sd=0.1, position_sd=0.1, obstacle_sd=0.1, clear=0.0))
+    seen, plan = ((30.0, 1.9, 0.8), (40.0, -2.2, 0.6, 0.0, 0.5)), straight_plan()
+    here = rollouts.assess(situation(plan=plan, obstacles=circles(*seen)))
+    assert 0.0 < here.operator.collision.value < 1.0
+    again = rollouts.assess(situation(plan=plan, obstacles=circles(*seen)))
+    assert (again.operator.failed == here.operator.failed).all() and (again.autonomy.failed == here.autonomy.failed).all()
+    elsewhere = replace(plan, states=plan.states + [1000.0, -2000.0, 0.0, 0.0])
+    moved = rollouts.assess(situation(plan=elsewhere, obstacles=circles(*((x + 1000.0, y - 2000.0, *rest) for x, y, *rest in seen)),
+                                      x=1000.0, y=-2000.0))
+    # Random numbers of an obstacle go by its place, so that only frequencies agree.
+    for a, b in zip(here.probabilities.values(), moved.probabilities.values()):
+        assert abs(a.value - b.value) < 0.06
+
+
+def test_what_is_left_out_could_not_be_met(made, monkeypatch):
+    rng = np.random.default_rng(4)
+    field = circles(*np.column_stack([rng.uniform(-30.0, 90.0, 60), rng.uniform(-60.0, 60.0, 60), rng.uniform(0.2, 1.5, 60),
+                                      rng.uniform(-3.0, 3.0, (60, 2))]))
+    rollouts = made(replace(KNOWN, remnant=0.3, friction_sd=0.2, position_sd=0.2, obstacle_sd=0.3, clear=0.0))
+    asked = situation(steering=0.2, plan=straight_plan(3.0), obstacles=field, walls=np.array([[35.0, 8.0, 60.0, 20.0]]),
+                      corridor=Corridor(ROAD, np.array([[0.0, 9.0, 9.0], [300.0, 9.0, 9.0]])))
+    found = rollouts.assess(asked)
+    for name in ("SIDEWAYS", "BRAKING", "SPEEDING"):
+        monkeypatch.setattr(risk, name, 1e3)
+    monkeypatch.setattr(risk, "AHEAD", 100.0)
+    whole = rollouts.assess(asked)
+    assert whole.operator.failure.value > 0.0 and whole.operator.failure.runs == rollouts.rollouts
+    assert (found.operator.failed == whole.operator.failed).all() and (found.autonomy.failed == whole.autonomy.failed).all()
+
+
+def test_an_answer_that_is_clear_takes_fewer_runs(made):
+    rollouts = made(replace(KNOWN, remnant=0.02, position_sd=0.3))
+    assert rollouts.assess(situation()).operator.failure == Probability(0, 256)
+    wall = circles((20.0, 0.0, 3.0))
+    assert rollouts.assess(situation(obstacles=wall)).operator.failure == Probability(256, 256)
+    open_question = rollouts.assess(situation(obstacles=circles((25.0, HMMWV.footprint.half_width + 0.6, 0.5))))
+    assert open_question.operator.failure.runs == 1024
+
+
+def test_averted_is_what_only_the_operator_fails_in(made):
+    rollouts = made(replace(KNOWN, position_sd=0.3, clear=0.0))
+    post = circles((30.0, -0.5, 0.5))
+    around = rollouts.assess(situation(plan=straight_plan(3.5), obstacles=post))
+    assert around.operator.collision.value > 0.95 and around.autonomy.collision.value < 0.02
+    assert around.averted.count == int((around.operator.failed & ~around.autonomy.failed).sum()) > 950
+    into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=post))
+    assert into.averted.value < 0.05
+    nobody = rollouts.assess(replace(situation(plan=straight_plan(3.5), obstacles=post), operator=None))
+    assert nobody.operator is None and nobody.averted.count == 0 and set(nobody.probabilities) == {
+        "autonomy collision", "autonomy lift", "autonomy leaving"}
+
+
+def test_intentions_of_the_operator(made):
+    """Held it turns into the post, decaying it passes in front of it; along the path it comes back."""
+    post, road = circles((30.0, 6.0, 1.0)), Corridor(ROAD, np.array([[0.0, 4.0, 4.0], [300.0, 4.0, 4.0]]))
+    found = {}
+    for intention in ("held", "decaying", "path"):
+        rollouts = made(replace(KNOWN, intention=intention, decay=0.2))
+        found[intention] = rollouts.assess(situation(steering=0.1, obstacles=post, path=ROAD, corridor=road)).operator
+    assert found["held"].leaving.value == 1.0
+    assert found["held"].first < found["decaying"].first or found["decaying"].leaving.value < 1.0
+    assert found["path"].failure.value == 0.0
+
+
+def test_fast_in_a_bend_fails_more_the_less_friction_there_is(made):
+    bend = Path(np.column_stack([80.0 * np.sin(np.linspace(0.0, 1.5, 60)), 80.0 * (1.0 - np.cos(np.linspace(0.0, 1.5, 60)))]))
+    lane = Corridor(bend, np.array([[0.0, 2.5, 2.5], [100.0, 2.5, 2.5]]))
+    shares = [made(replace(KNOWN, intention="path", friction=f, friction_sd=0.05, clear=0.0)).assess(
+        situation(path=bend, corridor=lane)).operator.leaving.value for f in (1.0, 0.4, 0.15)]
+    assert shares[0] < 0.1 and shares[2] > 0.9 and shares[0] <= shares[1] <= shares[2]
+
+
+# -- Odds and ends ------------------------------------------------------------------------------------------------------------
+
+def test_a_line_keeps_the_corners_that_it_needs():
+    t = np.linspace(0.0, 1.5, 200)
+    arc = 50.0 * np.column_stack([np.sin(t), 1.0 - np.cos(t)])
+    kept = arc[straightened(arc, 0.02)]
+    assert len(kept) < 40
+    middle, half = 0.5 * (kept[1:] + kept[:-1]), 0.5 * np.hypot(*np.diff(kept, axis=0).T)
+    assert (50.0 - np.sqrt(50.0**2 - half**2)).max() <= 0.021 and len(middle)
+    assert straightened(np.column_stack([t, 2.0 * t]), 0.02).sum() == 2
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"model": "eight_dof/given_ground"}, "more inputs"), ({"horizon": 0.0}, "horizon"), ({"intention": "wild"}, "intention"),
+    ({"rollouts": 3}, "rollouts")])
+def test_what_cannot_be_asked_is_refused(changes, says):
+    with pytest.raises(InputError, match=says):
+        RiskRollouts(HMMWV, RiskSettings(**changes))
