@@ -12,6 +12,7 @@ from lfdm_ros.plugins import Registry
 from lfdm_ros.sharing.clearance import Clearance
 from lfdm_ros.sharing.demand import Demand
 from lfdm_ros.sharing.load_transfer import LoadTransfer
+from lfdm_ros.sharing.risk_threat import RiskThreat
 from lfdm_ros.sharing.sideslip import Sideslip
 from lfdm_ros.sharing.threat import Component
 
@@ -37,7 +38,7 @@ def load_plugins() -> None:
     plugins.load({"lfdm_ros.threats": register_component})
 
 
-_COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer)
+_COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
 
 
 def component_names() -> tuple[str, ...]:

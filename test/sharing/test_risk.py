@@ -15,8 +15,11 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
+from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.risk import Intention, Probability, RiskRollouts, RiskSettings, friction_draws, interval_of, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.sharing.threat import assess
+from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -111,8 +114,6 @@ def coasting(rollouts):
 
 
 def start(rollouts):
-    from lfdm_ros.simulation import initial_state
-
     return initial_state(rollouts.model, HMMWV, vx=SPEED)
 
 
@@ -248,3 +249,18 @@ def test_a_line_keeps_the_corners_that_it_needs():
 def test_what_cannot_be_asked_is_refused(changes, says):
     with pytest.raises(InputError, match=says):
         RiskRollouts(HMMWV, RiskSettings(**changes))
+
+
+def test_as_a_component_of_the_threat():
+    (component,) = make_components(("risk",), ("risk.position_sd=0.3", "risk.full=0.5"))
+    post = circles((30.0, -0.5, 0.5))
+    around = assess((component,), situation(plan=straight_plan(3.5), obstacles=post))
+    assert around.operator == 1.0 and around.relative > 0.95
+    said = around.assessments["risk"]
+    named = {p.name: p for p in said.probabilities}
+    assert named["operator collision"].lower > 0.9 > 0.1 > named["autonomy collision"].upper
+    assert "operator collision" in said.reason and said.horizon == 3.0 and said.rollouts in (256, 1024)
+    into = assess((component,), situation(plan=straight_plan(0.0), obstacles=post))
+    assert into.relative < 0.2  # both fail: handing over averts nothing
+    alone = assess((component,), replace(situation(), operator=None))
+    assert math.isnan(alone.operator) and "neither" in alone.assessments["risk"].reason

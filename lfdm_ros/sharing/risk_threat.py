@@ -1,0 +1,53 @@
+"""Risk as a component of the threat: what handing over would avert."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import setting
+from lfdm_ros.sharing.risk import Risk, RiskRollouts, RiskSettings
+from lfdm_ros.sharing.situation import Situation
+from lfdm_ros.sharing.threat import Assessment, Probability
+
+
+@dataclass(frozen=True)
+class RiskThreat(RiskSettings):
+    """threat = P(the operator fails and the autonomy does not) / full; of the autonomy the same the other way round. Both at most 1."""
+
+    ABOUT: ClassVar[str] = "threat risk: "
+    name: ClassVar[str] = "risk"
+
+    full: float = setting(0.3, "1", "probability at which the threat is 1", 0.01, 1.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        if situation.operator is None and situation.plan is None:
+            return Assessment.unknown("neither command nor plan")
+        try:
+            risk = self._rollouts_of(situation).assess(situation)
+        except InputError as error:
+            return Assessment.unknown(str(error))
+        if risk.operator is None:
+            return Assessment.unknown("no command of the operator")
+        harmed = math.nan if risk.autonomy is None else float((risk.autonomy.failed & ~risk.operator.failed).mean())
+        return Assessment(min(risk.averted.value / self.full, 1.0), _words(risk), min(harmed / self.full, 1.0), probabilities=tuple(
+            Probability(name, p.value, *p.interval) for name, p in risk.probabilities.items()), rollouts=risk.operator.failure.runs,
+            horizon=risk.horizon, seconds=risk.seconds)
+
+    def reset(self) -> None:
+        """Keeps nothing of time or place."""
+
+    def _rollouts_of(self, situation: Situation) -> RiskRollouts:
+        """Compiled when first asked for, with the vehicle of the situation."""
+        kept = self.__dict__.get("_rollouts")
+        if kept is None:
+            kept = RiskRollouts(situation.vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
+            object.__setattr__(self, "_rollouts", kept)
+        return kept
+
+
+def _words(risk: Risk) -> str:
+    said = [f"{name} {p.value:.0%}" for name, p in risk.probabilities.items() if p.count]
+    return f"{', '.join(said) or 'nothing fails'} within {risk.horizon:g} s, of {risk.averted.runs}"
