@@ -349,6 +349,12 @@ class Controller:
             self._good, self._good_time = new, ahead
         return rung, reason, command
 
+    def applied(self, now: float, steering: float, pedal: float, reverse: bool = False) -> None:
+        """What went to the vehicle at `now` [s] in place of the last cycle's command, since it is shared: predictions and plans go on from
+        there."""
+        self._command, self._reverse = (steering, pedal), reverse
+        self._prediction.sent(now, steering, pedal, reverse)
+
     def stop(self, now: float, reason: str) -> Cycle:
         """A cycle that stops the vehicle whatever is known: for who cannot ask for a better one."""
         return self._stand(now, time.perf_counter(), reason, math.inf)

@@ -1,0 +1,96 @@
+"""Shared control as one driver for closed loops: an operator, a controller and what shares between them, without ROS."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.simulation import Goal
+
+
+class Drives(Protocol):
+    """What is asked of operator and controller; `lfdm_ros.control.Controller` is one."""
+
+    settings: Any
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
+    def go_to(self, goal: Goal, speed: float) -> None: ...
+    def see(self, obstacles: Obstacles) -> None: ...
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
+    def look(self, now: float) -> None: ...
+
+
+class SharedDriver:
+    """Asks both, and sends what `Sharer` decides. Itself such a driver.
+
+    An operator behind a link has an attribute `issued`, when the command in force was asked for [s], -inf before the first; without it his
+    commands are of now. A controller with `applied` is told what went out in place of its command.
+    """
+
+    def __init__(self, sharer: Sharer, operator: Drives | None, controller: Drives | None,
+                 on_decision: Callable[[Decision], None] = lambda decision: None) -> None:
+        """
+        Args:
+            operator, controller: None: there is none, and the sharer's mode does without.
+            on_decision: takes each decision.
+        """
+        self.sharer, self.operator, self.controller, self._told = sharer, operator, controller, on_decision
+        self._drivers = [driver for driver in (operator, controller) if driver is not None]
+        self.settings = self._drivers[-1].settings
+        self._issued = -math.inf
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """All of them follow the path."""
+        for driver in self._drivers:
+            driver.follow(path, speed, corridor, stop)
+        self.sharer.follow(path, corridor)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """Both go there."""
+        for driver in self._drivers:
+            driver.go_to(goal, speed)
+        self.sharer.follow(None)
+
+    def see(self, obstacles: Obstacles) -> None:
+        """All see the same."""
+        for driver in self._drivers:
+            driver.see(obstacles)
+        self.sharer.see(obstacles)
+
+    def look(self, now: float) -> None:
+        """Looks for the way to a goal, as each of them does."""
+        for driver in self._drivers:
+            driver.look(now)
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        """The controller's cycle, or the operator's without one, with the command that was decided."""
+        sharer, cycle = self.sharer, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED)
+        if measured is not None:
+            sharer.hear_state(measured.time, measured.values, now)
+        if self.operator is not None:
+            cycle = self.operator.cycle(now, measured)
+            issued = getattr(self.operator, "issued", now)
+            if issued > self._issued or now < self._issued:  # later: the clock went back
+                self._issued = issued
+                sharer.hear_operator(issued, cycle.command, now)
+        if self.controller is not None:
+            cycle = dataclasses.replace(auto := self.controller.cycle(now, measured), done=auto.done or cycle.done)
+            sharer.hear_autonomy(now, auto.command, now)
+            if auto.plan is not None:
+                sharer.hear_plan(now, auto.plan, now)
+        decision = sharer.decide(now)
+        command = decision.command
+        applied = getattr(self.controller, "applied", None)
+        if applied is not None:
+            applied(now, command.steering, command.pedal, command.reverse)
+        self._told(decision)
+        return dataclasses.replace(cycle, command=command.inputs)
