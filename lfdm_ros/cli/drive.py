@@ -1,4 +1,5 @@
-"""Let the controller drive a scenario in closed loop with a simulated vehicle, actuator and LIDAR, without ROS, and say what happened.
+"""Let the controller, or a simulated operator behind a link, drive a scenario in closed loop with a simulated vehicle, actuator and LIDAR,
+without ROS, and say what happened.
 
 The vehicle is simulated by a larger model than the controller predicts with. The same command gives the same run to the bit."""
 
@@ -17,6 +18,7 @@ EPILOG = """example:
   lfdm drive obstacle_field_60 --seed 7 --density 8
   lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
   lfdm drive slalom --plant eighteen_dof --set model=eight_dof --json
+  lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
 Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor stop before what blocks its way)."""
 
@@ -24,6 +26,10 @@ Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", help="scenario with a task: name in config/scenarios, or a YAML file")
     parser.add_argument("--seed", type=int, metavar="S", help="of the scenario's course and the LIDAR's noise (default: the scenario's, 1)")
+    parser.add_argument("--driver", choices=("controller", "operator"), default="controller", help="who drives (default %(default)s)")
+    parser.add_argument("--driver-seed", type=int, metavar="S", help="of the operator and its link: another person (default: --seed, or 1)")
+    parser.add_argument("--latency", type=float, default=0.0, metavar="SEC", help="of the operator's link, there and back; half of it each "
+                        "way (default 0)")
     parser.add_argument("--density", type=float, metavar="TIMES", help="of an obstacle field, times that of its file; above 1 with a fair "
                         "start, from some density on without a way through (default 1)")
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
@@ -35,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
     parser.add_argument("--drop-out", type=float, metavar="SHARE", help="LIDAR beams that are lost (default 0)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller, its lattice "
-                        "(lattice_...), the tracker (tracker_...) or the LIDAR (lidar_...), for example model=eight_dof, "
-                        "compensate=false, lidar_range=50; repeat (docs/parameters.md)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller and its lattice "
+                        "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...) or the LIDAR (lidar_...), for "
+                        "example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/parameters.md)")
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw the run")
     parser.add_argument("--animation", type=Path, metavar="FILE.gif", help="draw the run as it was, at twice its pace (takes a minute)")
     parser.add_argument("--json", action="store_true", help="print what happened as JSON")
@@ -51,21 +57,27 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings
     from lfdm_ros.studies import driving as studies
-    from lfdm_ros.studies.closed_loop import Plant, drive
+    from lfdm_ros.studies.closed_loop import Driver, Plant, drive
     from lfdm_ros.studies.driving_tables import ending, failures
+    from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
+    from lfdm_ros.teleop.link import LINK, LinkSettings
+    from lfdm_ros.teleop.remote import Remote
     from lfdm_ros.vehicles import load_vehicle
 
     if args.seed is not None and args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
-    for name in ("state_age", "delay", "steering_lag"):
+    for name in ("state_age", "delay", "steering_lag", "latency"):
         value = getattr(args, name)
         if value is not None and not 0.0 <= value <= 2.0:
             raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
     for path in (args.figure, args.animation):
         if path is not None and not path.resolve().parent.is_dir():
             raise InputError(f"{path}: no such folder")
-    asked, lattice, tracker, lidar = parse_changes(args.set, (SETTINGS, LATTICE, TRACKER, LIDAR))
-    settings = Settings(**{"time_budget": 0.0, **asked})
+    operated = args.driver == "operator"
+    if not operated and (args.latency or args.driver_seed is not None):
+        raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
+    asked, further, tracker, lidar = parse_changes(args.set, (*((OPERATOR, LINK) if operated else (SETTINGS, LATTICE)), TRACKER, LIDAR))
+    settings = Settings() if operated else Settings(**{"time_budget": 0.0, **asked})
     if args.drop_out is not None:
         lidar["drop_out"] = args.drop_out
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
@@ -76,10 +88,16 @@ def run(args: argparse.Namespace) -> int:
     model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
     plant = Plant(model, args.tyre, state_age=args.state_age, lidar=LidarSettings(**lidar), tracker=TrackerSettings(**tracker),
                   seed=1 if args.seed is None else args.seed)
-    trial = studies.Trial(args.scenario, args.seed, settings=settings, plant=plant, vehicle=args.vehicle, changes=changes,
-                          density=args.density, lattice=GuideSettings(**lattice))
+    trial = studies.Trial(args.scenario, args.seed, controller="operator" if operated else "mpc", settings=settings, plant=plant,
+                          vehicle=args.vehicle, changes=changes, density=args.density)
     scenario = studies.trial_scenario(trial)
-    driver = studies.make_driver("mpc", vehicle, settings, args.tyre, trial.lattice)
+    driver: Driver
+    if operated:
+        link = LinkSettings(delay=0.5 * args.latency, **further)
+        seed = plant.seed if args.driver_seed is None else args.driver_seed
+        driver = Remote.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
+    else:
+        driver = studies.make_driver("mpc", vehicle, settings, args.tyre, GuideSettings(**further))
     film = None
     if args.animation is not None:
         from lfdm_ros.studies.pictures import Film
@@ -88,6 +106,9 @@ def run(args: argparse.Namespace) -> int:
     found = drive(vehicle, scenario, driver, plant, film.note if film else None)
     what = studies.figures(trial, scenario, found)
     del what["cycle_us"]
+    if operated:
+        del what["compensate"]
+        what |= {"delay": what["delay"] + args.latency, "latency": args.latency}
     if args.json:
         print(json.dumps(what))
     elif not what["cycles"]:

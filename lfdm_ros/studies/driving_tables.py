@@ -93,6 +93,11 @@ def ending(run: Mapping[str, Any]) -> str:
     return f"still on its way when the time is over{lift}"
 
 
+def _predicted(run: Mapping[str, Any]) -> str:
+    """Whether the controller predicts through its delay; an operator has no say in it."""
+    return {True: " predicted", False: " not predicted", None: ""}[run.get("compensate")]
+
+
 def failures(runs: Runs) -> list[str]:
     """One line for each run that hit something, lifted a wheel, diverged or did not arrive, a dead end apart."""
     found = []
@@ -102,7 +107,7 @@ def failures(runs: Runs) -> list[str]:
             seed = f" seed {run['seed']}" if run["seed"] is not None else ""
             if run.get("density", 1.0) != 1.0:
                 seed += f", {run['density']:g} times as dense"
-            late = f", {1e3 * run['delay']:.0f} ms {'' if run['compensate'] else 'not '}predicted" if run.get("delay") else ""
+            late = f", {1e3 * run['delay']:.0f} ms{_predicted(run)}" if run.get("delay") else ""
             found.append(f"{run['scenario']}{seed}, {run['controller']}{late}: {ending(run)}")
     return found
 

@@ -21,11 +21,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
-from lfdm_ros.control.prediction import Measured, Prediction
+from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.wayfinding import Way
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import BatchRollout
-from lfdm_ros.studies.wayfinding import Baseline, Pose, Way
+from lfdm_ros.studies.baseline import Baseline
 from lfdm_ros.vehicles import Vehicle
 
 CHANNELS = ("x", "y", "yaw", "vx", "yaw_rate")

@@ -16,10 +16,10 @@ import numpy as np
 
 from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.rules import STOP_SHORT
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.studies.wayfinding import Baseline, Pose
+from lfdm_ros.studies.baseline import Baseline
 from lfdm_ros.vehicles import Vehicle
 
 AHEAD, LEAST_AHEAD = 0.8, 5.0  # look-ahead: time [s], distance [m]

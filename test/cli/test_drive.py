@@ -62,7 +62,24 @@ def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.Ca
     assert text.startswith("yard: still on its way when the time is over\n") and max(map(len, text.splitlines())) < 140
 
 
+def test_an_operator_drives_behind_a_link(scenario: Path, capsys: pytest.CaptureFixture) -> None:
+    arguments = ["drive", str(scenario), "--driver", "operator", "--driver-seed", "2", "--plant", "eight_dof", "--json"]
+    runs = []
+    for more in ([], ["--latency", "0.3", "--set", "link_drop=0.2", "--set", "distraction=urban", "--set", "lidar_range=50"]):
+        scenario.write_text(SCENARIO)
+        assert main([*arguments, *more]) == 0
+        runs.append(json.loads(capsys.readouterr().out))
+    assert [(run["controller"], run["latency"], run["delay"]) for run in runs] == [("operator", 0.0, 0.0), ("operator", 0.3, 0.3)]
+    assert "compensate" not in runs[0] and runs[0]["reached"] < runs[1]["reached"] + 1.0
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
+    (["slalom", "--latency", "0.1"], "--latency, --driver-seed: of an operator; give --driver operator"),
+    (["slalom", "--driver", "operator", "--latency", "nan"], "--latency nan: give 0 to 2 s"),
+    (["slalom", "--driver", "operator", "--set", "model=eight_dof"], "give NAME=VALUE, with one of these names: cognition, period"),
+    (["slalom", "--driver", "operator", "--driver-seed", "-2"], "operator: seed is -2"),
+    (["slalom", "--driver", "operator", "--set", "link_drop=2"], "link: drop is 2"),
+    (["slalom", "--driver", "operator", "--set", "cognition=genius"], "operator 'genius' is unknown; choose one of: two_point"),
     (["slalom", "--density", "2"], "slalom has no times; leave it out"),
     (["obstacle_field_20", "--density", "nan"], "times is nan"),
     (["sine_steer"], "scenario sine_steer has no goal and no path"),

@@ -1,27 +1,25 @@
-"""What the baselines share with the controller: a task, the way that the lattice finds to its goal, and how fast that may be driven.
+"""What drivers without a plan share with the controller: a task, the way that the lattice finds to its goal, its highest speeds.
 
-The controllers of a comparison see the same obstacles and look for the same ways by the same rules as `controller.Controller`, so that
-what differs is how they follow them.
+They see the same obstacles and look for the same ways by the same rules as `controller.Controller`, so that what differs is how they
+follow them.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.guidance import Guide, GuideSettings, Route
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.rules import STANDING, Rates, blocked_speeds, keeps_its_way, rated, sight_speed
+from lfdm_ros.control.rules import STANDING, blocked_speeds, keeps_its_way, sight_speed
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
-from lfdm_ros.vehicles import Footprint, Vehicle, with_motor_map
+from lfdm_ros.vehicles import Footprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +64,10 @@ class Wayfinder:
         self._goal, self._route, self._followed, self._stop, self.done, self.way = goal, None, None, goal.stop, False, None
         self._speed, self._blocked_since, self._looked = speed, math.inf, -math.inf
 
+    def idle(self) -> None:
+        """Nothing to do."""
+        self._goal, self._route, self._followed, self.done, self.way = None, None, None, False, None
+
     def see(self, obstacles: Obstacles) -> None:
         """What is seen now."""
         self.obstacles = obstacles
@@ -102,34 +104,3 @@ class Wayfinder:
         else:
             self._blocked_since = math.inf
         self.way = Way(route.path, speeds, route.blocked)
-
-
-class Baseline:
-    """A `closed_loop.Driver` that looks for its way as the controller does; who inherits it says how the way is followed: `cycle`."""
-
-    def __init__(self, vehicle: Vehicle, settings: Settings | None) -> None:
-        self.settings, self.vehicle = settings or Settings(), with_motor_map(vehicle)
-        self.outline, self.rate_limits = vehicle.footprint, Rates.of(self.settings, vehicle.actuators)
-        self._finder = Wayfinder(self.settings, self.outline)
-        self._command = (0.0, 0.0)  # steering, pedal
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        """A path, at most at `speed` [m/s], one or one a point; a corridor is not looked at. Raises InputError as `speed_profile`."""
-        self._finder.follow(path, speed, stop)
-
-    def go_to(self, goal: Goal, speed: float) -> None:
-        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
-        self._finder.go_to(goal, speed)
-
-    def see(self, obstacles: Obstacles) -> None:
-        """What is seen now."""
-        self._finder.see(obstacles)
-
-    def look(self, now: float) -> None:
-        """The way is looked for in the cycle, from the state of that moment."""
-
-    def _send(self, now: float, cycle: Cycle, steering: float, pedal: float, began: float) -> Cycle:
-        """The cycle with what the actuators can follow within the period from `now` [s], and the wall-clock time since `began`."""
-        self._command = rated(self._command, (steering, pedal), self.settings, self.rate_limits)
-        steering, pedal = self._command
-        return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)

@@ -1,0 +1,161 @@
+"""Hands and feet of an operator: what lies between a decision and a command."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+
+from lfdm_ros.teleop.settings import NOISE, SINES, OperatorSettings, Person
+
+# The remnant published with the driver model, road-wheel angle [rad]: .125 [.01 sin(2 pi .13 t + 1.137) + .005 sin(2 pi .47 t + .875)].
+SINE_PAIR = ((0.125 * 0.01, 0.13), (0.125 * 0.005, 0.47))  # amplitude [rad], frequency [Hz]
+REMNANT_RMS = math.sqrt(sum(0.5 * amplitude**2 for amplitude, _ in SINE_PAIR))  # [rad]
+
+
+class Neuromuscular:
+    """Arms on a wheel: a second-order lag, x'' = w^2 (u - x) - 2 z w x', solved exactly for an input that is held.
+
+    Hess & Modjtahedzadeh 1990, A control theoretic model of driver steering behavior, IEEE Control Systems Magazine 10(5), have
+    w = 10 rad/s, z = 0.707.
+    """
+
+    def __init__(self, frequency: float, damping: float) -> None:
+        """frequency [rad/s]; damping ratio, above 0 and at most 1."""
+        self._w, self._z = frequency, damping
+        self.position, self._rate = 0.0, 0.0
+
+    def advance(self, span: float, wanted: float) -> float:
+        """Where the hands are after a span [s] in which they are to be at `wanted`."""
+        w, z = self._w, self._z
+        ringing = w * math.sqrt(1.0 - z * z)
+        decay = math.exp(-z * w * span)
+        c = decay * math.cos(ringing * span)
+        s = decay * (math.sin(ringing * span) / ringing if ringing > 1e-9 * w else span)
+        off, rate = self.position - wanted, self._rate
+        self.position = wanted + (c + z * w * s) * off + s * rate
+        self._rate = -w * w * s * off + (c - z * w * s) * rate
+        return self.position
+
+
+class Foot:
+    """One foot for two pedals, as one number: throttle above 0, brake below. Its rate is limited, changing over takes a while."""
+
+    def __init__(self, rate: float, change: float) -> None:
+        """rate [1/s]; change: time between the pedals [s]."""
+        self._rate, self._change = rate, change
+        self.position = 0.0
+        self._on = 0.0  # the pedal it is on or was on last: 1, -1; 0: none yet
+        self._between = 0.0  # [s] until it is on the other
+
+    def advance(self, span: float, wanted: float) -> float:
+        """The pedals after a span [s] in which they are to be at `wanted`."""
+        while span > 1e-12:
+            side = math.copysign(1.0, wanted) if wanted else self._on
+            if side != self._on and self.position:  # lift first
+                span -= self._move(span, 0.0)
+            elif side != self._on and self._on:
+                self._between, self._on = self._change, side
+            elif self._between > 0.0:
+                waited = min(self._between, span)
+                self._between, span = self._between - waited, span - waited
+            else:
+                self._on = side
+                self._move(span, wanted)
+                break
+        return self.position
+
+    def _move(self, span: float, target: float) -> float:
+        """Moves for a span [s] at most; how long it took."""
+        away = target - self.position
+        taken = abs(away) / self._rate
+        if taken <= span:
+            self.position = target
+            return taken
+        self.position += math.copysign(self._rate * span, away)
+        return span
+
+
+class Remnant(Protocol):
+    """What the hands add to what was decided."""
+
+    def advance(self, time: float) -> float:
+        """Road-wheel angle [rad] at a time [s] that grows from call to call."""
+        ...
+
+
+class Sines:
+    """The published pair of sines."""
+
+    def __init__(self, scale: float, phases: tuple[float, float]) -> None:
+        self._scale, self._phases = scale, phases
+
+    def advance(self, time: float) -> float:
+        return self._scale * sum(amplitude * math.sin(2.0 * math.pi * frequency * time + phase)
+                                 for (amplitude, frequency), phase in zip(SINE_PAIR, self._phases))
+
+
+class Noise:
+    """White noise through a first-order lag (an Ornstein-Uhlenbeck process, sampled exactly), as Levison, Baron & Kleinman 1969, A model
+    for human controller remnant, IEEE Trans. Man-Machine Systems 10(4), has it: corner at 3 rad/s; the power is that of the sines."""
+
+    def __init__(self, scale: float, bandwidth: float, random: np.random.Generator) -> None:
+        self._sd, self._bandwidth, self._random = scale * REMNANT_RMS, bandwidth, random
+        self._value, self._time = self._sd * float(random.standard_normal()), math.nan
+
+    def advance(self, time: float) -> float:
+        if time > self._time:
+            left = math.exp(-self._bandwidth * (time - self._time))
+            self._value = left * self._value + math.sqrt(1.0 - left * left) * self._sd * float(self._random.standard_normal())
+        self._time = time
+        return self._value
+
+
+class Silent:
+    """Steady hands."""
+
+    def advance(self, time: float) -> float:
+        return 0.0
+
+
+class Body:
+    """Hands and feet together: decisions go in when they are taken, where hands and feet are comes out at any later time."""
+
+    def __init__(self, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
+        self._arms = Neuromuscular(person.neuromuscular_frequency, settings.neuromuscular_damping)
+        self._foot = Foot(settings.pedal_rate, settings.pedal_change)
+        self._delay = settings.cognitive_cycle + person.motor_delay
+        self._remnant: Remnant = Silent()
+        if settings.remnant == SINES:
+            self._remnant = Sines(person.remnant_scale, person.phases)
+        elif settings.remnant == NOISE:
+            self._remnant = Noise(person.remnant_scale, settings.remnant_bandwidth, random)
+        self._decided: deque[tuple[float, float, float]] = deque()  # from when on, road-wheel angle, pedal
+        self._wanted = (0.0, 0.0)
+        self._time: float | None = None
+
+    @property
+    def wanted_angle(self) -> float:
+        """Road-wheel angle [rad] that the hands are to be at."""
+        return self._wanted[0]
+
+    def decide(self, time: float, angle: float, pedal: float) -> None:
+        """A decision for road-wheel angle [rad] and pedal that is begun at a time [s]: it takes a cognitive cycle, and a while to begin."""
+        self._decided.append((time + self._delay, angle, pedal))
+
+    def advance(self, time: float) -> tuple[float, float]:
+        """Road-wheel angle [rad] and pedal at a time [s]; an earlier one than before changes nothing."""
+        at = time if self._time is None else self._time
+        while self._decided and self._decided[0][0] <= time + 1e-9:
+            due, angle, pedal = self._decided.popleft()
+            self._move(max(due - at, 0.0))
+            at, self._wanted = max(due, at), (angle, pedal)
+        self._move(max(time - at, 0.0))
+        self._time = max(time, at)
+        return self._arms.position + self._remnant.advance(self._time), self._foot.position
+
+    def _move(self, span: float) -> None:
+        self._arms.advance(span, self._wanted[0])
+        self._foot.advance(span, self._wanted[1])

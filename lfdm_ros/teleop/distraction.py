@@ -1,0 +1,102 @@
+"""When an operator looks away from the screen, and for how long: a table published with paper 001, by what else the operator does.
+
+Each row has how often a second attention goes elsewhere, and mean, standard deviation, least and largest of its durations. Here
+attention comes and goes as an alternating renewal process: attentive times are exponential (onsets are Poisson while the operator looks)
+with the mean that makes the onsets a second those of the table; durations are log-normal, truncated to the table's range, with the
+parameters that give the truncated distribution the table's mean and standard deviation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.optimize import root
+from scipy.special import ndtr, ndtri
+
+ATTENTIVE = "none"
+
+
+@dataclass(frozen=True)
+class Distraction:
+    """A row of the table: onsets a second [1/s]; mean, sd, least and largest duration [s]."""
+
+    frequency: float
+    mean: float
+    sd: float
+    least: float
+    largest: float
+
+    @property
+    def attentive(self) -> float:
+        """Mean time between the end of one and the onset of the next [s]."""
+        return 1.0 / self.frequency - self.mean
+
+
+TABLE: dict[str, Distraction] = {
+    "base": Distraction(0.11, 1.022, 0.656, 0.206, 5.807),
+    "several_assets": Distraction(0.167, 1.81, 1.514, 0.239, 16.373),
+    "parameters": Distraction(0.199, 1.056, 0.71, 0.251, 7.239),
+    "positioning": Distraction(0.191, 1.518, 1.043, 0.273, 11.599),
+    "poor_map": Distraction(0.131, 1.941, 1.803, 0.24, 24.927),
+    "urban": Distraction(0.156, 1.164, 0.707, 0.256, 8.11),
+    "overwatch": Distraction(0.117, 1.734, 1.499, 0.249, 15.572),
+}
+
+
+@cache
+def log_normal(row: Distraction) -> tuple[float, float]:
+    """mu and sigma of the logarithm, before truncation, with which the truncated durations have the row's mean and sd."""
+    low, high = math.log(row.least), math.log(row.largest)
+
+    def moments(mu: float, sigma: float) -> tuple[float, float]:
+        a, b = (low - mu) / sigma, (high - mu) / sigma
+        inside = ndtr(b) - ndtr(a)
+        raw = [math.exp(k * mu + 0.5 * (k * sigma) ** 2) * (ndtr(b - k * sigma) - ndtr(a - k * sigma)) / inside for k in (1, 2)]
+        return float(raw[0]), math.sqrt(max(raw[1] - raw[0] ** 2, 0.0))
+
+    def missed(q: np.ndarray) -> list[float]:
+        mean, sd = moments(q[0], math.exp(q[1]))
+        return [mean / row.mean - 1.0, sd / row.sd - 1.0]
+
+    spread = math.log(1.0 + (row.sd / row.mean) ** 2)
+    found = root(missed, [math.log(row.mean) - 0.5 * spread, 0.5 * math.log(spread)])
+    assert found.success, f"no log-normal distribution has the moments of {row}"
+    return float(found.x[0]), math.exp(float(found.x[1]))
+
+
+class Attention:
+    """Whether an operator looks, over a time that only grows."""
+
+    def __init__(self, row: Distraction | None, random: np.random.Generator) -> None:
+        """row: None: looks always."""
+        self._row, self._random = row, random
+        self.reset(0.0)
+
+    def reset(self, time: float) -> None:
+        """Attentive from a time [s] on."""
+        self._begin = self._end = time
+        if self._row is not None:
+            self._next(time)
+
+    def away(self, time: float) -> bool:
+        """Whether attention is elsewhere at a time [s], not before that of the last call."""
+        if self._row is None:
+            return False
+        while time >= self._end:
+            self._next(self._end)
+        return time >= self._begin
+
+    def _next(self, time: float) -> None:
+        assert self._row is not None
+        self._begin = time + float(self._random.exponential(self._row.attentive))
+        self._end = self._begin + self.duration()
+
+    def duration(self) -> float:
+        """Draws how long a distraction lasts [s]."""
+        assert self._row is not None
+        mu, sigma = log_normal(self._row)
+        low, high = (float(ndtr((math.log(limit) - mu) / sigma)) for limit in (self._row.least, self._row.largest))
+        return math.exp(mu + sigma * float(ndtri(low + (high - low) * self._random.random())))

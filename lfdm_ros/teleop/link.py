@@ -1,0 +1,195 @@
+"""A link with delay, jitter, drops, bursts, limited rate and a seed, for anything. Knows no clock: times come with each call."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, Exposed, setting
+
+T = TypeVar("T")
+
+UNIFORM, EXPONENTIAL, LOG_NORMAL = "uniform", "exponential", "log_normal"
+REMEMBERED = 1000  # latencies that the percentiles are of
+_SAME = 1e-9  # [s] less apart is the same instant
+_LEAST_CHANCE = 1e-16  # of a random number that a logarithm is taken of
+
+
+@dataclass(frozen=True)
+class LinkSettings(Declared):
+    """One direction of a link.
+
+    Losses: each item by itself with chance `drop`; and in bursts, by a chain of two states that moves with each item (Gilbert 1960,
+    Capacity of a burst-noise channel; Elliott 1963): in the bad state an item is lost with chance `burst_drop`.
+
+    Raises:
+        InputError: a value is out of its range, or bursts so long and frequent that none ends.
+    """
+
+    ABOUT = "link: "
+
+    delay: float = setting(0.0, "s", "least time from one end to the other", 0.0, 10.0)
+    jitter: float = setting(0.0, "s", "mean of the random time that comes on top", 0.0, 10.0)
+    jitter_distribution: str = setting(EXPONENTIAL, "", "of that: uniform from 0, exponential, or log-normal with a standard deviation as "
+                                                        "large as its mean", choices=(UNIFORM, EXPONENTIAL, LOG_NORMAL))
+    drop: float = setting(0.0, "1", "share of the items that is lost, each by itself", 0.0, 1.0)
+    burst_share: float = setting(0.0, "1", "share of the items that meet the link in its bad state", 0.0, 0.95)
+    burst_length: float = setting(20.0, "1", "mean number of items in a row that do", 1.0, 1e6)
+    burst_drop: float = setting(1.0, "1", "share of these that is lost", 0.0, 1.0)
+    overtaking: bool = setting(False, "", "an item may arrive before one that was sent earlier; else it waits for it")
+    rate: float = setting(0.0, "Hz", "most items a second that the link takes; others wait; 0: any number", 0.0, 1e6)
+    waiting: int = setting(10, "1", "most items that wait for that; more are lost", 0, 100_000)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.burst_share > 0.0 and self.burst_share / (1.0 - self.burst_share) / self.burst_length > 1.0:
+            least = self.burst_share / (1.0 - self.burst_share)
+            raise InputError(f"link: burst_length is {self.burst_length:g} with a burst_share of {self.burst_share:g}; give at least "
+                             f"{least:g}")
+
+
+# Both directions alike, but for the delay.
+LINK = Exposed(LinkSettings, "link_", without=("delay",))
+
+
+@dataclass(frozen=True)
+class Arrival(Generic[T]):
+    """What came out of a link: the item, and when it went in and came out [s]."""
+
+    item: T
+    sent: float
+    arrived: float
+
+
+@dataclass(frozen=True)
+class LinkStatistics:
+    """Latencies [s] of what came out: of the newest, median and 99th percentile of the last 1000; age: since the newest that came out was
+    sent [s]; NaN: nothing yet. Numbers of items sent, arrived, dropped and under way; burst: the link is in its bad state."""
+
+    latency: float
+    latency_p50: float
+    latency_p99: float
+    age: float
+    sent: int
+    arrived: int
+    dropped: int
+    under_way: int
+    burst: bool
+
+
+class Link(Generic[T]):
+    """One direction. The same calls with the same seed give the same link; the random numbers of an item depend on its place in the row
+    alone, so that links which differ in a setting are compared on the same ones."""
+
+    def __init__(self, settings: LinkSettings | None = None, seed: int = 1) -> None:
+        """Raises InputError for a negative seed."""
+        if not 0 <= seed < 2**63:
+            raise InputError(f"link: seed is {seed}; give 0 to {2**63 - 1}")
+        self.settings, self._seed = settings or LinkSettings(), seed
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty, as at the begin, with the same random numbers."""
+        self._random = np.random.default_rng(self._seed)
+        self._under_way: list[tuple[float, int, float, T]] = []  # due, number, sent, item
+        self._departures: deque[float] = deque()  # of items that wait for the limited rate
+        self._leaves, self._due, self._now = -math.inf, -math.inf, -math.inf
+        self._bad = False
+        self._latencies: deque[float] = deque(maxlen=REMEMBERED)
+        self._newest = math.nan  # when the newest that came out was sent
+        self.sent = self.arrived = self.dropped = 0
+
+    def send(self, time: float, item: T) -> bool:
+        """Puts an item in at a time [s]; False: it is lost. Raises InputError where time goes back, or is not finite."""
+        self._go_on(time)
+        number, s = self.sent, self.settings
+        self.sent += 1
+        chance, lost, change, late = self._random.random(4).tolist()
+        bad = self._bad_state(change)
+        if chance < s.drop or (bad and lost < s.burst_drop):
+            self.dropped += 1
+            return False
+        leaves = self._departure(time)
+        if leaves is None:
+            self.dropped += 1
+            return False
+        due = leaves + s.delay + self._jitter(late)
+        if not s.overtaking:
+            self._due = due = max(due, self._due)
+        heapq.heappush(self._under_way, (due, number, time, item))
+        return True
+
+    def receive(self, time: float) -> list[Arrival[T]]:
+        """What has come out by a time [s], in the order in which it did. Raises InputError where time goes back, or is not finite."""
+        self._go_on(time)
+        found = []
+        while self._under_way and self._under_way[0][0] <= time + _SAME:
+            due, _, sent, item = heapq.heappop(self._under_way)
+            found.append(Arrival(item, sent, due))
+            self._latencies.append(due - sent)
+            if not sent <= self._newest:
+                self._newest = sent
+        self.arrived += len(found)
+        return found
+
+    @property
+    def under_way(self) -> int:
+        """Items that have neither come out nor been lost."""
+        return len(self._under_way)
+
+    def statistics(self, time: float) -> LinkStatistics:
+        """How the link is at a time [s]."""
+        last, p50, p99 = (self._latencies[-1], *np.quantile(self._latencies, (0.5, 0.99)).tolist()) if self._latencies else [math.nan] * 3
+        return LinkStatistics(last, p50, p99, time - self._newest, self.sent, self.arrived, self.dropped, self.under_way, self._bad)
+
+    def _go_on(self, time: float) -> None:
+        if not math.isfinite(time) or time < self._now - _SAME:
+            raise InputError(f"link: time is {time:g} s after {self._now:g} s; reset it to go back")
+        self._now = max(time, self._now)
+
+    def _bad_state(self, change: float) -> bool:
+        """The state that the next item meets: it stays bad for `burst_length` items in the mean, `burst_share` of all are."""
+        s = self.settings
+        if s.burst_share <= 0.0:
+            self._bad = False
+        elif not self.sent - 1:  # the first item: as it is in the long run
+            self._bad = change < s.burst_share
+        elif self._bad:
+            self._bad = change >= 1.0 / s.burst_length
+        else:
+            self._bad = change < s.burst_share / (1.0 - s.burst_share) / s.burst_length
+        return self._bad
+
+    def _departure(self, time: float) -> float | None:
+        """When the link takes an item; None: too many wait already."""
+        s = self.settings
+        if not s.rate:
+            return time
+        while self._departures and self._departures[0] <= time + _SAME:
+            self._departures.popleft()
+        leaves = max(time, self._leaves + 1.0 / s.rate)
+        if leaves > time + _SAME:
+            if len(self._departures) >= s.waiting:
+                return None
+            self._departures.append(leaves)
+        self._leaves = leaves
+        return leaves
+
+    def _jitter(self, late: float) -> float:
+        """The random part [s] of an item's time, by a number in [0, 1)."""
+        s = self.settings
+        if not s.jitter:
+            return 0.0
+        if s.jitter_distribution == UNIFORM:
+            return 2.0 * s.jitter * late
+        if s.jitter_distribution == EXPONENTIAL:
+            return -s.jitter * math.log(max(1.0 - late, _LEAST_CHANCE))
+        spread = math.log(2.0)  # variance of the logarithm where sd and mean are equal
+        return s.jitter * math.exp(math.sqrt(spread) * float(ndtri(min(max(late, _LEAST_CHANCE), 1.0 - _LEAST_CHANCE))) - 0.5 * spread)

@@ -1,0 +1,232 @@
+"""An operator at a screen: the picture that arrives, what of it reaches the mind, a way to go, a mind that steers, hands and feet.
+
+    o = Operator(vehicle, OperatorSettings(), seed=7)
+    o.go_to(Goal(300.0, 0.0), speed=17.9)
+    o.see(obstacles)                                    # as they come
+    command = o.cycle(now, measured).command            # steering, throttle, brake
+
+Everything is decided from pictures: the newest that came a perception delay ago, and obstacles as they were seen then. The way round them
+is looked for by the controller's lattice, but only now and then, as a person decides. Times come with each call; a seed gives the same
+operator.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured, Pose
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.wayfinding import Way, Wayfinder
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.simulation import Goal
+from lfdm_ros.teleop.body import Body
+from lfdm_ros.teleop.cognition import Percept, get_operator
+from lfdm_ros.teleop.distraction import TABLE, Attention
+from lfdm_ros.teleop.salvucci import near_distance
+from lfdm_ros.teleop.settings import OperatorSettings, Person
+from lfdm_ros.vehicles import Vehicle
+
+BESIDE = 0.5  # [m] what has its centre beside the vehicle's way and reaches less far into it stands beside it: cones do
+LOOKED = 0.5  # [m] between the points of the way at which somebody ahead is looked for
+SLOWEST = 1.0  # [m/s] a slower vehicle's headway and far point are as at this speed
+_SAME = 1e-9  # [s]
+
+
+class Operator:
+    """Drives one vehicle; a `studies.closed_loop.Driver`, and what `engine.driving.Pilot` asks for."""
+
+    def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None, seed: int = 1) -> None:
+        """
+        Args:
+            seed: of the person, of the distractions and of the remnant.
+
+        Raises:
+            InputError: no such mind, a negative seed, or the vehicle lacks wheelbase or largest road-wheel angle.
+        """
+        self.settings = settings or OperatorSettings()
+        if not 0 <= seed < 2**63:
+            raise InputError(f"operator: seed is {seed}; give 0 to {2**63 - 1}")
+        self._kind, self._seed = get_operator(self.settings.cognition), seed
+        person, *_ = self._streams()
+        self.person = Person.drawn(self.settings, person)
+        s = self.settings
+        self._rules = Settings(
+            period=max(s.period, 0.005), route_period=s.decision_period, obstacle_margin=self.person.margin, sight=s.sight,
+            path_lateral_acceleration=s.lateral_acceleration, path_acceleration=s.acceleration, path_braking=s.braking)
+        self._begin: Callable[[Wayfinder], None] = Wayfinder.idle  # the task
+        self.take(vehicle)
+        self.reset()
+
+    def _streams(self) -> list[np.random.Generator]:
+        """Independent generators: person, attention, hands, mind. So the one does not change with how often the other draws."""
+        return [np.random.default_rng(part) for part in np.random.SeedSequence(self._seed).spawn(4)]
+
+    def take(self, vehicle: Vehicle) -> None:
+        """Drives a vehicle from now on: its outline, wheelbase and largest road-wheel angle count; the task begins anew.
+
+        Raises:
+            InputError: it lacks one of these.
+        """
+        needed = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle")
+        missing = [name for name in needed if name not in vehicle.parameters]
+        if missing:
+            raise InputError(f"operator: vehicle '{vehicle.name}' lacks {', '.join(missing)}")
+        self._mind = self._kind.make(vehicle, self.settings, self.person, self._streams()[3])
+        self.vehicle, self._outline = vehicle, vehicle.footprint
+        self._full_lock = vehicle.parameters["max_road_wheel_angle"]
+        self._finder = Wayfinder(self._rules, self._outline)
+        self._begin(self._finder)
+
+    def reset(self) -> None:
+        """Forgets pictures, hands and feet, and begins the task anew, as the same person."""
+        _, attention, hands, _ = self._streams()
+        self._attention = Attention(TABLE.get(self.settings.distraction), attention)
+        self._body = Body(self.settings, self.person, hands)
+        self._mind.reset()
+        self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with the time at which they came
+        self._newest, self._came = -math.inf, -math.inf  # time of the newest picture, and when it came
+        self._obstacles = NOTHING
+        self._picture: tuple[float, Measured, Obstacles] | None = None
+        self._next, self._acted, self._station = -math.inf, math.nan, 0.0
+        self.distracted = False
+        self._begin(self._finder)
+
+    # ---- task and pictures ---------------------------------------------------------------------------------------------
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """A path, at most at `speed` [m/s], one or one a point; a corridor is not looked at. Raises InputError as `speed_profile`."""
+        wanted = np.asarray(speed, float) * self.person.pace
+
+        self._set(lambda finder: finder.follow(path, wanted, stop))
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """A goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
+        self._set(lambda finder: finder.go_to(goal, speed * self.person.pace))
+
+    def idle(self) -> None:
+        """Nothing to do: the foot goes to the brake."""
+        self._set(Wayfinder.idle)
+
+    def _set(self, begin: Callable[[Wayfinder], None]) -> None:
+        begin(self._finder)
+        self._begin = begin
+
+    def see(self, obstacles: Obstacles) -> None:
+        """The obstacles that pictures show from now on."""
+        self._obstacles = obstacles
+
+    def look(self, now: float) -> None:
+        """The way is looked for when it is decided, in the cycle."""
+
+    # ---- cycles --------------------------------------------------------------------------------------------------------
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        """The command at `now` [s]; measured: the picture that has just arrived, if any. A picture that is older than the one before is
+        not looked at."""
+        began = time.perf_counter()
+        self._watch(now, measured)
+        reason = ""
+        if now >= self._next - _SAME:
+            self._next = now + self.settings.cognitive_cycle
+            self.distracted = self._attention.away(now)
+            if not self.distracted:
+                self._act(now)
+        if self.distracted:
+            reason = "looks away"
+        angle, pedal = self._body.advance(now)
+        cycle = self._told(now, reason)
+        steering = min(max(angle / self._full_lock, -1.0), 1.0)
+        return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
+
+    def stop(self, now: float, reason: str) -> Cycle:
+        """The foot on the brake at once, whatever is known: for a cycle that has failed."""
+        steering = min(max(self._body.advance(now)[0] / self._full_lock, -1.0), 1.0)
+        return Cycle((steering, 0.0, self.settings.view_brake), Outcome.STOPPED, reason)
+
+    def _watch(self, now: float, measured: Measured | None) -> None:
+        """Takes a picture, and lets the mind have those that have been there for long enough."""
+        if measured is not None and measured.time > self._newest:
+            self._newest, self._came = measured.time, now
+            self._pictures.append((now, measured, self._obstacles))
+        while self._pictures and self._pictures[0][0] + self.person.perception_delay <= now + _SAME:
+            self._picture = self._pictures.popleft()
+
+    def _act(self, now: float) -> None:
+        """One cognitive cycle of an operator who looks."""
+        s, finder = self.settings, self._finder
+        if self._picture is None:
+            return
+        came, measured, obstacles = self._picture
+        pose = Pose.of(measured)
+        finder.see(obstacles)
+        finder.look(measured.time, pose)
+        if finder.way is None or finder.done or now - self._came > s.view_timeout:
+            angle = self._body.wanted_angle if not finder.done else 0.0
+            self._body.decide(now, angle, -s.view_brake)
+            return
+        elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
+        self._acted = now
+        own = now - came + s.cognitive_cycle + self.person.motor_delay
+        ahead = s.anticipation * own + s.latency_anticipation * (came - measured.time)
+        decision = self._mind.act(self._percept(now, elapsed, measured, _moved_on(measured, ahead), finder.way))
+        if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
+            raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
+        self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
+                          min(max(decision.pedal, -s.largest_brake), 1.0))
+
+    def _percept(self, now: float, elapsed: float, measured: Measured, pose: Pose, way: Way) -> Percept:
+        station, speed = self._finder.station(pose.x, pose.y), max(pose.vx, 0.0)
+        self._station = station
+        far = max(self.person.far_time * max(speed, SLOWEST), near_distance(0.0))
+        near = near_distance(far)
+        x, y, *_ = way.path.at(station + np.array([near, far]))
+        angles = [math.remainder(math.atan2(py - pose.y, px - pose.x) - pose.yaw, 2.0 * math.pi) for px, py in zip(x.tolist(), y.tolist())]
+        wanted = min(way.speed_at(station), way.speed_at(station + self.settings.preview * speed))
+        return Percept(now, elapsed, angles[0], angles[1], near, far, pose.vx, float(measured.values["yaw_rate"]), wanted,
+                       self._headway(measured.time, way, station, speed))
+
+    def _headway(self, seen: float, way: Way, station: float, speed: float) -> float:
+        """Time [s] to the nearest obstacle that the vehicle would touch on its way within the next 4 s and 10 m; inf: none."""
+        shown, outline = self._finder.obstacles, self._outline
+        if not len(shown.radii):
+            return math.inf
+        along = np.arange(0.0, 4.0 * max(speed, SLOWEST) + 10.0, LOOKED)
+        x, y, *_ = way.path.at(station + along)
+        there = shown.at(seen)
+        away = np.hypot(x[:, None] - there.centres[:, 0], y[:, None] - there.centres[:, 1])
+        met = (away < np.maximum(outline.half_width + there.radii - BESIDE, outline.half_width)).any(axis=1)
+        if not met.any():
+            return math.inf
+        return max(float(along[int(met.argmax())]) - outline.front, 0.0) / max(speed, SLOWEST)
+
+    def _told(self, now: float, reason: str) -> Cycle:
+        """What the cycle is said to be, without its command."""
+        finder, way, nothing = self._finder, self._finder.way, (0.0, 0.0, 0.0)
+        age = now - self._newest if self._newest > -math.inf else math.nan
+        if finder.done:
+            return Cycle(nothing, Outcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
+        if self._picture is None or way is None:
+            return Cycle(nothing, Outcome.STOPPED, "no picture yet" if self._picture is None else "no task", age=age)
+        if now - self._came > self.settings.view_timeout:
+            return Cycle(nothing, Outcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
+        return Cycle(nothing, Outcome.SOLVED, reason or (BLOCKED if way.blocked else ""), blocked=way.blocked, route=way.path, age=age,
+                     remaining=way.path.length - self._station)
+
+
+def _moved_on(measured: Measured, span: float) -> Pose:
+    """Where the vehicle is after a span [s] if speed and yaw rate stay: what a predictor does for the human operator in the optimal control
+    model of Kleinman, Baron & Levison 1970, Automatica 6, where it makes up for his delay."""
+    v = measured.values
+    turn = v["yaw_rate"] * span
+    chord = math.hypot(v["vx"], v["vy"]) * span * float(np.sinc(0.5 * turn / math.pi))
+    course = v["yaw"] + math.atan2(v["vy"], v["vx"]) + 0.5 * turn
+    return Pose(v["x"] + chord * math.cos(course), v["y"] + chord * math.sin(course), v["yaw"] + turn, v["vx"])

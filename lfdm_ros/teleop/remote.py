@@ -1,0 +1,89 @@
+"""A driver behind a link, without ROS: pictures go up to it, its commands come down, each with what the link does to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from lfdm_ros.bounds import require
+from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import Goal
+from lfdm_ros.teleop.link import Link, LinkSettings
+
+
+class Drives(Protocol):
+    """A driver at the far end, as closed loops ask for it."""
+
+    settings: Any
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
+    def go_to(self, goal: Goal, speed: float) -> None: ...
+    def see(self, obstacles: Obstacles) -> None: ...
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
+    def look(self, now: float) -> None: ...
+
+
+class Remote:
+    """Asks a driver through two links; itself a driver. Between two commands that come down the last one holds, before the first nothing.
+    The links are stepped with the cycles: what is due between two of them arrives with the later.
+
+    up, down: the links. late: how many items came after a newer one and were left out, by direction.
+    """
+
+    def __init__(self, driver: Drives, up: Link[tuple[Measured, Obstacles | None]], down: Link[Cycle]) -> None:
+        self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
+        self.late: Counter[str] = Counter()
+        self._seen: Obstacles | None = None
+        self._picture, self._issued = -np.inf, -np.inf
+        self._command = (0.0, 0.0, 0.0)
+
+    @classmethod
+    def over(cls, driver: Drives, up: LinkSettings, down: LinkSettings, seed: int = 1) -> Remote:
+        """The driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
+        require("seed", seed)
+        seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
+        return cls(driver, Link(up, seeds[0]), Link(down, seeds[1]))
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        """The driver's; tasks do not go through the link."""
+        self.driver.follow(path, speed, corridor, stop)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        """The driver's; tasks do not go through the link."""
+        self.driver.go_to(goal, speed)
+
+    def see(self, obstacles: Obstacles) -> None:
+        """Goes up with the next picture that is not lost."""
+        self._seen = obstacles
+
+    def look(self, now: float) -> None:
+        """The driver's."""
+        self.driver.look(now)
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        """The driver's cycle, with the command that has come down by `now` [s]."""
+        if measured is not None and self.up.send(now, (measured, self._seen)):
+            self._seen = None
+        newest = None
+        for arrival in self.up.receive(now):
+            picture, seen = arrival.item
+            if picture.time <= self._picture:
+                self.late["up"] += 1
+                continue
+            self._picture, newest = picture.time, picture
+            if seen is not None:
+                self.driver.see(seen)
+        cycle = self.driver.cycle(now, newest)
+        self.down.send(now, cycle)
+        for answer in self.down.receive(now):
+            if answer.sent <= self._issued:
+                self.late["down"] += 1
+                continue
+            self._issued, self._command = answer.sent, answer.item.command
+        return replace(cycle, command=self._command)
