@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
-import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from lfdm_ros.bounds import FRAME, NOT_FINITE, STAMP, Refusals, Refused, refusal, require_all
+from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal, require_all
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.engine.eyes import AHEAD_NS, Eyes, Tracks
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
@@ -22,10 +20,7 @@ from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
-_POSES = 1000  # kept; 10 s at 100 Hz
-_WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 _LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
-_AHEAD_NS = 10_000_000_000  # a state further ahead of the clock, or a scan of the last state, is not of this time
 
 
 class Drives(Protocol):
@@ -39,14 +34,6 @@ class Drives(Protocol):
     def cycle(self, now: float, measured: Measured | None) -> Cycle: ...
     def look(self, now: float) -> None: ...
     def stop(self, now: float, reason: str) -> Cycle: ...
-    def reset(self) -> None: ...
-
-
-class Tracks(Protocol):
-    """What is asked of `lfdm_ros.control.ObstacleTracker`."""
-
-    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
-    def obstacles(self) -> Obstacles: ...
     def reset(self) -> None: ...
 
 
@@ -79,38 +66,6 @@ class Decision:
     measured: bool
 
 
-class PoseHistory:
-    """Where the vehicle was: poses by time, linear between them."""
-
-    def __init__(self) -> None:
-        self._poses: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
-
-    def add(self, time_ns: int, x: float, y: float, yaw: float) -> None:
-        """Times must grow."""
-        self._poses.append((time_ns, x, y, yaw))
-
-    def clear(self) -> None:
-        self._poses.clear()
-
-    @property
-    def last_ns(self) -> int | None:
-        return self._poses[-1][0] if self._poses else None
-
-    def at(self, time_ns: int) -> tuple[float, float, float] | None:
-        """x, y [m], yaw [rad]; None outside the history."""
-        poses = self._poses
-        if not poses or not poses[0][0] <= time_ns <= poses[-1][0]:
-            return None
-        i = bisect.bisect_left(poses, time_ns, key=lambda pose: pose[0])
-        after = poses[i]
-        if after[0] == time_ns:
-            return after[1:]
-        before = poses[i - 1]
-        share = (time_ns - before[0]) / (after[0] - before[0])
-        turn = math.remainder(after[3] - before[3], 2.0 * math.pi)
-        return (before[1] + share * (after[1] - before[1]), before[2] + share * (after[2] - before[2]), before[3] + share * turn)
-
-
 class Pilot:
     """Asks the controller for a command when one is due, keeps it informed, and refuses what cannot be used, by name.
 
@@ -131,43 +86,34 @@ class Pilot:
                 from the first state where lidar_rate says that scans come.
             told, refused: take what a person should know, in one line, and what was refused, which may be often.
         """
-        self._controller, self._tracker, self._told = controller, tracker, told
+        self._controller, self._told = controller, told
         self._period_ns = round(1e9 * period)
         self._lockstep = lockstep
-        self._scan_period_ns = round(1e9 / lidar_rate) if lidar_rate > 0.0 else 0
-        self._latency_ns = round(1e9 * lidar_latency)
         self._scan_timeout_ns = round(1e9 * scan_timeout)
         self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
         self.task = self._wanted = Task()
         self.frame = ""
         self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
-        self.scan_missing = ""  # lockstep: the scan that did not come in time; empty: all came
         self.resets = 0
         # By how much a stamp may be older than the one before without the clock having been set back: in lockstep nothing overtakes.
         self._late_ns = 0 if lockstep else _LATE_NS
-        self._scans: deque[tuple[int, Scan]] = deque(maxlen=_WAITING_SCANS)
-        self._history = PoseHistory()
+        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=self._late_ns)
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
-        self._history.clear()
-        self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
+        self.eyes.forget(keep)
         self._last_state: tuple[int, Mapping[str, float]] | None = None
         self._waiting: tuple[int, Mapping[str, float], int] | None = None  # as `_answer` takes it
         self._first_ns: int | None = None  # of the states
         self._cycle_ns: int | None = None  # when the last cycle was
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
         self._decision: Decision | None = None
-        self._newest_scan_ns = self._scans[-1][0] if self._scans else None
-        self._seen_ns: int | None = None  # that the obstacles are from
-        self.obstacles: Obstacles | None = None
         self.blind = ""
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
         """Forgets all but the task and the scans whose stamp `keep` is true for: time or place are not what they were."""
         self._forget(keep)
         self.resets += 1
-        self._tracker.reset()
         self._controller.reset()
         self._set(self._wanted)
 
@@ -253,10 +199,10 @@ class Pilot:
             self.frame = frame
             self._check_frame_of_task()
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
-        self._history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         self._last_state = (stamp_ns, usable)
         step = stamp_ns - last[0] if last is not None else 0
-        if self._lockstep and self._scan_due(stamp_ns):
+        if self._lockstep and self.eyes.due(stamp_ns, self._first_ns):
             self._waiting = (stamp_ns, usable, step)
             return None
         return self._answer(stamp_ns, usable, step, now_ns)
@@ -316,7 +262,7 @@ class Pilot:
         except Refused as error:
             return error
         # A single one would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
-        if not self._lockstep and 0 < now_ns < stamp_ns - _AHEAD_NS:
+        if not self._lockstep and 0 < now_ns < stamp_ns - AHEAD_NS:
             return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
         return None
 
@@ -331,24 +277,7 @@ class Pilot:
 
     def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        newest = self._newest_scan_ns
-        if newest is not None and stamp_ns == newest:
-            return None  # published again, with its state
-        if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
-            self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
-            return None
-        wrong = refusal("stamp", 1e-9 * stamp_ns)
-        if wrong is not None:
-            self.refusals.refuse("scan", str(wrong), STAMP)
-            return None
-        last = self._history.last_ns
-        if last is not None and stamp_ns > last + _AHEAD_NS:
-            self.refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
-            return None
-        self._newest_scan_ns = stamp_ns
-        self.scan_missing = ""
-        self._scans.append((stamp_ns, scan))
-        if self._waiting is None or self._scan_due(self._waiting[0]):
+        if not self.eyes.offer(stamp_ns, scan) or self._waiting is None or self.eyes.due(self._waiting[0], self._first_ns):
             return None
         return self._release()
 
@@ -356,8 +285,7 @@ class Pilot:
         """The scan that a state waits for has not come for too long: answers the state without, and waits for none until one comes."""
         if self._waiting is None:
             return None
-        self.scan_missing = f"the scan of {1e-9 * self._last_due(self._waiting[0]):.3f} s has not come; going on without"
-        self._told(self.scan_missing)
+        self._told(self.eyes.give_up(self._waiting[0]))
         return self._release()
 
     @property
@@ -370,54 +298,32 @@ class Pilot:
         self._waiting = None
         return self._answer(stamp_ns, values, step_ns, stamp_ns)
 
-    def _last_due(self, now_ns: int) -> int:
-        """Stamp of the newest scan that has arrived by now, if it is as punctual as it says."""
-        return (now_ns - self._latency_ns) // self._scan_period_ns * self._scan_period_ns
-
-    def _scan_due(self, now_ns: int) -> bool:
-        """Whether a scan that should be here is not."""
-        if not self._scan_period_ns or self.scan_missing or self._first_ns is None:
-            return False
-        due = self._last_due(now_ns)
-        return due >= self._first_ns and (self._newest_scan_ns is None or self._newest_scan_ns < due)
-
     def after(self) -> None:
-        """Looks at the scans that have come, and for a way; to be called when the command is out.
-
-        All beams at infinity is a scan that sees nothing.
-        """
-        last = self._history.last_ns
-        changed = False
-        while last is not None and (place := next((i for i, (stamp, _) in enumerate(self._scans) if stamp <= last), None)) is not None:
-            stamp_ns, scan = self._scans[place]
-            del self._scans[place]
-            pose = self._history.at(stamp_ns)
-            if pose is None:
-                self.refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
-                continue
-            if len(scan.ranges) and np.isnan(scan.ranges).all():
-                self.refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
-                continue
-            try:
-                self._tracker.update(scan, *pose)
-            except InputError as error:
-                self.refusals.refuse("scan", error)
-                continue
-            self._seen_ns, changed = stamp_ns, True
-        if changed:
-            self.obstacles = self._tracker.obstacles()
-            self._controller.see(self.obstacles)
+        """Looks at the scans that have come, and for a way; to be called when the command is out."""
+        if self.eyes.look():
+            assert self.eyes.obstacles is not None
+            self._controller.see(self.eyes.obstacles)
         if self._cycle_ns is not None:
             self._controller.look(1e-9 * self._cycle_ns)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""
-        return math.nan if self._seen_ns is None else 1e-9 * (now_ns - self._seen_ns)
+        return self.eyes.age(now_ns)
+
+    @property
+    def obstacles(self) -> Obstacles | None:
+        """As they were seen last; None: nothing was."""
+        return self.eyes.obstacles
+
+    @property
+    def scan_missing(self) -> str:
+        """In lockstep, the scan that did not come in time; empty: all came."""
+        return self.eyes.missing
 
     def _look_out(self, now_ns: int) -> None:
         """Stops the vehicle when it does not see any more, lets it go on when it does."""
-        since = self._seen_ns
-        if since is None and (self._scan_period_ns or self._newest_scan_ns is not None):
+        since = self.eyes.seen_ns
+        if since is None and self.eyes.expects:
             since = self._first_ns
         late = 0 if since is None else now_ns - since
         if self._scan_timeout_ns and late > self._scan_timeout_ns:

@@ -11,7 +11,8 @@ import pytest
 from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.engine.driving import Pilot, PoseHistory, Task
+from lfdm_ros.engine.driving import Pilot, Task
+from lfdm_ros.engine.eyes import PoseHistory
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan

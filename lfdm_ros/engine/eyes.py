@@ -1,0 +1,168 @@
+"""Scans as they arrive, checked, and looked at where the vehicle was when they were taken. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sensors import Scan
+
+_POSES = 1000  # kept; 10 s at 100 Hz
+_WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
+AHEAD_NS = 10_000_000_000  # a scan further ahead of the last state is not of this time
+
+
+class Tracks(Protocol):
+    """What is asked of `lfdm_ros.perception.ObstacleTracker`."""
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
+    def obstacles(self) -> Obstacles: ...
+    def reset(self) -> None: ...
+
+
+class PoseHistory:
+    """Where the vehicle was: poses by time, linear between them."""
+
+    def __init__(self) -> None:
+        self._poses: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
+
+    def add(self, time_ns: int, x: float, y: float, yaw: float) -> None:
+        """Times must grow."""
+        self._poses.append((time_ns, x, y, yaw))
+
+    def clear(self) -> None:
+        self._poses.clear()
+
+    @property
+    def last_ns(self) -> int | None:
+        return self._poses[-1][0] if self._poses else None
+
+    def at(self, time_ns: int) -> tuple[float, float, float] | None:
+        """x, y [m], yaw [rad]; None outside the history."""
+        poses = self._poses
+        if not poses or not poses[0][0] <= time_ns <= poses[-1][0]:
+            return None
+        i = bisect.bisect_left(poses, time_ns, key=lambda pose: pose[0])
+        after = poses[i]
+        if after[0] == time_ns:
+            return after[1:]
+        before = poses[i - 1]
+        share = (time_ns - before[0]) / (after[0] - before[0])
+        turn = math.remainder(after[3] - before[3], 2.0 * math.pi)
+        return (before[1] + share * (after[1] - before[1]), before[2] + share * (after[2] - before[2]), before[3] + share * turn)
+
+
+class Eyes:
+    """Keeps the scans that have come until they are looked at, and what was seen.
+
+    history: where the vehicle was; obstacles: as they were seen last, None: nothing was looked at; missing: the scan that did not come in
+    time, empty: all came.
+    """
+
+    def __init__(self, tracker: Tracks, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
+                 late_ns: int = 0) -> None:
+        """
+        Args:
+            lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
+            lidar_latency: from a scan's stamp to its arrival [s].
+            late_ns: by how much a stamp may be older than the one before without the clock having been set back [ns].
+        """
+        self._tracker, self._refusals, self._late_ns = tracker, refusals, late_ns
+        self._period_ns = round(1e9 / lidar_rate) if lidar_rate > 0.0 else 0
+        self._latency_ns = round(1e9 * lidar_latency)
+        self.missing = ""
+        self.history = PoseHistory()
+        self._scans: deque[tuple[int, Scan]] = deque(maxlen=_WAITING_SCANS)
+        self.forget(lambda stamp_ns: False)
+
+    def forget(self, keep: Callable[[int], bool]) -> None:
+        """Forgets all but the scans whose stamp `keep` is true for."""
+        self.history.clear()
+        self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
+        self._newest_ns = self._scans[-1][0] if self._scans else None
+        self.seen_ns: int | None = None  # that the obstacles are from
+        self.obstacles: Obstacles | None = None
+        self._tracker.reset()
+
+    @property
+    def waiting(self) -> int:
+        """Scans that were not looked at yet."""
+        return len(self._scans)
+
+    @property
+    def expects(self) -> bool:
+        """Whether scans come, or are said to."""
+        return self._period_ns > 0 or self._newest_ns is not None
+
+    def offer(self, stamp_ns: int, scan: Scan) -> bool:
+        """A scan has come; False: refused, or known."""
+        newest = self._newest_ns
+        if newest is not None and stamp_ns == newest:
+            return False  # published again, with its state
+        if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
+            self._refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
+            return False
+        wrong = refusal("stamp", 1e-9 * stamp_ns)
+        if wrong is not None:
+            self._refusals.refuse("scan", str(wrong), STAMP)
+            return False
+        last = self.history.last_ns
+        if last is not None and stamp_ns > last + AHEAD_NS:
+            self._refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
+            return False
+        self._newest_ns = stamp_ns
+        self.missing = ""
+        self._scans.append((stamp_ns, scan))
+        return True
+
+    def _last_due(self, now_ns: int) -> int:
+        """Stamp of the newest scan that has arrived by now, if it is as punctual as it says."""
+        return (now_ns - self._latency_ns) // self._period_ns * self._period_ns
+
+    def due(self, now_ns: int, first_ns: int | None) -> bool:
+        """Whether a scan that should be here is not; first_ns: stamp of the first state."""
+        if not self._period_ns or self.missing or first_ns is None:
+            return False
+        due = self._last_due(now_ns)
+        return due >= first_ns and (self._newest_ns is None or self._newest_ns < due)
+
+    def give_up(self, now_ns: int) -> str:
+        """Waits for no scan until one comes; says which did not."""
+        self.missing = f"the scan of {1e-9 * self._last_due(now_ns):.3f} s has not come; going on without"
+        return self.missing
+
+    def look(self) -> bool:
+        """Looks at the scans that have come; whether that changed what is seen. All beams at infinity is a scan that sees nothing."""
+        last = self.history.last_ns
+        changed = False
+        while last is not None and (place := next((i for i, (stamp, _) in enumerate(self._scans) if stamp <= last), None)) is not None:
+            stamp_ns, scan = self._scans[place]
+            del self._scans[place]
+            pose = self.history.at(stamp_ns)
+            if pose is None:
+                self._refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, where the vehicle was then is not known", STAMP)
+                continue
+            if len(scan.ranges) and np.isnan(scan.ranges).all():
+                self._refusals.refuse("scan", f"all {len(scan.ranges)} beams were lost", NOT_FINITE)
+                continue
+            try:
+                self._tracker.update(scan, *pose)
+            except InputError as error:
+                self._refusals.refuse("scan", error)
+                continue
+            self.seen_ns, changed = stamp_ns, True
+        if changed:
+            self.obstacles = self._tracker.obstacles()
+        return changed
+
+    def age(self, now_ns: int) -> float:
+        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        return math.nan if self.seen_ns is None else 1e-9 * (now_ns - self.seen_ns)
