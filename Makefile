@@ -16,6 +16,8 @@ SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action cmake/*) CMakeLists.tx
 # Runs must not meet each other nor other machines. A guard of the ROS wheels must not leak in from another environment.
 ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 101 + 1))
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE ROS_LOCALHOST_ONLY
+# Bytecode is kept, whatever the shell says: each of many processes would compile anew what it imports, PyMC alone for some 10 s.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help
@@ -26,9 +28,13 @@ help:  ## this list
 demo: $(PACKAGE)  ## drive, record and calibrate a hidden vehicle on the real ROS graph; needs no data
 	@$(ISOLATED) $(VENV)/bin/lfdm demo
 
+# Tests in several processes: most of a test is Python on one core. A file stays with one process, where its tests
+# share what they need; test/conftest.py says which come first.
+WORKERS := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
 test: lint  ## linters, types, import direction, then all tests
-	@$(ISOLATED) $(VENV)/bin/python -m pytest
+	@$(ISOLATED) $(VENV)/bin/python -m pytest $(WORKERS)
 
 # Of every room what is quick; neither the graph nor samplers.
 QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \
@@ -88,4 +94,6 @@ $(PACKAGE): $(SOURCES) | $(MADE)
 	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation .
 	@$(VENV)/bin/python -c "import sysconfig, pathlib; pathlib.Path(sysconfig.get_path('purelib'), 'lfdm_ros_source.pth') \
 	  .write_text('import sys; sys.path.insert(0, %r)\n' % '$(CURDIR)')"
+	@$(VENV)/bin/python -m compileall -q lfdm_ros
+	@$(VENV)/bin/python -c "from lfdm_ros.environment import check_imports; check_imports()"
 	@touch $@

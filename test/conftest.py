@@ -6,9 +6,26 @@ import os
 from pathlib import Path
 from typing import Any
 
+import domains
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Before anything loads rclpy.
+os.environ["ROS_DOMAIN_ID"] = str(domains.own())
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ.pop("ROS_LOCALHOST_ONLY", None)
+
+SLOW = ("calibration", "system", "studies", "samplers", "extending", "control", "cli", "engine")  # the slowest rooms, slowest first
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow rooms first: of several processes none is left alone with a long file at the end."""
+    def place(item: pytest.Item) -> int:
+        room = item.path.parent.name
+        return SLOW.index(room) if room in SLOW else len(SLOW)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

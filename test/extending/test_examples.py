@@ -38,8 +38,7 @@ def outside(tmp_path):
     """A folder with a copy of an example and nothing else; returns run(example, *arguments of lfdm)."""
     def run(example: str, *arguments: object, code: str = "from lfdm_ros.cli.main import main; raise SystemExit(main())"):
         shutil.copy(ROOT / "examples" / example, tmp_path)
-        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT),
-                       "ROS_DOMAIN_ID": str(1 + os.getpid() % 100), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        environment = {**os.environ, "LFDM_PLUGINS": str(tmp_path / example), "PYTHONPATH": str(ROOT)}
         return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment, capture_output=True,
                               text=True, check=False)
     return run

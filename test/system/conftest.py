@@ -1,19 +1,12 @@
-"""The running graph, isolated from every other on this machine."""
+"""The running graph; test/conftest.py isolates it from every other on this machine."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-# Before anything loads rclpy. One domain for each test run; 1 to 100 are free of other uses on Linux.
-os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
-os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-os.environ.pop("ROS_LOCALHOST_ONLY", None)
-
 from rclpy.node import Node
 
 from lfdm_ros.nodes.component import Component

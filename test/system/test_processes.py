@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import domains
 import pytest
 
 from lfdm_ros.bags import bag_info
@@ -48,7 +49,7 @@ class Up:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    run = Up(tmp_path, 1 + (os.getpid() + 50) % 100)
+    run = Up(tmp_path, domains.other())
     yield run
     for pid in (run.process.pid, *run.nodes):
         if Path(f"/proc/{pid}").exists():

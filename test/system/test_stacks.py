@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import domains
 import numpy as np
 import pytest
 
@@ -102,7 +103,7 @@ def test_a_bag_that_exists_is_refused(scenario: str, tmp_path: Path) -> None:
 
 def lfdm(*arguments: str) -> subprocess.Popen[str]:
     # A domain of its own: nodes that tests of failing ends leave in this process would be a second recorder to it.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(1 + (os.getpid() + 50) % 100)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
     return subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, text=True, cwd=share_directory(),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
