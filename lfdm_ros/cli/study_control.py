@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change` and `density`: the controller in closed loop, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`: driving in closed loop, many times."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ if TYPE_CHECKING:
 
     from lfdm_ros.control.settings import Settings
     from lfdm_ros.parameters import Exposed
-    from lfdm_ros.studies.driving import Item
 
-NAMES = ("mpc", "delay", "lane_change", "density")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30}
+NAMES = ("mpc", "delay", "lane_change", "density", "risk")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
 
 def run_control_study(args: argparse.Namespace) -> int:
     """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
-    lifts a wheel or misses goals."""
+    lifts a wheel or misses goals, or if the probabilities of study risk are wrong."""
     from lfdm_ros.cli.bench import machine
     from lfdm_ros.scheduling import available_cores, get_scheduler
-    from lfdm_ros.studies import driving as studies
+    from lfdm_ros.studies.resuming import carry_out
 
-    settings = parse_settings(args.set)
-    items, report = _prepare(args, settings)
+    asked = _prepare_risk(args) if args.study == "risk" else _prepare(args)
+    items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
-                               "settings": _changed(settings)}
+                               "settings": asked.changed}
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
-            studies.carry_out(items, scheduler, found, args.out, _tell)
+            carry_out(items, asked.work, asked.key, scheduler, found, args.out, _tell)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -48,7 +47,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     outcome |= {"asked": len(items), "done": len(found), "interrupted": interrupted}
     runs = [found[i] for i in sorted(found)]
     text, good, figures = report(runs, outcome)
-    outcome["runs"] = [{key: value for key, value in run.items() if key != "cycle_us"} for run in runs]
+    outcome["runs"] = [{name: value for name, value in run.items() if name != "cycle_us"} for run in runs]
     if args.out is not None:
         (args.out / "results.json").write_text(json.dumps(outcome) + "\n", encoding="utf-8")
         (args.out / "table.md").write_text(text + "\n", encoding="utf-8")
@@ -67,7 +66,36 @@ def run_control_study(args: argparse.Namespace) -> int:
 Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]]
 
 
-def _prepare(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Item], Report]:
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A study: what is to be done, by what, under which key it is kept, what it comes to, and the settings that are not as they ship."""
+
+    items: Sequence[Any]
+    work: Callable[[Any], dict[str, Any]]
+    key: Callable[[Any], str]
+    report: Report
+    changed: dict[str, Any]
+
+
+def _prepare(args: argparse.Namespace) -> Asked:
+    from lfdm_ros.studies import driving as studies
+
+    settings = parse_settings(args.set)
+    items, report = _driven(args, settings)
+    return Asked(items, studies.work, studies.key, report, _changed(settings))
+
+
+def _prepare_risk(args: argparse.Namespace) -> Asked:
+    from lfdm_ros.sharing.risk import RISK
+    from lfdm_ros.studies import risk
+
+    (changes,) = parse_changes(args.set, [RISK])
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, **changes})
+    return Asked(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
+                 _changed(settings))
+
+
+def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
     from lfdm_ros.studies import driving as studies
 
     seeds = _seeds(args)
@@ -157,6 +185,22 @@ def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, b
     return tables.markdown(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
 
 
+def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures, risk
+
+    outcome["worlds"] = summary = risk.summarise(runs)
+    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in ("collision", "lift", "leaving")}
+    known = summary.get("known")
+    if known is not None:
+        outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
+    good = known is not None and risk.is_right(known)
+    text = "\n\n".join([tables.markdown(risk.table(summary)),
+                        f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
+                        "error at most 0.03, Brier skill above 0)"])
+    return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
+
+
 # -- Settings -----------------------------------------------------------------------------------------------------------------
 
 
@@ -195,10 +239,8 @@ def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list
     return changes
 
 
-def _changed(settings: Settings) -> dict[str, Any]:
-    from lfdm_ros.control.settings import Settings
-
-    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(Settings) if getattr(settings, f.name) != f.default}
+def _changed(settings: Any) -> dict[str, Any]:
+    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default}
 
 
 def _tell(done: int, asked: int, left: float) -> None:
@@ -217,10 +259,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "convergence; slow), do_mpc (paths only); density: mpc, kinematic, lattice (with pure pursuit), mppi (slow); or "
                         "some of them (default: all that are installed)")
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
-                        "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi)")
+                        "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi); "
+                        "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density: name or file (default hmmwv)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density: a setting "
-                        "of all; repeat")
-    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change, density: print JSON instead of a table")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk: name or file (default hmmwv)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
+                        "setting of all; repeat")
+    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change, density, risk: print JSON instead of a table")
 

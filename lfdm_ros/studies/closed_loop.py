@@ -243,7 +243,7 @@ class _Witness:
         (self._along,), (offset,) = (v.tolist() for v in self.path.project(
             np.array([x]), np.array([y]), None if self._along is None else np.array([self._along])))
         self.error = max(self.error, abs(offset))
-        self.outside = max(self.outside, _outside(self._scenario, self.path, self._along, x, y, yaw, self._footprint))
+        self.outside = max(self.outside, outside(self._scenario.corridor, self.path, self._along, x, y, yaw, self._footprint))
 
     def note(self, time: float) -> bool:
         """After each chunk. Whether something was hit."""
@@ -283,15 +283,15 @@ def give_task(controller: Driver, scenario: Scenario) -> Path | None:
     return None
 
 
-def _outside(scenario: Scenario, path: Path, along: float, x: float, y: float, yaw: float, footprint: Footprint) -> float:
-    """How far a corner is outside of the corridor [m]; 0 inside, or where there is none."""
-    if scenario.corridor is None:
+def outside(corridor: np.ndarray | None, path: Path, along: float, x: float, y: float, yaw: float, footprint: Footprint) -> float:
+    """How far a corner is outside of the corridor [m], rows (k, 3) of s along the path and room to its left and right; 0 inside, or where
+    there is none."""
+    if corridor is None:
         return 0.0
     c, s = math.cos(yaw), math.sin(yaw)
     corners = np.array([(f, w) for f in (footprint.front, -footprint.rear) for w in (footprint.half_width, -footprint.half_width)])
     px, py = x + c * corners[:, 0] - s * corners[:, 1], y + s * corners[:, 0] + c * corners[:, 1]
     at, offset = path.project(px, py, along + corners[:, 0])
-    rows = scenario.corridor
-    inside = (at >= rows[0, 0]) & (at <= rows[-1, 0])
-    left, right = np.interp(at, rows[:, 0], rows[:, 1]), np.interp(at, rows[:, 0], rows[:, 2])
+    inside = (at >= corridor[0, 0]) & (at <= corridor[-1, 0])
+    left, right = np.interp(at, corridor[:, 0], corridor[:, 1]), np.interp(at, corridor[:, 0], corridor[:, 2])
     return float(np.max(np.where(inside, np.maximum(offset - left, -right - offset), 0.0), initial=0.0))

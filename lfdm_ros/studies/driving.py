@@ -9,13 +9,12 @@ other ways to drive through them. The plant is always larger than the controller
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path as File
 from typing import Any
@@ -31,7 +30,6 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config, share_directory
-from lfdm_ros.scheduling import Scheduler
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
@@ -64,7 +62,6 @@ OUTSIDE = 0.05  # [m] beyond the corridor: between the cones there is only a lin
 SPIN = math.radians(30.0)  # slip angle of a vehicle that is lost
 STILL_FAILING = 2  # speeds that are tried after the first failure
 TRACKS, TRACK_STEP = 3, 0.1  # seeds whose way is kept, and how often [s]
-KEPT = "runs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -352,62 +349,7 @@ def _counted(counter: Counter[str]) -> dict[str, int]:
     return {name: counter[name] for name in sorted(counter)}
 
 
-# -- All runs -----------------------------------------------------------------------------------------------------------------
-
-
-def carry_out(items: Sequence[Item], scheduler: Scheduler, found: dict[int, dict[str, Any]], folder: File | None = None,
-              progress: Callable[[int, int, float], None] | None = None) -> None:
-    """Works on all items; what each came to is in `found` by its number, also when this is interrupted.
-
-    Args:
-        folder: what is done is kept here, and taken from here where nothing that it depends on has changed; None: nothing is kept.
-        progress: called with items done, all of them, and the seconds left (nan: unknown).
-
-    Raises:
-        InputError: as `run_trial`, or the folder cannot be written to.
-    """
-    keys = [_key(item) for item in items]
-    file = None
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            kept = _kept(folder / KEPT)
-            file = (folder / KEPT).open("a", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-        found |= {i: kept[key] for i, key in enumerate(keys) if key in kept}
-    missing = [i for i in range(len(items)) if i not in found]
-    began = time.perf_counter()
-    try:
-        if progress is not None and found:
-            progress(len(found), len(items), math.nan)
-        for done, (number, result) in enumerate(scheduler.map(work, [items[i] for i in missing]), 1):
-            # As it will be read again.
-            text = json.dumps(result)
-            found[missing[number]] = json.loads(text)
-            if file is not None:
-                file.write(json.dumps({"key": keys[missing[number]]})[:-1] + f', "result": {text}}}\n')
-                file.flush()
-            if progress is not None:
-                progress(len(found), len(items), (time.perf_counter() - began) / done * (len(missing) - done))
-    finally:
-        if file is not None:
-            file.close()
-
-
-def _kept(path: File) -> dict[str, dict[str, Any]]:
-    kept = {}
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-                kept[row["key"]] = row["result"]
-            except (ValueError, KeyError, TypeError):  # not whole: killed while it was written
-                continue
-    return kept
-
-
-def _key(item: Item) -> str:
+def key(item: Item) -> str:
     """Hash of all that a result depends on."""
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
@@ -416,4 +358,4 @@ def _key(item: Item) -> str:
     return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "rivals": rivals,
                    "vehicle": dict(vehicle.parameters), "tyre": vehicle.default_tyre},
                   (*SIMULATING, "solvers", "sensors", "perception", "control", "studies"),
-                  ("driving_tables", "pictures", "sbc", "variants"))
+                  ("driving_tables", "pictures", "resuming", "risk", "sbc", "variants"))

@@ -247,6 +247,34 @@ def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
     return figure
 
 
+def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
+    """Reliability diagram of each world: what happened over what was predicted, with 95 % intervals, and how many episodes there were."""
+    if not worlds:
+        return None
+    columns = min(3, len(worlds))
+    count = -(-len(worlds) // columns)
+    figure = Figure(figsize=(3.4 * columns, 3.3 * count), layout="constrained")
+    axes = figure.subplots(count, columns, squeeze=False, sharex=True, sharey=True)
+    for axis, (name, world) in zip(axes.flat, worlds.items()):
+        rows = world["rows"]
+        x, y, n = (np.array([row[key] for row in rows]) for key in ("predicted", "observed", "episodes"))
+        ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
+        axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
+        axis.bar(x, n / n.sum(), width=0.05, color="0.85")
+        axis.errorbar(x, y, np.abs(ends - y), color="tab:blue", marker="o", ms=3.5, lw=1.2, elinewidth=0.8)
+        axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
+                       fontsize=9)
+        axis.set_xlim(-0.02, 1.02)
+        axis.set_ylim(-0.02, 1.02)
+    for axis in axes.flat[len(worlds):]:
+        axis.set_visible(False)
+    for axis in axes[-1]:
+        axis.set_xlabel("predicted probability of failing")
+    for row in axes:
+        row[0].set_ylabel("share that failed")
+    return figure
+
+
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")

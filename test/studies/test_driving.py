@@ -14,6 +14,7 @@ from lfdm_ros.studies import driving_tables as tables
 from lfdm_ros.studies import pictures
 from lfdm_ros.studies.closed_loop import Plant
 from lfdm_ros.studies.driving import Climb, Trial
+from lfdm_ros.studies.resuming import KEPT, carry_out
 
 SETTINGS = Settings(time_budget=0.0)
 FIELD = "course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n"
@@ -34,24 +35,24 @@ def without_times(results):
 def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(trials, tmp_path, monkeypatch):
     here, there = {}, {}
     with get_scheduler() as scheduler:
-        studies.carry_out(trials, scheduler, here)
+        carry_out(trials, studies.work, studies.key, scheduler, here)
     told = []
     with Processes(2) as scheduler:
-        studies.carry_out(trials, scheduler, there, tmp_path / "kept", lambda *state: told.append(state[:2]))
+        carry_out(trials, studies.work, studies.key, scheduler, there, tmp_path / "kept", lambda *state: told.append(state[:2]))
     assert without_times(here) == without_times(there) and told == [(1, 2), (2, 2)]
     for run in here.values():
         assert run["reached"] is not None and not run["collision"] and run["lifted"] == 0.0
         assert 0.95 < run["ratio"] < 1.3 and len(run["cycle_us"]) == run["cycles"]
 
     # Killed while it wrote the next: what is whole is taken, what depends on another setting is not.
-    with (tmp_path / "kept" / studies.KEPT).open("a") as file:
+    with (tmp_path / "kept" / KEPT).open("a") as file:
         file.write('{"key": "abc", "resu')
     driven = []
     monkeypatch.setattr(studies, "work", lambda item: driven.append(item) or {"scenario": "x"})
     other = replace(trials[0], settings=replace(SETTINGS, obstacle_margin=0.5))
     again = {}
     with get_scheduler() as scheduler:
-        studies.carry_out([*trials, other], scheduler, again, tmp_path / "kept")
+        carry_out([*trials, other], studies.work, studies.key, scheduler, again, tmp_path / "kept")
     assert driven == [other] and again == {0: there[0], 1: there[1], 2: {"scenario": "x"}}
 
 
@@ -64,9 +65,9 @@ def test_what_was_done_is_there_after_an_interruption(trials, tmp_path, monkeypa
     monkeypatch.setattr(studies, "work", work)
     found = {}
     with pytest.raises(KeyboardInterrupt), get_scheduler() as scheduler:
-        studies.carry_out(trials, scheduler, found, tmp_path)
+        carry_out(trials, studies.work, studies.key, scheduler, found, tmp_path)
     assert found == {0: {"seed": 1}}
-    assert json.loads((tmp_path / studies.KEPT).read_text())["result"] == {"seed": 1}
+    assert json.loads((tmp_path / KEPT).read_text())["result"] == {"seed": 1}
 
 
 def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch):
