@@ -66,5 +66,5 @@ class RelaxedSingleTrack:
 RELAXED = Model(
     name="relaxed_single_track", description="linear single track with a relaxation length, at constant speed", source="Pacejka 2012",
     states=STATES, inputs=SIMPLE.inputs, outputs=SIMPLE.outputs,
-    parameters=(*(all_parameters()[name] for name in SHARED), OWN), build=RelaxedSingleTrack, largest_step=0.005)
+    parameters=(*(all_parameters()[name] for name in SHARED), OWN), build=RelaxedSingleTrack, wheels=SIMPLE.wheels, largest_step=0.005)
 register_model(RELAXED)

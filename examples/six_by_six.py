@@ -54,5 +54,5 @@ class SixWheels(RollChassis):
 
 
 SIX_BY_SIX = Chassis("six_by_six", "three axles on the roll chassis: longitudinal, lateral, yaw, roll and six wheel spins",
-                     "paper 000 eqs 4-13", states(WHEELS), (*PARAMETERS, MIDDLE), SixWheels, wheels=WHEELS, reported=WHEELS)
+                     "paper 000 eqs 4-13", states(WHEELS), (*PARAMETERS, MIDDLE), SixWheels, wheels=WHEELS)
 register_chassis(SIX_BY_SIX)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import WHEELS
 from lfdm_ros.models.declaration import INPUTS
 
 # How much may be asked for: least and most. More than these no machine ends with.
@@ -49,7 +48,6 @@ _SPEED = Bound(-200.0, 200.0, "m/s", "no vehicle with driven wheels that is mode
 _ACCELERATION = Bound(-1000.0, 1000.0, "m/s^2", "100 g is a crash")
 _RATE = Bound(-50.0, 50.0, "rad/s", "eight turns a second")
 _TILT = Bound(-10.0, 10.0, "rad", "more than a turn and a half has rolled over")
-_WHEEL = Bound(-5000.0, 5000.0, "rad/s", "a wheel of 0.04 m at 200 m/s")
 
 BOUNDS: Mapping[str, Bound] = {
     # States, by the names of the models.
@@ -57,7 +55,7 @@ BOUNDS: Mapping[str, Bound] = {
     "yaw": Bound(-1e4, 1e4, "rad", "1600 turns that were never wrapped"),
     "vx": _SPEED, "vy": _SPEED, "ax": _ACCELERATION, "ay": _ACCELERATION,
     "yaw_rate": _RATE, "roll_rate": _RATE, "pitch_rate": _RATE, "roll": _TILT, "pitch": _TILT,
-    **{f"omega_{wheel}": _WHEEL for wheel in WHEELS},
+    "omega": Bound(-5000.0, 5000.0, "rad/s", "a wheel of 0.04 m at 200 m/s"),  # of each wheel: omega_fl, omega_ml
     "road_wheel_angle": Bound(-math.pi, math.pi, "rad", "half a turn to either side"),
     "engine_speed": Bound(-1e4, 1e4, "rad/s", "95 000 rpm"),
     # A driver's commands.
@@ -87,10 +85,16 @@ BOUNDS: Mapping[str, Bound] = {
     "beams": Bound(1, 40_000, "beams", "a full turn at 0.01 deg"),
     "points": Bound(0, 500_000, "points", "the longest path, 50 km, at 0.1 m"),
     "obstacles": Bound(0, 10_000, "obstacles", "a scan looks at each"),
+    "wheels": Bound(0, 256, "wheels", "a road train of sixty axles"),
 }
 
 
-_SIZES = ("beams", "points", "obstacles")
+_SIZES = ("beams", "points", "obstacles", "wheels")
+
+
+def _entry(name: str) -> str:
+    """Where a quantity stands in the table."""
+    return "omega" if name.startswith("omega_") else name
 
 
 class Refused(InputError):
@@ -107,7 +111,7 @@ def refusal(name: str, value: float, label: str = "") -> Refused | None:
     Args:
         label: what the line calls it instead of `name`.
     """
-    bound = BOUNDS[name]
+    bound = BOUNDS[_entry(name)]
     if bound.lower <= value <= bound.upper:  # false for NaN
         return None
     if not math.isfinite(value):
@@ -146,7 +150,7 @@ def require_all(values: Mapping[str, float], required: Iterable[str] = (), where
     for name, value in values.items():
         if value != value:
             continue
-        if name in BOUNDS:
+        if _entry(name) in BOUNDS:
             refused = refusal(name, value, f"{where}{name}")
             if refused is not None:
                 raise refused

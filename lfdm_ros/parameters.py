@@ -7,7 +7,7 @@ own. Checks, YAML, ROS parameters, the command line and the documentation all co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -15,9 +15,14 @@ from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
 
 Value = bool | int | float | str | list[str]
+Choices = tuple[str, ...] | Callable[[], Iterable[str]]
 T = TypeVar("T")
 
 _NAMES = {bool: "boolean (true or false)", int: "whole number", float: "number", str: "text", list: "list of texts"}
+
+
+def _named(choices: Choices) -> tuple[str, ...]:
+    return tuple(choices()) if callable(choices) else choices
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,8 @@ class Parameter:
         default: bool, int, float, str or list of str.
         description: what it is.
         lower, upper: closed range of a number.
-        choices: the texts allowed; empty: any.
+        choices: the texts allowed, or a function that names them: it is asked when a value is checked, not when this is declared, so that
+            plug-ins may still come; empty: any.
         live: may change while it is in use. Others may change only before their node is configured.
         unit: of a number; empty: none.
     """
@@ -39,7 +45,7 @@ class Parameter:
     description: str
     lower: float = -math.inf
     upper: float = math.inf
-    choices: tuple[str, ...] = ()
+    choices: Choices = ()
     live: bool = False
     unit: str = ""
 
@@ -56,9 +62,15 @@ class Parameter:
             raise InputError(f"{where}: {quote(value)} is no {_NAMES[kind]}")
         if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:  # false for NaN
             raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
-        if self.choices and value not in self.choices:
-            raise InputError(f"{where}: {quote(value)} is not one of {', '.join(self.choices)}")
+        allowed = self.allowed
+        if allowed and value not in allowed:
+            raise InputError(f"{where}: {quote(value)} is not one of {', '.join(allowed)}")
         return value
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The texts allowed now; empty: any."""
+        return _named(self.choices)
 
     @property
     def text(self) -> str:
@@ -67,7 +79,7 @@ class Parameter:
 
 
 def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
-            choices: tuple[str, ...] = ()) -> Any:
+            choices: Choices = ()) -> Any:
     """A field of a `Declared` record; see `Parameter`."""
     return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
                                             "choices": choices})
@@ -83,8 +95,9 @@ class Declared:
             value, m, kind = getattr(self, f.name), f.metadata, type(f.default)
             if not isinstance(value, (int, float) if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
                 raise InputError(f"{self.ABOUT}{f.name} is {quote(value)}; give a {_NAMES[kind]}")
-            if m["choices"] and value not in m["choices"]:
-                raise InputError(f"{self.ABOUT}{f.name} is '{value}'; choose one of: {', '.join(m['choices'])}")
+            allowed = _named(m["choices"])
+            if allowed and value not in allowed:
+                raise InputError(f"{self.ABOUT}{f.name} is '{value}'; choose one of: {', '.join(allowed)}")
             if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import casadi as ca
 
-from lfdm_ros.models import Model, functions_of
+from lfdm_ros.models import AXLES, Model, functions_of
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
@@ -25,7 +25,7 @@ class CasadiModel:
 
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
     tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
-    wheel_loads(x, u, p) -> (4,) [N], one for each wheel, negative where a wheel has left the ground;
+    wheel_loads(x, u, p) -> (4,) [N], one for each of these wheels, negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
 
@@ -110,11 +110,12 @@ def _jacobian(function: ca.Function) -> ca.Function:
 def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:
     """What every model reports, in the order declared; 0 for what this one does not have."""
     values = {field.name: x[i] for i, field in enumerate(model.states)}
-    for axle, wheels in (("front", "fl fr"), ("rear", "rl rr")):
+    for axle, wheels in AXLES.items():
         if f"omega_{axle}" in values:
-            values |= {f"omega_{wheel}": values[f"omega_{axle}"] for wheel in wheels.split()}
+            values |= {f"omega_{wheel}": values[f"omega_{axle}"] for wheel in wheels}
     values |= dict(zip(("gear", "engine_speed", "road_wheel_angle"), drive))
-    names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in model.wheels]
+    names = [f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in model.reported]
     values |= {name: forces[i] for i, name in enumerate(names)}
-    values["lifted_wheels"] = ca.sum1(forces[2 * len(model.wheels):] <= 0.0)
-    return ca.vertcat(*(values.get(field.name, 0.0) for field in model.outputs))
+    values["lifted_wheels"] = ca.sum1(forces[2 * len(model.reported):] <= 0.0)
+    known = model.known
+    return ca.vertcat(*(values[field.name] if field.name in known else 0.0 for field in model.outputs))

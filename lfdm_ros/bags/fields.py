@@ -1,9 +1,14 @@
-"""Paths into messages ("wheel_speeds[0]", "angular_velocity.z"): what they lead to, and in which unit."""
+"""Paths into messages ("wheel_speeds[0]", "speed_by_wheel[ml]", "angular_velocity.z"): what they lead to, and in which unit.
+
+An array X_by_KIND has the order of the names in the array KIND_names beside it; X_by_KIND[NAME] is the element of that name, NaN in
+messages without it.
+"""
 
 from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +20,7 @@ from lfdm_ros.bags.typestore import NUMERIC
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 
+_ARRAYS = (Nodetype.ARRAY, Nodetype.SEQUENCE)
 # Units of standard messages (REP-103 and the comments in their definitions) by message type and leading part of the path.
 _STANDARD_UNITS: dict[str, dict[str, str]] = {
     "geometry_msgs/msg/AccelStamped": {"accel.linear": "m/s^2", "accel.angular": "rad/s^2"},
@@ -29,34 +35,60 @@ _STANDARD_UNITS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True)
+class Named:
+    """A step into the array `array` of a message, to the place that `name` has in its array `names`."""
+
+    array: str
+    names: str
+    name: str
+
+    def of(self, message: Any) -> Any:
+        """The value; NaN where the message has none of that name."""
+        try:
+            return getattr(message, self.array)[getattr(message, self.names).index(self.name)]
+        except (ValueError, IndexError):
+            return math.nan
+
+
+Step = str | int | Named
+
+
+@dataclass(frozen=True)
 class Field:
     """One leaf of a message type.
 
     Attributes:
         path: as written.
-        steps: attribute names and array indices, from the message to the leaf.
+        steps: attribute names, array indices and named places in arrays, from the message to the leaf.
         base: primitive type, for example "float64" or "string".
         unit: as declared, or None where nobody declared one.
     """
 
     path: str
-    steps: tuple[str | int, ...]
+    steps: tuple[Step, ...]
     base: str
     unit: str | None
 
     def reader(self) -> Callable[[Any], Any]:
         """A function from a message to the leaf's value."""
         steps = self.steps
-        if len(steps) == 1:
+        if len(steps) == 1 and isinstance(steps[0], str):
             name = steps[0]
-            return lambda message: getattr(message, name)  # type: ignore[arg-type]
+            return lambda message: getattr(message, name)
 
         def read(message: Any) -> Any:
             for step in steps:
-                message = message[step] if isinstance(step, int) else getattr(message, step)
+                message = follow(message, step)
             return message
 
         return read
+
+
+def follow(message: Any, step: Step) -> Any:
+    """Where a step leads to from a message or an array."""
+    if isinstance(step, Named):
+        return step.of(message)
+    return message[step] if isinstance(step, int) else getattr(message, step)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -73,22 +105,30 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
         where: what asks, for the error.
 
     Raises:
-        InputError: no such field, an index outside a fixed array, or a path that ends at something that is not a single value.
+        InputError: no such field, an index outside a fixed array, a name in an array whose elements have none, or a path that ends at
+            something that is not a single value.
     """
-    if not re.fullmatch(r"[A-Za-z]\w*(\[\d+\])?(\.[A-Za-z]\w*(\[\d+\])?)*", path):
-        raise InputError(f"{where}: '{path}' is not a field; write for example vx, wheel_speeds[0] or angular_velocity.z")
-    steps: list[str | int] = []
+    if not re.fullmatch(r"[A-Za-z]\w*(\[\w+\])?(\.[A-Za-z]\w*(\[\w+\])?)*", path):
+        raise InputError(f"{where}: '{path}' is not a field; write for example vx, wheel_speeds[0], speed_by_wheel[fl] or "
+                         "angular_velocity.z")
+    steps: list[Step] = []
     owner, leaf = msgtype, ""
     description: Any = (Nodetype.NAME, msgtype)
-    for part in re.findall(r"\w+", path):
+    for bracket, part in re.findall(r"(\[?)(\w+)", path):
         kind, detail = description
-        if part.isdigit() and kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+        if bracket and not part.isdigit() and kind in _ARRAYS:
+            if detail[0] != (Nodetype.BASE, ("float64", 0)) or (names := _names_of(store, owner, leaf)) is None:
+                raise InputError(f"{where}: {path}: the elements of {leaf} of {owner} have no names; give an index such as [0]")
+            steps[-1] = Named(leaf, names, part)
+            description = detail[0]
+            continue
+        if part.isdigit() and kind in _ARRAYS:
             if kind == Nodetype.ARRAY and int(part) >= detail[1]:
                 raise InputError(f"{where}: {path}: {leaf} of {owner} has {detail[1]} elements, counted from 0")
             steps.append(int(part))
             description = detail[0]
             continue
-        if part.isdigit() or kind != Nodetype.NAME:
+        if bracket or kind != Nodetype.NAME:
             raise InputError(f"{where}: {path}: '{leaf}' of {owner} has no '{part}'; it is {_describe(description)}")
         fields = dict(store.fielddefs[detail][1])
         if part not in fields:
@@ -98,6 +138,14 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
     if description[0] != Nodetype.BASE:
         raise InputError(f"{where}: '{path}' of {msgtype} is {_describe(description)}, not a single value")
     return Field(path, tuple(steps), description[1][0], _unit(msgtype, path, owner, leaf))
+
+
+def _names_of(store: Any, msgtype: str, array: str) -> str | None:
+    """The array of a message type that has the names of the elements of another one."""
+    _, by, kind = array.rpartition("_by_")
+    names = f"{kind}_names"
+    found = dict(store.fielddefs[msgtype][1]).get(names)
+    return names if by and found and found[0] in _ARRAYS and found[1][0] == (Nodetype.BASE, ("string", 0)) else None
 
 
 def require_numeric(field: Field, where: str) -> None:

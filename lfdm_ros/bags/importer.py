@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bags import expressions
+from lfdm_ros.bags.fields import Named, Step, follow
 from lfdm_ros.bags.mapping import MappingFile, Source, Topic, load_mapping
 from lfdm_ros.bags.quantities import Quantity, in_unit
 from lfdm_ros.bags.sources import Table, check_time, declared_columns, read_table
@@ -227,10 +228,14 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
         owner = _owner(message, leaf.steps)
         setattr(owner, str(leaf.steps[-1]), text)
     targets: list[tuple[Any, str | int, Any]] = []
+    _make_room(message, [leaf.steps for leaf, _ in filled.leaves])
     for leaf, values in filled.leaves:
         kind = bool if leaf.base == "bool" else float if leaf.base in ("float32", "float64") else int
         column: Any = values.astype(kind).tolist()
-        targets.append((_owner(message, leaf.steps), leaf.steps[-1], column))
+        owner, last = _owner(message, leaf.steps), leaf.steps[-1]
+        if isinstance(last, Named):
+            owner, last = getattr(owner, last.array), getattr(owner, last.names).index(last.name)
+        targets.append((owner, last, column))
     stamp = message.header.stamp if hasattr(message, "header") else None
     for row, time in enumerate(filled.stamps.tolist()):
         for owner, last, column in targets:
@@ -243,7 +248,18 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
         yield bytes(store.serialize_cdr(message, topic.type))
 
 
-def _owner(message: Any, steps: tuple[str | int, ...]) -> Any:
+def _make_room(message: Any, paths: list[tuple[Step, ...]]) -> None:
+    """Gives a message the names that paths lead to, in their order, and the arrays by these names a NaN for each."""
+    places = [(_owner(message, steps), last) for steps in paths if isinstance(last := steps[-1], Named)]
+    for owner, place in places:
+        names = getattr(owner, place.names)
+        if place.name not in names:
+            names.append(place.name)
+    for owner, place in places:
+        setattr(owner, place.array, np.full(len(getattr(owner, place.names)), np.nan))
+
+
+def _owner(message: Any, steps: tuple[Step, ...]) -> Any:
     for step in steps[:-1]:
-        message = message[step] if isinstance(step, int) else getattr(message, step)
+        message = follow(message, step)
     return message

@@ -22,7 +22,7 @@
         type: lfdm_ros/msg/VehicleState
         from: NAME                 # its rows are the messages, its times the stamps
         only_changes_of: counter   # one message only where this column takes a new value
-        fields: {vx: a, "wheel_speeds[0]": expression}
+        fields: {vx: a, "wheel_speeds[0]": expression, "speed_by_wheel[ml]": expression}
         text: {header.frame_id: odom}
 
 Columns are declared with their unit and are in SI units in expressions; what an expression yields must fit the unit of its

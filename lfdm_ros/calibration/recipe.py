@@ -23,7 +23,6 @@ from lfdm_ros.inference.plan import (
     NO_TOPIC,
     SCALES,
     TAKES,
-    WHEEL_FIELDS,
     WHITE,
     Channel,
     Inputs,
@@ -35,6 +34,7 @@ from lfdm_ros.inference.plan import (
     Split,
     Stage,
     SteeringSource,
+    field_of,
 )
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import Field, get_model
@@ -188,7 +188,7 @@ def _split(entry: Any, where: str) -> Split:
 def _place(name: str, entry: Any, where: str) -> tuple[str, str]:
     spec = mapping(entry, where, (), ("topic", "field"))
     return (text(spec.get("topic", DEFAULT_STATE), f"{where}.topic"),
-            text(spec.get("field", WHEEL_FIELDS.get(name, name)), f"{where}.field"))
+            text(spec.get("field", field_of(name)), f"{where}.field"))
 
 
 def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> Inputs:

@@ -16,7 +16,7 @@ import numpy as np
 from lfdm_ros.bags import Series, known_fields, open_bag, read_series
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, WHEEL_FIELDS, Inputs, Segment, Split
+from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Segment, Split, field_of
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
@@ -286,9 +286,9 @@ def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, s
 
 @lru_cache(maxsize=64)
 def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
-    names = [f.name for f in get_model(model).states]
-    known = known_fields(recording.path, topic, [WHEEL_FIELDS.get(name, name) for name in names])
-    return tuple((name, WHEEL_FIELDS.get(name, name)) for name, has in zip(names, known) if has)
+    fields = {f.name: field_of(f.name) for f in get_model(model).states}
+    known = known_fields(recording.path, topic, list(fields.values()))
+    return tuple(item for item, has in zip(fields.items(), known) if has)
 
 
 def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.models import WHEELS
 from lfdm_ros.vehicles import Vehicle
 
 DEFAULT_INPUTS = "control/command"
@@ -25,7 +26,13 @@ ERRORS = (WHITE, AR1, INFLATED)
 TAKES = ("all", "even", "odd")
 INPUT_FIELDS = ("steering", "throttle", "brake")
 MISALIGNMENT = "heading.misalignment"
-WHEEL_FIELDS = {f"omega_{wheel}": f"wheel_speeds[{i}]" for i, wheel in enumerate(("fl", "fr", "rl", "rr"))}
+_WHEEL_FIELDS = {f"omega_{wheel}": f"wheel_speeds[{i}]" for i, wheel in enumerate(WHEELS)}
+
+
+def field_of(state: str) -> str:
+    """Where a VehicleState has a state of the models: spins of a car's wheels in the view of four, those of others by their wheel."""
+    other = f"speed_by_wheel[{state.removeprefix('omega_')}]" if state.startswith("omega_") else state
+    return _WHEEL_FIELDS.get(state, other)
 
 
 @dataclass(frozen=True)

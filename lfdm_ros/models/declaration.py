@@ -11,6 +11,8 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models.equations import Equations, Operations
 
 WHEELS = ("fl", "fr", "rl", "rr")
+# The wheels of a car that one stands for which is a whole axle.
+AXLES: Mapping[str, tuple[str, ...]] = {"front": ("fl", "fr"), "rear": ("rl", "rr")}
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,6 @@ class Chassis:
     wheels: tuple[str, ...] = WHEELS
     usual: str = ""  # the parts it is known with
     largest_step: float = 0.1  # as `Part.largest_step` [s]
-    # The wheels whose forces are reported; of an axle that is one wheel, both that it stands for.
-    reported: tuple[str, ...] = WHEELS
     slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering")  # and "conventions", where it has variants for others
     friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
 
@@ -110,8 +110,22 @@ class Model:
     outputs: tuple[Field, ...]
     parameters: tuple[Field, ...]
     build: Callable[[Operations], Equations]
-    wheels: tuple[str, ...] = WHEELS  # whose forces are reported, in this order
+    wheels: tuple[str, ...] = WHEELS
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """The wheels whose forces the equations give, in this order."""
+        return tyres_of(self.wheels)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The outputs that it computes; the others are 0."""
+        states = {field.name for field in self.states}
+        return frozenset({field.name for field in self.outputs} & (
+            states | {f"omega_{wheel}" for axle, wheels in AXLES.items() if f"omega_{axle}" in states for wheel in wheels}
+            | {"gear", "engine_speed", "road_wheel_angle", "lifted_wheels"}
+            | {f"tyre_{force}_{wheel}" for force in ("fx", "fy", "fz") for wheel in self.reported}))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Equations cannot go to another process; the name of a model that is registered there can.
@@ -172,9 +186,14 @@ OUTPUTS = (
 )
 
 
+def tyres_of(wheels: tuple[str, ...]) -> tuple[str, ...]:
+    """The wheels whose forces are reported of a model with these: of one that is a whole axle, both that it stands for."""
+    return tuple(one for wheel in wheels for one in AXLES.get(wheel, (wheel,)))
+
+
 def outputs_of(wheels: tuple[str, ...]) -> tuple[Field, ...]:
-    """What a model reports whose forces are of these wheels: OUTPUTS, then the same of each wheel that a car has not."""
-    more = tuple(wheel for wheel in wheels if wheel not in WHEELS)
+    """What a model with these wheels reports: OUTPUTS, then the same of each wheel that a car has not."""
+    more = tuple(wheel for wheel in tyres_of(wheels) if wheel not in WHEELS)
     return (*OUTPUTS, *per_wheel("omega", "rad/s", "wheel speed", "omega", more),
             *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x", more),
             *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y", more),

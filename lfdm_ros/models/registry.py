@@ -224,6 +224,6 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
         states=(*chassis.states, *conventions.more_states.get(chassis.build, ()), *of_wheels("wheel_states"),
                 *(field for part in parts.values() for field in part.states)),
         inputs=(*INPUTS, *of_wheels("wheel_inputs"), *(field for part in parts.values() for field in part.inputs)),
-        outputs=outputs_of(chassis.reported), wheels=chassis.reported,
+        outputs=outputs_of(chassis.wheels), wheels=chassis.wheels,
         parameters=tuple({f.name: f for f in parameters}.values()), build=build,
         largest_step=min(chassis.largest_step, *(part.largest_step for part in parts.values())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,20 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
 
-from lfdm_ros.bounds import require, require_all
-from lfdm_ros.models import WHEELS
+from lfdm_ros.bounds import BOUNDS, MALFORMED, Refused, require, require_all
+from lfdm_ros.models import AXLES, WHEELS, Model
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.sensors import Scan
 
 ODOM_FRAME = "odom"
 BODY_FRAME = "base_link"
-WHEEL_SPEEDS = tuple(f"omega_{wheel}" for wheel in WHEELS)
 SCALARS = ("x", "y", "roll", "pitch", "yaw", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate",
             "road_wheel_angle", "engine_speed")
+# Of wheels: the field of a car's four, that of all wheels, and how the names of the models' outputs begin.
+SPINS = "omega"
+OF_WHEELS = (("wheel_speeds", "speed_by_wheel", SPINS), ("tyre_force_x", "force_x_by_wheel", "tyre_fx"),
+             ("tyre_force_y", "force_y_by_wheel", "tyre_fy"), ("tyre_force_z", "force_z_by_wheel", "tyre_fz"))
 
 
 def nanoseconds(stamp: Time) -> int:
@@ -41,7 +44,40 @@ def checked_stamp(stamp: Time) -> int:
 def check_state(state: VehicleState) -> None:
     """Raises Refused where the state says what no vehicle can be; NaN: not measured."""
     checked_stamp(state.header.stamp)
-    require_all({**{name: getattr(state, name) for name in SCALARS}, **dict(zip(WHEEL_SPEEDS, state.wheel_speeds.tolist()))})
+    check_wheels(state)
+    require_all({**{name: getattr(state, name) for name in SCALARS}, **speeds_of(state)})
+
+
+def check_wheels(state: VehicleState) -> None:
+    """Raises Refused where the arrays by wheel do not belong to wheels."""
+    names = state.wheel_names
+    require("wheels", len(names), "the number of wheel_names")
+    if len(set(names)) < len(names):
+        raise Refused(f"wheel_names has a name twice: {', '.join(names)}"[:200], MALFORMED)
+    for _, field, _ in OF_WHEELS:
+        if len(getattr(state, field)) not in (0, len(names)):
+            raise Refused(f"{field} has {len(getattr(state, field))} values for {len(names)} wheel_names", MALFORMED)
+
+
+def speeds_of(state: VehicleState) -> dict[str, float]:
+    """The spins of all wheels [rad/s], by the names of the models' states; arrays by wheel that do not fit together say nothing."""
+    speeds: dict[str, float] = {}
+    if len(state.wheel_names) == len(state.speed_by_wheel) <= BOUNDS["wheels"].upper:
+        speeds.update(zip(state.wheel_names, state.speed_by_wheel))
+    for wheel, speed in zip(WHEELS, state.wheel_speeds.tolist()):
+        if speed == speed or wheel not in speeds:
+            speeds[wheel] = speed
+    return {f"{SPINS}_{wheel}": speed for wheel, speed in speeds.items()}
+
+
+def unmeasured() -> VehicleState:
+    """A state of which nothing is known."""
+    state = VehicleState()
+    for name in SCALARS:
+        setattr(state, name, math.nan)
+    for field, _, _ in OF_WHEELS:
+        getattr(state, field)[:] = math.nan
+    return state
 
 
 def set_stamp(stamp: Time, time_ns: int) -> None:
@@ -82,31 +118,32 @@ def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserS
 class VehicleMessages:
     """The messages of one tick: `clock`, `state`, `odometry`, `imu`, `wheels`."""
 
-    def __init__(self, output_index: Mapping[str, int]) -> None:
-        """
-        Args:
-            output_index: position of each of the model's outputs by name; a model may lack some.
-        """
-        self._index = dict(output_index)
-        self._scalars = [(name, self._index[name]) for name in SCALARS if name in self._index]
-        self._wheel_fields = [
-            (field, [self._index[f"{output}_{wheel}"] for wheel in WHEELS])
-            for field, output in (("wheel_speeds", "omega"), ("tyre_force_x", "tyre_fx"), ("tyre_force_y", "tyre_fy"),
-                                  ("tyre_force_z", "tyre_fz"))
-            if f"{output}_fl" in self._index]
+    def __init__(self, model: Model) -> None:
+        known = model.known
+        index = {output.name: i for i, output in enumerate(model.outputs) if output.name in known}
+        self._scalars = [(name, index[name]) for name in SCALARS if name in index]
+        self._gear = index["gear"]
+
+        # Places in the outputs, behind which `fill` puts 0 and NaN. The force of a wheel that is a whole axle is that on both tyres.
+        nothing, unknown = -2, -1
+
+        def places(output: str, wheel: str) -> tuple[int, int]:
+            first, *second = (index.get(f"{output}_{tyre}", unknown) for tyre in AXLES.get(wheel, (wheel,)))
+            return first, second[0] if second and output != SPINS else nothing
+
+        self._four = [(field, [index.get(f"{output}_{wheel}", unknown) for wheel in WHEELS]) for field, _, output in OF_WHEELS]
+        self._by_wheel = [(field, [places(output, wheel) for wheel in model.wheels]) for _, field, output in OF_WHEELS]
+        self._turning = [index.get(f"{SPINS}_{wheel}", unknown) for wheel in model.reported]
 
         self.clock = Clock()
-        self.state = VehicleState(child_frame_id=BODY_FRAME)
-        self.state.header.frame_id = ODOM_FRAME
-        for name in SCALARS:
-            setattr(self.state, name, math.nan)
-        for field in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z"):
-            getattr(self.state, field)[:] = math.nan
+        self.state = unmeasured()
+        self.state.header.frame_id, self.state.child_frame_id = ODOM_FRAME, BODY_FRAME
+        self.state.wheel_names = list(model.wheels)
         self.odometry = Odometry(child_frame_id=BODY_FRAME)
         self.odometry.header.frame_id = ODOM_FRAME
         self.imu = Imu()
         self.imu.header.frame_id = BODY_FRAME
-        self.wheels = JointState(name=[f"wheel_{wheel}" for wheel in WHEELS], velocity=[0.0] * 4)
+        self.wheels = JointState(name=[f"wheel_{wheel}" for wheel in model.reported])
         self._stamps = [self.clock.clock, *(m.header.stamp for m in (self.state, self.odometry, self.imu, self.wheels))]
 
     def fill(self, time_ns: int, outputs: Sequence[float]) -> None:
@@ -121,10 +158,13 @@ class VehicleMessages:
         state = self.state
         for name, i in self._scalars:
             setattr(state, name, outputs[i])
-        for field, indices in self._wheel_fields:
-            getattr(state, field)[:] = [outputs[i] for i in indices]
-        if "gear" in self._index:
-            state.gear = int(outputs[self._index["gear"]])
+        values = [*outputs, 0.0, math.nan]
+        for field, four in self._four:
+            getattr(state, field)[:] = [values[i] for i in four]
+        for field, places in self._by_wheel:
+            setattr(state, field, array("d", [values[i] + values[j] for i, j in places]))
+        self.wheels.velocity = array("d", [values[i] for i in self._turning])
+        state.gear = int(outputs[self._gear])
 
         def known(value: float) -> float:
             return value if value == value else 0.0  # a model without roll or pitch stays level
@@ -138,7 +178,6 @@ class VehicleMessages:
         _set(self.imu.orientation, "xyzw", q)
         _set(self.imu.angular_velocity, "xyz", (known(state.roll_rate), known(state.pitch_rate), state.yaw_rate))
         _set(self.imu.linear_acceleration, "xyz", specific_force(state.ax, state.ay, roll, pitch))
-        self.wheels.velocity = state.wheel_speeds.tolist()
 
 
 def _set(target: Any, fields: str, values: Sequence[float]) -> None:

@@ -73,7 +73,7 @@ class MpcController(Component):
                   choices=("idle", "shutdown")),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
-                                                  "parameters that both have count; empty: none", choices=("", *model_names())),
+                                                  "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due, and without scans the "
                                      "vehicle does not set out; 0: take them as they come", 0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),

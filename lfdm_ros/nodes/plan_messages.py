@@ -17,16 +17,14 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.engine.driving import Decision, Pilot, Task
-from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp
+from lfdm_ros.nodes.messages import nanoseconds, set_stamp, speeds_of
 from lfdm_ros.nodes.raw_path import read_path
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 
 _MEASURED = (*REQUIRED, "ax", "ay", "roll", "roll_rate")
-_WHEELS = tuple(f"omega_{wheel}" for wheel in WHEELS)
 OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
 
 
@@ -35,9 +33,7 @@ OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
 
 def values_of_state(state: VehicleState) -> dict[str, float]:
     """What a state measures, by the names of the models' states; NaN: not measured."""
-    values = {name: getattr(state, name) for name in _MEASURED}
-    values.update(zip(_WHEELS, state.wheel_speeds.tolist()))
-    return values
+    return {**{name: getattr(state, name) for name in _MEASURED}, **speeds_of(state)}
 
 
 def values_of_odometry(odometry: Odometry) -> dict[str, float]:

@@ -40,9 +40,9 @@ def _value(value: object) -> str:
 
 def _range(parameter: Parameter) -> str:
     p = parameter
-    if p.choices:
-        listed = ", ".join(choice for choice in p.choices if choice)
-        return listed if len(listed) <= _LONGEST else f"{len(p.choices)} names"
+    if allowed := p.allowed:
+        listed = ", ".join(choice for choice in allowed if choice)
+        return listed if len(listed) <= _LONGEST else f"{len(allowed)} names"
     if isinstance(p.default, bool) or not isinstance(p.default, (int, float)):
         return ""
     return f"{p.lower:g} to {p.upper:g}"

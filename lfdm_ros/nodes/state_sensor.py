@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from array import array
 
 import numpy as np
 from builtin_interfaces.msg import Time
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import SCALARS, check_state
+from lfdm_ros.nodes.messages import check_state, unmeasured
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
 
@@ -35,11 +36,7 @@ class StateSensor(Component):
 
     def configure(self) -> None:
         self._sigmas = {name: self.value(_NOISE + name) for name in _CHANNELS if self.value(_NOISE + name) > 0.0}
-        self._message = VehicleState()
-        for name in SCALARS:
-            setattr(self._message, name, math.nan)
-        for field in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z"):
-            getattr(self._message, field)[:] = math.nan
+        self._message = unmeasured()
         self._publisher = self.create_lifecycle_publisher(VehicleState, "measured/state", qos.STATE)
         self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
 
@@ -64,10 +61,19 @@ class StateSensor(Component):
         message.header, message.child_frame_id, message.gear = state.header, state.child_frame_id, state.gear
         for name, sigma in self._sigmas.items():
             if name == "wheel_speeds":
-                message.wheel_speeds[:] = state.wheel_speeds + sigma * self._random.standard_normal(4)
+                self._measure_wheels(message, state, sigma)
             else:
                 setattr(message, name, getattr(state, name) + sigma * self._random.standard_normal())
         self._publisher.publish(message)
+
+    def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
+        """The spins; a wheel that is one of a car's four is measured once."""
+        errors = dict(zip(WHEELS, sigma * self._random.standard_normal(len(WHEELS))))
+        message.wheel_speeds[:] = state.wheel_speeds + list(errors.values())
+        message.wheel_names = state.wheel_names
+        message.speed_by_wheel = array("d", [
+            speed + (errors[wheel] if wheel in errors else sigma * self._random.standard_normal())
+            for wheel, speed in zip(state.wheel_names, state.speed_by_wheel)])
 
     _stamp = Time()
 

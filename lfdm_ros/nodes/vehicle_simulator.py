@@ -47,8 +47,8 @@ class VehicleSimulator(Component):
     NAME = "vehicle_simulator"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES,
-        Parameter("model", "eight_dof", "name of a vehicle model", choices=tuple(model_names())),
-        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=("", *SLOTS["tyre"])),
+        Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
+        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
         Parameter("publish_rate", 100.0, "states published per simulated second; a whole number of physics steps apart",
                   0.1, 10_000.0, unit="Hz"),
@@ -99,7 +99,7 @@ class VehicleSimulator(Component):
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._posterior_version, self._posterior_refused = 0, ""
-        self._messages = VehicleMessages(simulator.output_index)
+        self._messages = VehicleMessages(simulator.model)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)

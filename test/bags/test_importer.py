@@ -67,6 +67,19 @@ def test_columns_become_fields_in_si(imported, storage):
         assert (stamp, opened.decode(cdr, connection.msgtype).header.frame_id) == (0, "odom")
 
 
+def test_columns_become_wheels_by_their_names(imported):
+    """In the order of the mapping; what it does not fill is not measured."""
+    fields = {"speed_by_wheel[ml]": "speed / radius", "force_z_by_wheel[tl]": "gear * newton", "speed_by_wheel[fl]": "2 * speed / radius"}
+    bag = imported(content=mapping(constants__newton="1 N", **{"topics__vehicle/state__fields": fields}))
+    series = read_series(bag, "vehicle/state", ["speed_by_wheel[fl]", "speed_by_wheel[ml]", "force_z_by_wheel[tl]"])
+    np.testing.assert_allclose(series.values, [[40, 20, 1], [80, 40, 2], [120, 60, 3]], rtol=1e-12)
+    assert np.isnan(read_series(bag, "vehicle/state", ["speed_by_wheel[tl]", "speed_by_wheel[rl]", "force_x_by_wheel[ml]"]).values).all()
+    with open_bag(bag) as opened:
+        connection, _, cdr = next(opened.raw())
+        message = opened.decode(cdr, connection.msgtype)
+    assert message.wheel_names == ["tl", "fl", "ml"] and len(message.force_x_by_wheel) == 0
+
+
 def test_time_origin(imported, tmp_path):
     late = CSV.replace("0.0,", "1534809405.25,").replace("0.5,", "1534809405.50,").replace("1.5,", "1534809406.25,")
     series = read_series(imported(late, mapping(time_origin="zero")), "vehicle/state", ["vx"])
@@ -186,6 +199,9 @@ def test_broken_files(imported, tmp_path, text, message):
     ({"topics__vehicle/state__fields__vx": "sped"}, r"fields\.vx: no column or constant 'sped' in 'sped' \(did you mean 'speed'\?\)"),
     ({"topics__vehicle/state__fields__vz": "speed"}, r"topics\.vehicle/state\.fields: lfdm_ros/msg/VehicleState has no field 'vz'"),
     ({"topics__vehicle/state__fields__vx": "open('x')"}, r"fields\.vx: .*no function 'open'"),
+    ({"topics__vehicle/state__fields__wheel_speeds[fl]": "1"}, "the elements of wheel_speeds of lfdm_ros/msg/VehicleState have no names"),
+    ({"topics__vehicle/state__fields__vx[fl]": "1"}, "'vx' of lfdm_ros/msg/VehicleState has no 'fl'; it is a float64"),
+    ({"topics__vehicle/state__fields__speed_by_wheel[0]": "1"}, "arrays of variable length cannot be filled by a mapping"),
     ({"topics__vehicle/state__fields__wheel_speeds[4]": "1"}, "wheel_speeds of lfdm_ros/msg/VehicleState has 4 elements"),
     ({"topics__vehicle/state__fields__child_frame_id": "1"}, "field 'child_frame_id' is a string, not a number"),
     ({"topics__vehicle/state__type": "lfdm_ros/msg/Vehicle"}, r"topics\.vehicle/state\.type: message type lfdm_ros/msg/Vehicle is unknown"),

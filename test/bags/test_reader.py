@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_name
+from lfdm_ros.bags import BagWriter, bag_info, known_fields, open_bag, read_series, recording_name
 from lfdm_ros.bags.fields import find_field
-from lfdm_ros.bags.typestore import build_message, typestore
+from lfdm_ros.bags.typestore import build_message, new_message, typestore
 from lfdm_ros.errors import InputError
 
 TWIST = "geometry_msgs/msg/TwistStamped"
@@ -115,11 +116,46 @@ def test_a_bag_without_messages(tmp_path):
     assert (info["messages"], info["topics"], info["duration"], info["start"], info["closed"]) == (0, [], 0.0, None, True)
 
 
+BEFORE = """# A VehicleState as version 0.1.0 defines it.
+std_msgs/Header header
+string child_frame_id
+float64 x
+float64 vx
+float64[4] wheel_speeds
+int32 gear
+"""
+
+
+@pytest.mark.parametrize("storage", list(StoragePlugin))
+def test_a_bag_of_before_has_its_own_definition(tmp_path, storage):
+    """A type that has more fields today: what there was reads as ever, beside a bag of today, and the new ones are not there."""
+    state, types = "lfdm_ros/msg/VehicleState", get_typestore(Stores.ROS2_JAZZY)
+    types.register(get_types_from_msg(BEFORE, state))
+    with Writer(tmp_path / "before", version=9, storage_plugin=storage) as writer:
+        connection = writer.add_connection("/vehicle/state", state, typestore=types)
+        for i in range(3):
+            message = types.types[state](new_message("std_msgs/msg/Header"), "base_link", 0.1 * i, 5.0, np.arange(4.0) + i, 1)
+            message.header.stamp.nanosec = i
+            writer.write(connection, i, types.serialize_cdr(message, state))
+    today = {"vx": 7.0, "wheel_names": ["ml"], "speed_by_wheel": [8.0]}
+    write_foreign(tmp_path / "now", {"/vehicle/state": (state, [(5, today)])}, storage)
+    for _ in range(2):  # whichever is read first
+        assert read_series(tmp_path / "before", "vehicle/state", ["vx", "wheel_speeds[3]", "gear"]).values.tolist() == [
+            [5.0, 3.0, 1.0], [5.0, 4.0, 1.0], [5.0, 5.0, 1.0]]
+        assert read_series(tmp_path / "now", "vehicle/state", ["vx", "speed_by_wheel[ml]"]).values.tolist() == [[7.0, 8.0]]
+    assert known_fields(tmp_path / "before", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, False]
+    assert known_fields(tmp_path / "now", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, True]
+    with pytest.raises(InputError, match="has no field 'speed_by_wheel'"):
+        read_series(tmp_path / "before", "vehicle/state", ["speed_by_wheel[ml]"])
+
+
 def test_units_come_from_the_comments_of_our_messages_and_from_a_table():
     store = typestore()
     units = {path: find_field(store, msgtype, path, "here").unit for msgtype, path in [
-        ("lfdm_ros/msg/VehicleState", "wheel_speeds[2]"), ("lfdm_ros/msg/VehicleState", "ay"), ("lfdm_ros/msg/DriverCommand", "brake"),
+        ("lfdm_ros/msg/VehicleState", "wheel_speeds[2]"), ("lfdm_ros/msg/VehicleState", "force_y_by_wheel[ml]"),
+        ("lfdm_ros/msg/VehicleState", "ay"), ("lfdm_ros/msg/DriverCommand", "brake"),
         ("lfdm_ros/msg/SharedControlStatus", "applied.steering"), ("sensor_msgs/msg/Imu", "angular_velocity.z"),
         ("sensor_msgs/msg/Imu", "angular_velocity_covariance[0]"), ("nav_msgs/msg/Odometry", "twist.twist.linear.x")]}
-    assert units == {"wheel_speeds[2]": "rad/s", "ay": "m/s^2", "brake": "1", "applied.steering": "1", "angular_velocity.z": "rad/s",
+    assert units == {"wheel_speeds[2]": "rad/s", "force_y_by_wheel[ml]": "N", "ay": "m/s^2", "brake": "1",
+                     "applied.steering": "1", "angular_velocity.z": "rad/s",
                      "angular_velocity_covariance[0]": None, "twist.twist.linear.x": "m/s"}

@@ -200,6 +200,51 @@ json.dump([runs, dict(vehicle.parameters)], sys.stdout)
     assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in wrong.stderr
 
 
+SIX = """
+parameters: {vehicle: mine.yaml, scenario: ramp_steer}
+nodes:
+  - {executable: vehicle_simulator, parameters: {model: six_by_six, stepping: lockstep, speed_factor: 0.0, stop_time: 0.5}}
+  - {executable: input_player}
+  - {executable: state_sensor, parameters: {noise_wheel_speeds: 0.01, noise_vx: 0.01}}
+"""
+OF_SIX = ROLLING.replace("eight_dof", "six_by_six").replace("hmmwv", "mine.yaml").replace("[0.5, 1.0]", "[0.0, 0.5]").replace(
+    "channels: {", "channels: {omega_ml: {topic: measured/state, noise: {prior: log_normal, median: 0.01, log_sd: 0.5, unit: rad/s}}, ")
+
+
+def test_six_wheels_in_messages_bags_and_recipes(outside, tmp_path):
+    """A stack's node has a message of all of them, a bag and a recipe find each by its name."""
+    vehicle_with(tmp_path / "mine.yaml", "chassis", cg_to_middle_axle=(0.4, "m"))
+    (tmp_path / "stack.yaml").write_text(SIX)
+    (tmp_path / "coasting.yaml").write_text(OF_SIX)
+    done = outside("six_by_six.py", code="""
+import numpy as np
+from lfdm_ros.bags import read_series
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.inference.dataset import find_recordings, load_segment, windows_of
+from lfdm_ros.nodes.compose import run_stack
+run_stack("stack.yaml", record="coast_down", timeout=120.0, quiet=True)
+wheels = ("fl", "fr", "ml", "mr", "rl", "rr")
+def read(topic, field, names=wheels):
+    return read_series("coast_down", topic, [field.replace("*", str(name)) for name in names]).values
+spins, seen = read("vehicle/state", "speed_by_wheel[*]"), read("measured/state", "speed_by_wheel[*]")
+assert len(spins) >= 40 and (spins > 1.0).all(), spins[-1]
+np.testing.assert_array_equal(spins[:, [0, 1, 4, 5]], read("vehicle/state", "wheel_speeds[*]", range(4)))
+weight = read("vehicle/state", "force_z_by_wheel[*]").sum(axis=1)
+np.testing.assert_allclose(weight, weight[0], rtol=1e-6)
+# The sensor measures each wheel once, with noise of its own.
+np.testing.assert_array_equal(seen[:, [0, 1, 4, 5]], read("measured/state", "wheel_speeds[*]", range(4)))
+noise = seen - spins[:len(seen)]
+assert 0.005 < noise.std() < 0.02 and np.abs(np.corrcoef(noise.T) - np.eye(6)).max() < 0.7
+assert np.isnan(read("measured/state", "force_z_by_wheel[*]")).all()
+recipe = load_recipe("coasting.yaml")
+segment = recipe.stages[0].segments[0]
+data = load_segment(segment, windows_of(segment, find_recordings(["coast_down"]), "")[0], recipe.model, recipe.vehicle, recipe.step)
+assert {f"omega_{wheel}" for wheel in wheels} <= set(data.initial)
+np.testing.assert_array_equal(data.observed[:, data.channels.index("omega_ml")], seen[:len(data.times), 2])
+""")
+    assert done.returncode == 0, done.stderr
+
+
 SAMPLED = """
 import sys
 import numpy as np

@@ -9,12 +9,13 @@ import pytest
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Dataset, clock_jumps, find_recordings, load_window, windows_of
-from lfdm_ros.inference.plan import Channel, Inputs, Segment, Split, SteeringSource
+from lfdm_ros.inference.dataset import Dataset, clock_jumps, find_recordings, load_window, recorded_states, windows_of
+from lfdm_ros.inference.plan import Channel, Inputs, Segment, Split, SteeringSource, field_of
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
 STATE = "vehicle/state"
+STEERING = SteeringSource(STATE, "wheel_speeds[0]", 0.0, None)
 
 
 def write(path: Path, times: np.ndarray, states: dict[str, np.ndarray], commands: np.ndarray,
@@ -58,6 +59,27 @@ def test_window_has_its_start_but_not_its_end(tmp_path):
     np.testing.assert_allclose(data.observed[:, 0], -data.times)
     assert data.initial == {"vx": pytest.approx(5.5), "vy": pytest.approx(-0.5)}
     assert data.channels == ("vy", "vx")
+
+
+def test_wheels_are_found_by_their_names(tmp_path):
+    """A model with other wheels than a car's starts from theirs; a car's, from the view of four; what no message names is not known."""
+    with BagWriter(tmp_path / "a") as bag:
+        for k in range(3):
+            bag.write(STATE, "lfdm_ros/msg/VehicleState", k * 10**7, {
+                "header": {"stamp": {"sec": 0, "nanosec": k * 10**7}}, "vx": 9.0, "wheel_speeds": [1.0, 2.0, 3.0, 4.0],
+                "wheel_names": ["rear", "front"], "speed_by_wheel": [20.0, np.nan]})
+    recording = find_recordings([tmp_path / "a"])[0]
+    axles, car = recorded_states(recording, STATE, "eleven_dof"), recorded_states(recording, STATE, "eight_dof")
+    assert axles["omega_rear"] == "speed_by_wheel[rear]" and car["omega_rr"] == "wheel_speeds[3]"
+
+    def load_spin(wheel: str) -> Dataset:
+        return load_window(recording, 0.0, 1.0, model="eleven_dof", vehicle=VEHICLE, step=0.005, state_topic=STATE,
+                           inputs=Inputs("none", STEERING), channels={"spin": (STATE, field_of(f"omega_{wheel}"))})
+
+    start = load_spin("rear")
+    assert start.initial["omega_rear"] == 20.0 and "omega_front" not in start.initial and start.observed[0, 0] == 20.0
+    with pytest.raises(InputError, match=r"speed_by_wheel\[ml\] has no finite sample"):
+        load_spin("ml")
 
 
 def test_what_was_not_measured_stays_out(tmp_path):

@@ -1,6 +1,7 @@
 """What can be set is declared once, said in full, reachable by name, and what the documentation shows."""
 
 import math
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -89,6 +90,30 @@ def test_the_command_line_takes_the_same_names() -> None:
 def test_refusals_name_who_and_what(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+PLUG_IN = """
+from dataclasses import replace
+from lfdm_ros.models import SLOTS, register_part
+from lfdm_ros.nodes.mpc_controller import MpcController
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+print("plugged in")
+register_part("tyre", replace(SLOTS["tyre"]["fiala"], name="mine"))
+"""
+LOOK = """
+import lfdm_ros.nodes.mpc_controller as controller, lfdm_ros.nodes.vehicle_simulator as simulator
+print("imported")
+tables = [{p.name: p for p in node.PARAMETERS} for node in (simulator.VehicleSimulator, controller.MpcController)]
+print(tables[0]["tyre"].convert("mine", "tyre"), tables[1]["posterior_model"].convert("eight_dof", "posterior_model"))
+"""
+
+
+def test_choices_are_looked_up_when_a_value_is_checked(tmp_path: Path) -> None:
+    """Not when a node is imported: that loads no plug-ins, and one that derives from a node adds to the choices of its parameters."""
+    (tmp_path / "mine.py").write_text(PLUG_IN)
+    done = subprocess.run([sys.executable, "-c", LOOK], env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "mine.py")}, capture_output=True,
+                          text=True, check=False)
+    assert done.stdout.split("\n")[:3] == ["imported", "plugged in", "mine eight_dof"], done.stderr
 
 
 def test_the_documentation_shows_the_declarations() -> None:
