@@ -22,6 +22,7 @@ LOOK_AT = {
     "_LifecycleNodeMixin__on_change_state": "(request, response) -> response of the service change_state; RCLError where the transition "
                                             "does not exist from the present state",
     "LifecycleNode.services": "has the services of the lifecycle too, which are made without create_service",
+    "LifecycleNode._state_machine": "keeps the services of the lifecycle and the node, which destroy_node leaves as they are",
     "Service": "an executor calls its callback(request, response) and then its send_response(response, header)",
     "EventsExecutor": "in rclpy.experimental; its spin() never dispatches anything, with a finite time-out spin_until_future_complete does",
 }
@@ -29,7 +30,16 @@ SLICE = 0.05  # [s] between looks at the clock
 
 
 class AdaptedLifecycleNode(LifecycleNode):
-    """A lifecycle node that survives a transition which does not exist from its state."""
+    """A lifecycle node that survives a transition which does not exist from its state, and leaves the graph when it is destroyed."""
+
+    def destroy_node(self) -> None:
+        """Ends the node; safe to call twice."""
+        super().destroy_node()
+        # rclpy leaves the services of the lifecycle, and with them the node and in the end DDS's participant, to the garbage collector.
+        # Until that comes by, who asks a node of the same name finds two, one of which answers nobody or is just going.
+        machine, self._state_machine = self._state_machine, None
+        if machine is not None:
+            machine.destroy_when_not_in_use()
 
     def refuse_transition(self) -> None:
         """Tells that one was asked for."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.nodes import bring_up
 from lfdm_ros.nodes.bring_up import _unheard, death, in_order, refuse_others
 from lfdm_ros.nodes.stack import load_stack
 
@@ -85,6 +86,32 @@ def test_a_publisher_whose_node_is_not_known_yet_is_asked_for_again() -> None:
 
     refuse_others(load_stack("simulator"), Late(NAMES, OURS), started=True)  # type: ignore[arg-type]
     assert looks[0] == looks[1]
+
+
+@pytest.mark.parametrize(("answers", "words"), [(True, ""), (False, "node recorder did not start within 0.05 s")])
+def test_a_node_that_answers_is_there_whatever_the_graph_says_of_its_services(monkeypatch: Any, answers: bool, words: str) -> None:
+    """As while another one of that name that was killed is known by half."""
+    monkeypatch.setattr(bring_up, "_ASK_AGAIN", 0.01)
+    monkeypatch.setattr(bring_up, "_ANSWER", 0.05)
+
+    def call(request: Any) -> Any:
+        result = SimpleNamespace(success=True, current_state=SimpleNamespace(id=1))
+        return SimpleNamespace(done=lambda: answers, result=lambda: result)
+
+    class Manager(World):
+        def create_client(self, kind: Any, name: str) -> Any:
+            return SimpleNamespace(service_is_ready=lambda: False, call_async=call)
+
+        def create_subscription(self, *arguments: Any) -> None:
+            pass
+
+    steps = bring_up.bring_up(load_stack({"nodes": [{"executable": "recorder"}]}), Manager(), lambda: "")  # type: ignore[arg-type]
+    if answers:
+        monkeypatch.setattr(bring_up, "_wait_for_recorder", lambda *_: iter(()))
+        list(steps)
+    else:
+        with pytest.raises(InputError, match=words):
+            list(steps)
 
 
 @pytest.mark.parametrize(("parameters", "heard", "missing"), [

@@ -47,7 +47,6 @@ class Graph:
             self.runtime.spin_some(0.01)
 
     def call(self, service_type: Any, name: str, **request: Any) -> Any:
-        # One client a service: discovery of one made anew for each call took more than 20 s on a busy machine.
         client = self._clients.get(name) or self._clients.setdefault(name, self.node.create_client(service_type, name))
         self.wait(client.service_is_ready, f"service {name}")
         future = client.call_async(service_type.Request(**request))

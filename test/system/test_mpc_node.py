@@ -34,11 +34,13 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
             "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03, "scan_patience": 60.0,
             "vehicle_changes": ["actuation_delay=0.05"]}, quiet=True)
         assert summary["reason"] == "simulated 3 s" and summary["ticks"] == 300
-        assert sum(summary["commands_rejected"].values()) == 0 and sum(summary["inputs_refused"].values()) == 0
+        # A state that is not answered for half a second, on a busy machine, is published and answered again.
+        assert not {reason for reason, count in summary["commands_rejected"].items() if count} - {"answered_already"}
+        assert sum(summary["inputs_refused"].values()) == 0
         series = [read_series(tmp_path / name, "control/command", ["steering", "throttle", "brake"]),
                   read_series(tmp_path / name, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate", "tyre_force_z[0]"]),
                   read_series(tmp_path / name, "autonomy/status", ["outcome", "cost", "scan_age", "delay", "obstacles"])]
-        # A state that is not answered for half a second, on a busy machine, is published and answered again, the same.
+        # What was answered twice was answered the same.
         unique = [np.unique(one.time, return_index=True) for one in series]
         runs.append([(time, one.values[first]) for one, (time, first) in zip(series, unique)])
         assert [len(time) for time, _ in runs[-1]] == [301, 301, 151]

@@ -111,6 +111,36 @@ def test_events_that_are_queued_when_their_entity_is_destroyed_do_not_run(execut
     assert runtime.failures == []
 
 
+def test_a_node_that_is_destroyed_leaves_the_graph_at_once(graph: Any) -> None:
+    """Though somebody still holds it: before, its services stayed until the garbage collector came by, or for as long as it was held."""
+    def services() -> set[str]:
+        return {name for name, _ in graph.node.get_service_names_and_types() if name.startswith("/fragile/")}
+
+    node = graph.add(Fragile)
+    assert {"/fragile/ask", "/fragile/get_state", "/fragile/change_state"} <= services()
+    graph.runtime.executor.remove_node(node)
+    graph.runtime.nodes.remove(node)
+    node.destroy_node()
+    # One service of rclpy itself stays until the last node of the process goes.
+    graph.wait(lambda: services() <= {"/fragile/get_type_description"} and "fragile" not in graph.node.get_node_names(), "its going")
+    node.destroy_node()  # twice is once
+
+
+def test_a_run_that_ends_leaves_no_participant_behind() -> None:
+    """One with a thread or more for each of its ways to others; what was run holds on to its nodes."""
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads()
+    with Runtime() as runtime:
+        runtime.add(Fragile(context=runtime.context))
+        assert threads() >= before + 3
+    end = time.monotonic() + 20.0
+    while threads() > before:
+        assert time.monotonic() < end, f"{threads()} threads, {before} before"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("fault", ["words", "ask", "tick", "parameter"])
 def test_an_exception_in_a_callback_stays_in_its_node_and_is_told(graph: Any, monkeypatch: Any, fault: str) -> None:
     monkeypatch.setattr(Fragile, "faults", frozenset({fault, "after"}))
