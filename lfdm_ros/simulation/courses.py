@@ -1,4 +1,4 @@
-"""Generators of test courses: lane changes, slalom, obstacle fields, moving obstacles, a dead end. Pure functions; SI.
+"""Generators of test courses: lane changes, slalom, a bend, obstacle fields, moving obstacles, a dead end. Pure functions; SI.
 
 All start at the origin, along x. Each returns a `Course`; scenario files name them by `course: {kind: ..., ...}`.
 """
@@ -105,6 +105,24 @@ def slalom(speed: float, spacing: float = 30.0, cones: int = 8, margin: float = 
     obstacles = tuple(Circle(first + k * spacing, 0.0, CONE_RADIUS, name=f"cone {k + 1}") for k in range(cones))
     path, corridor = _path_and_corridor(x, y, np.full_like(x, room), np.full_like(x, -room))
     return _driven(speed, obstacles, path, corridor)
+
+
+def curve(speed: float, radius: float, angle: float = 0.5 * math.pi, width: float = 6.0, approach: float = 60.0) -> Course:
+    """A bend to the left of a radius [m] through an angle [rad], in a lane of a width [m], with `approach` [m] straight on before and after
+    it. Its curvature rises and falls over a quarter of the bend each, so that no steering has to jump."""
+    _positive(speed=speed, radius=radius, angle=angle, width=width, approach=approach)
+    if angle > math.pi:
+        raise InputError(f"angle is {angle:g} rad; give up to pi")
+    bend = angle * radius / 0.75  # the ramps of the curvature turn half as much as the arc between them
+    s = _along(bend + 2.0 * approach)
+    ramp = 0.25 * bend
+    curvature = _smooth_step((s - approach) / ramp) * _smooth_step((approach + bend - s) / ramp) / radius
+    step = np.diff(s)
+    yaw = np.concatenate([[0.0], np.cumsum(0.5 * step * (curvature[1:] + curvature[:-1]))])
+    middle = 0.5 * (yaw[1:] + yaw[:-1])
+    path = np.column_stack([np.concatenate([[0.0], np.cumsum(step * turn(middle))]) for turn in (np.cos, np.sin)])
+    room = np.full_like(s, 0.5 * width)
+    return _driven(speed, (), path, np.column_stack([s, room, room]))
 
 
 def _lane_change(vehicle_width: float, speed: float, approach: float, lengths: Sequence[float], widths: Sequence[float],
@@ -293,4 +311,4 @@ def _positive(**values: float) -> None:
 
 
 COURSES: dict[str, Callable[..., Course]] = {
-    made.__name__: made for made in (iso_3888_2, nato_lane_change, slalom, obstacle_field, moving_obstacle, dead_end)}
+    made.__name__: made for made in (iso_3888_2, nato_lane_change, slalom, curve, obstacle_field, moving_obstacle, dead_end)}
