@@ -7,7 +7,8 @@ mpc: does the controller arrive, and hit nothing? Obstacle fields and every othe
 delay: what do old states and a slow actuator cost, and what does it help to predict through them?
 lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model, pure pursuit and MPPI.
-risk: is the probability of failing right? What was predicted against what happened, in the world that it knows and in others."""
+risk: is the probability of failing right? What was predicted against what happened, in the world that it knows and in others.
+sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 
 from __future__ import annotations
 
@@ -42,8 +43,10 @@ EPILOG = """example:
   lfdm study lane_change --step 1 --out changed
   lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
+  lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
 
-The directory then holds results.json and plots; mpc, delay, lane_change, density and risk also write their table, and need no directory.
+The directory then holds results.json and plots; the studies of driving, from mpc on, also write
+their table, and need no directory.
 Ctrl-C keeps what is done; the same command goes on from there, sbc, mpc, density and risk with more --seeds add to it. mpc, delay,
 lane_change, density and risk use all cores of this machine. Exit status 1: a stage fails sbc, bags contradict each other, the controller
 hits something (mpc, density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed), or probabilities are wrong
@@ -57,7 +60,8 @@ _DRIVEN = ("seeds", "vehicle", "set", "json")
 # Options of each study besides --scheduler and --out.
 OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
-           "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds")}
+           "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
+           "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
 DEFAULT_RECIPE = "hmmwv_demo"
 RATE = 100.0  # Hz, of the recordings that are made
 

@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`: driving in closed loop, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk` and `sharing`: driving in closed loop, many times."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lfdm_ros.control.settings import Settings
     from lfdm_ros.parameters import Exposed
 
-NAMES = ("mpc", "delay", "lane_change", "density", "risk")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000}
+NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -31,7 +31,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_ros.scheduling import available_cores, get_scheduler
     from lfdm_ros.studies.resuming import carry_out
 
-    asked = _prepare_risk(args) if args.study == "risk" else _prepare(args)
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -93,6 +93,18 @@ def _prepare_risk(args: argparse.Namespace) -> Asked:
     settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, **changes})
     return Asked(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
                  _changed(settings))
+
+
+def _prepare_sharing(args: argparse.Namespace) -> Asked:
+    from lfdm_ros.studies import sharing
+
+    seeds, latencies = _seeds(args), args.latencies or list(sharing.LATENCIES)
+    scenarios = args.scenarios or list(sharing.SCENARIOS)
+    items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
+    if args.ablation:
+        among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
+        items += [*sharing.ablation(seeds, latencies[1:3] or latencies, scenarios), *sharing.blind(seeds, latencies[-1], among)]
+    return Asked(items, sharing.work, sharing.key, _report_sharing, {})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -201,6 +213,15 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
 
 
+def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import pictures, sharing
+
+    outcome["rows"] = rows = sharing.summarise(runs)
+    outcome["note"] = "the operator is simulated"
+    return tables.markdown(sharing.table(rows)), sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
+
+
 # -- Settings -----------------------------------------------------------------------------------------------------------------
 
 
@@ -261,9 +282,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
                         "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi); "
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
+    parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
+                        "(default 0 0.2 0.5 0.8)")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve, or some of "
+                        "them (default: all)")
+    parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
+    parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, the filter, and an "
+                        "autonomy with a blind sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk: name or file (default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
                         "setting of all; repeat")
-    parser.add_argument("--json", action="store_true", help="mpc, delay, lane_change, density, risk: print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")
 

@@ -275,6 +275,34 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
     return figure
 
 
+def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
+    rows = [row for row in rows if not row["blind"] and row["mode"] == "blend" and row["threats"] == ["risk"]]
+    scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
+    if not scenarios:
+        return None
+    figure = Figure(figsize=(3.5 * len(scenarios), 5.0), layout="constrained")
+    axes = figure.subplots(2, len(scenarios), squeeze=False, sharex=True, sharey="row")
+    for i, scenario in enumerate(scenarios):
+        for control, colour in (("operator", "tab:orange"), ("autonomy", "0.5"), ("shared", "tab:blue")):
+            some = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
+            if not some:
+                continue
+            at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in some)))
+            ends = np.array([r["failures_95"] for r in some]).T
+            axes[0, i].errorbar(at, share, np.abs(ends - share), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=control)
+            if control == "shared":
+                axes[1, i].plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
+        axes[0, i].set_title(scenario.replace("_", " "), fontsize=10)
+        axes[0, i].set_ylim(-0.03, 1.03)
+        axes[1, i].set_ylim(-0.03, 1.03)
+        axes[1, i].set_xlabel("latency of the link [ms]")
+    axes[0, 0].set_ylabel("share of runs that failed")
+    axes[1, 0].set_ylabel("mean k")
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
