@@ -254,6 +254,10 @@ class Sharer:
             now, gated.command, row, s.mode, self._reason(now, row), k, self._wanted, self._threat, self._asked[OPERATOR],
             self._asked[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
 
+    def brake(self, now: float) -> Command:
+        """A stop at `now` [s] whatever is known, for who cannot ask for a decision."""
+        return self._gate.let(None, now).command
+
     def _look(self, now: float) -> Seen:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, *self._limits(name)) for name, source in self._sources.items())

@@ -33,14 +33,15 @@ class Remote:
     """Asks a driver through two links; itself a driver. Between two commands that come down the last one holds, before the first nothing.
     The links are stepped with the cycles: what is due between two of them arrives with the later.
 
-    up, down: the links. late: how many items came after a newer one and were left out, by direction.
+    up, down: the links. issued: when the command in force was given [s], -inf before the first. late: how many items came after a newer
+    one and were left out, by direction.
     """
 
     def __init__(self, driver: Drives, up: Link[tuple[Measured, Obstacles | None]], down: Link[Cycle]) -> None:
         self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
         self.late: Counter[str] = Counter()
         self._seen: Obstacles | None = None
-        self._picture, self._issued = -np.inf, -np.inf
+        self._picture, self.issued = -np.inf, -np.inf
         self._command = (0.0, 0.0, 0.0)
 
     @classmethod
@@ -82,8 +83,8 @@ class Remote:
         cycle = self.driver.cycle(now, newest)
         self.down.send(now, cycle)
         for answer in self.down.receive(now):
-            if answer.sent <= self._issued:
+            if answer.sent <= self.issued:
                 self.late["down"] += 1
                 continue
-            self._issued, self._command = answer.sent, answer.item.command
+            self.issued, self._command = answer.sent, answer.item.command
         return replace(cycle, command=self._command)

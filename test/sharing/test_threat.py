@@ -200,6 +200,15 @@ def test_the_maximum_does_not_count_twice():
     assert assess([Fixed("a", 7.0)], situation()).operator == 1.0
 
 
+def test_a_component_that_raises_cannot_tell_and_says_why():
+    class Broken(Fixed):
+        def assess(self, situation):
+            raise ZeroDivisionError("of 1")
+
+    threat = assess([Broken("broken", 1.0), Fixed("a", 0.3)], situation())
+    assert threat.operator == 0.3 and threat.reasons[-1] == "broken: failed: ZeroDivisionError: of 1"
+
+
 def test_what_counts_rises_with_the_operators_threat_and_falls_with_autonomys():
     grid = np.linspace(0.0, 1.0, 21)
     table = np.array([[Threat(o, a).relative for a in grid] for o in grid])

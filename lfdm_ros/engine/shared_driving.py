@@ -1,0 +1,234 @@
+"""When shared control is asked, and with what: states, commands, plans and scans as they arrive, checked. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lfdm_ros.bounds import FRAME, Refused, require
+from lfdm_ros.control.planner import Plan
+from lfdm_ros.engine.eyes import Eyes, Tracks
+from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.sensors import Scan
+from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR
+from lfdm_ros.sharing.sharer import Decision, Sharer
+
+PLAN = "plan"
+PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
+_PLANS = 4
+_LATE_NS = 500_000_000  # a clock that goes back by less was read twice, not set
+
+
+class SharedPilot:
+    """Asks `Sharer` for a command with each state, and refuses what cannot be used, by name.
+
+    Free running, `watch` asks where no state came. In lockstep a state waits for its answers: the command of each source that takes part in
+    the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one decision, stamped as the state. A
+    source that is given up on is not waited for until it speaks again. So the order in which messages come decides nothing.
+    """
+
+    def __init__(self, sharer: Sharer, tracker: Tracks, *, period: float, lockstep: bool = False, plan_period: float = 0.0,
+                 lidar_rate: float = 0.0, lidar_latency: float = 0.0, told: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            period: between two commands where no state comes [s].
+            plan_period: in lockstep, between two plans of autonomy [s]; 0: plans are not waited for.
+            lidar_rate, lidar_latency: as `Eyes`.
+            told: takes what a person should know, in one line.
+        """
+        self.sharer, self._told, self._lockstep = sharer, told, lockstep
+        self.refusals = sharer.refusals
+        self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
+        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else _LATE_NS)
+        self.frame = ""
+        self.resets = 0
+        self.missing: dict[str, str] = {}  # lockstep: who did not answer in time, in words, by source
+        self._forget(lambda stamp_ns: False)
+
+    def _forget(self, keep: Callable[[int], bool]) -> None:
+        self.eyes.forget(keep)
+        self._last: tuple[int, Mapping[str, float]] | None = None
+        self._first_ns: int | None = None
+        self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that are not heard yet
+        self._first_plan_ns: int | None = None
+        self._waiting: int | None = None  # stamp of the state that waits for its answers
+        self._answered: dict[str, int] = {}  # stamp of the newest message of each source
+        self._decided: Decision | None = None
+        self._decided_ns: int | None = None
+
+    def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
+        """Forgets what is known: time or place are not what they were. An emergency stop stays."""
+        self._forget(keep)
+        self.resets += 1
+        self.sharer.reset()
+
+    # ---- states --------------------------------------------------------------------------------------------------------
+
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Decision | None:
+        """A state has come; returns the decision to send, None: it waits, or was refused."""
+        last = self._last
+        if self._lockstep and last is not None and stamp_ns == last[0]:
+            return self._decided if self._waiting is None else None  # published again by who has not heard the answer
+        now_ns = stamp_ns if self._lockstep else now_ns
+        try:
+            require("stamp", 1e-9 * stamp_ns)
+            if self.frame and frame != self.frame:
+                raise Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
+        except Refused as error:
+            self.refusals.refuse("state", error)
+            return None
+        if last is not None and stamp_ns < last[0] - (0 if self._lockstep else _LATE_NS):
+            self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+            self.reset(lambda scan_ns: scan_ns <= stamp_ns)
+            last = None
+        if not self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
+            return self._ask(now_ns) if self._lockstep else None
+        usable = {name: value for name, value in values.items() if value == value}
+        if last is not None and strayed(last, (stamp_ns, usable)):
+            self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
+            self.reset(lambda scan_ns: scan_ns >= stamp_ns)
+            self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
+        self.frame = self.frame or frame
+        self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
+        self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
+        self._last = (stamp_ns, usable)
+        return self._ask(now_ns)
+
+    def _ask(self, now_ns: int) -> Decision | None:
+        """Decides, or in lockstep lets the state wait."""
+        if self._lockstep and self.awaited(now_ns):
+            self._waiting = now_ns
+            return None
+        return self._decide(now_ns)
+
+    def awaited(self, stamp_ns: int) -> list[str]:
+        """In lockstep, whose answer to the state of this stamp has not come."""
+        mode = self.sharer.settings.mode
+        due = {OPERATOR: stamp_ns} if mode != AUTONOMY else {}
+        if mode != OPERATOR:
+            due[AUTONOMY] = stamp_ns
+            # Of a cycle before: a plan goes out after its command.
+            first, period = self._first_plan_ns, self._plan_period_ns
+            if period and first is not None and stamp_ns > first:
+                due[PLAN] = first + (stamp_ns - 1 - first) // period * period
+        late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
+        return late + (["scan"] if self.eyes.due(stamp_ns, self._first_ns) else [])
+
+    def _decide(self, now_ns: int) -> Decision:
+        self._waiting = None
+        while self._plans and (not self._lockstep or self._plans[0][0] < now_ns):
+            stamp_ns, plan = self._plans.popleft()
+            self.sharer.hear_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
+        decision = self.sharer.decide(1e-9 * now_ns)
+        self._decided, self._decided_ns = decision, now_ns
+        return decision
+
+    def _release(self) -> Decision | None:
+        """The decision for the state that waits, if there is one and all have answered."""
+        if self._waiting is None or self.awaited(self._waiting):
+            return None
+        return self._decide(self._waiting)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a state waits for its answers."""
+        return self._waiting is not None
+
+    @property
+    def state_ns(self) -> int:
+        """Stamp of the last state [ns]; 0: there was none."""
+        return self._last[0] if self._last is not None else 0
+
+    @property
+    def decided_ns(self) -> int:
+        """Time of the last decision [ns]; 0: there was none."""
+        return self._decided_ns or 0
+
+    def give_up(self) -> Decision | None:
+        """Answers have not come for too long: answers the state without, and waits for none of those until they speak again."""
+        if self._waiting is None:
+            return None
+        for name in self.awaited(self._waiting):
+            text = self.eyes.give_up(self._waiting) if name == "scan" else (
+                f"{name} has not answered the state of {1e-9 * self._waiting:.3f} s; going on without")
+            self.missing[name] = text
+            self._told(text)
+        self.missing.pop("scan", None)  # the eyes know
+        return self._release()
+
+    def watch(self, now_ns: int) -> Decision | None:
+        """To be called once a period where states come by themselves: a command where none went out lately."""
+        if self._lockstep or now_ns <= 0 or self._decided_ns is None:
+            return None
+        if now_ns < self._decided_ns - _LATE_NS:
+            self._told(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self.reset()
+            return None
+        return self._decide(now_ns) if now_ns - self._decided_ns >= PATIENCE * self._period_ns else None
+
+    def now(self, now_ns: int) -> Decision:
+        """A decision at once, whatever is known: for an emergency stop, or a callback that has failed; 0: at the time of the last state."""
+        return self._decide(now_ns or self.state_ns)
+
+    # ---- sources -------------------------------------------------------------------------------------------------------
+
+    def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> Decision | None:
+        """The operator's command has come; returns the decision for a state that waited for it.
+
+        Args:
+            age: [s] by which it is older than its stamp, which in lockstep is that of the state.
+        """
+        return self._source(OPERATOR, stamp_ns, inputs, now_ns, age)
+
+    def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> Decision | None:
+        """As `operator`."""
+        return self._source(AUTONOMY, stamp_ns, inputs, now_ns)
+
+    def _source(self, name: str, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> Decision | None:
+        hear = self.sharer.hear_operator if name == OPERATOR else self.sharer.hear_autonomy
+        if self._lockstep and stamp_ns <= self._answered.get(name, -1):
+            return None  # an answer that was given again
+        hear(1e-9 * stamp_ns - age, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+        return self._spoke(name, stamp_ns)
+
+    def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:
+        """Autonomy's plan has come, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the
+        next state's: it may come before or after the command that it belongs to."""
+        if self._lockstep and stamp_ns <= self._answered.get(PLAN, -1):
+            return None
+        if self.frame and frame != self.frame:
+            self.refusals.refuse(PLAN, f"in frame '{frame}', the states are in '{self.frame}'", FRAME)
+        else:
+            self._plans.append((stamp_ns, replace(plan, times=plan.times + 1e-9 * stamp_ns)))
+        self._first_plan_ns = stamp_ns if self._first_plan_ns is None else self._first_plan_ns
+        return self._spoke(PLAN, stamp_ns)
+
+    def _spoke(self, name: str, stamp_ns: int) -> Decision | None:
+        """Who answers is waited for again, whatever was made of the answer."""
+        self._answered[name] = stamp_ns
+        self.missing.pop(name, None)
+        return self._release()
+
+    def _clock(self, stamp_ns: int, now_ns: int) -> int:
+        """When a message came [ns]: in lockstep with its state."""
+        if not self._lockstep:
+            return now_ns
+        newest = max(self.decided_ns, self._waiting or 0, self.state_ns)
+        return max(newest, min(stamp_ns, newest + self._period_ns))
+
+    # ---- scans ---------------------------------------------------------------------------------------------------------
+
+    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """A scan has come; returns the decision for a state that waited for it."""
+        return self._release() if self.eyes.offer(stamp_ns, scan) else None
+
+    def after(self) -> None:
+        """Looks at the scans that have come; to be called when the command is out."""
+        if self.eyes.look():
+            assert self.eyes.obstacles is not None
+            self.sharer.see(self.eyes.obstacles)
+
+    def scan_age(self, now_ns: int) -> float:
+        """Age of the scan that the obstacles are from [s]; NaN: none."""
+        return self.eyes.age(now_ns)

@@ -1,0 +1,307 @@
+"""The shared control node: an operator's and an autopilot's commands become the vehicle's, by how threatened it is, and it says why."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, deque
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import LaserScan
+from std_srvs.srv import Trigger
+
+from lfdm_ros.control.limits import Manoeuvres, lift_limits
+from lfdm_ros.control.path import Path
+from lfdm_ros.engine.shared_driving import SharedPilot
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import model_names
+from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
+from lfdm_ros.msg import Plan as PlanMessage
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
+from lfdm_ros.nodes.plan_messages import scan_of, values_of_state
+from lfdm_ros.nodes.posteriors import calibrated
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.shared_messages import draws_of, fill_command, fill_status, plan_of
+from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.sharing.components import make_components
+from lfdm_ros.sharing.machine import Action
+from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
+from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.simulation import load_scenario
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+_SETTINGS = tuple(SHARING.by_field)
+_OF_STATES = ("on_state",)
+_OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "watch", "watch_answers")
+_LOOK_FOR_ANSWERS = 0.1  # [s]
+_REMEMBERED = 100_000  # cycle times
+_LEAST_NOISE = 1e-3  # [m]
+
+
+class SharedControl(Component):
+    """Answers states with `control/command`, and tells on `shared_control/status` what it is made of and why. docs/sharing.md tells all.
+
+    The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
+    the states' stamps are simulated time.
+    """
+
+    NAME = "shared_control"
+    PARAMETERS = (
+        VEHICLE, VEHICLE_CHANGES,
+        Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
+                                            "who take part have answered it", choices=(FREE_RUNNING, LOCKSTEP)),
+        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is shared by"),
+        Parameter("scenario", "", "scenario whose path and corridor are known; empty: none"),
+        SCENARIO_SEED,
+        Parameter("threats", ["clearance", "load_transfer"], "components of the threat, by their names"),
+        Parameter("threat_settings", [], "settings of the components that are not the default, NAME.SETTING=VALUE: clearance.far=2.5"),
+        Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
+        Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for once one has come; 0: never",
+                  0.0, 10.0, unit="s"),
+        Parameter("answer_patience", 5.0, "in lockstep, wall-clock time to wait for answers to a state", 0.1, 600.0, unit="s"),
+        Parameter("take_posterior", True, "go by the posterior on the topic posterior, if it is of this vehicle"),
+        Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken", choices=tuple(model_names())),
+        Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come",
+                  0.0, 1000.0, unit="Hz"),
+        Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
+        Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        *of_record(SHARING), *of_record(TRACKER),
+    )
+    SOLE_TOPICS = ("control/command",)
+
+    # ---- lifecycle -----------------------------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        begin = time.perf_counter()
+        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        if vehicle.assumed:
+            self.get_logger().warning(vehicle.assumed)
+        self._lockstep = self.value("stepping") == LOCKSTEP
+        settings = SHARING.record(self.value)
+        table = lift_limits(vehicle, manoeuvres=Manoeuvres(
+            steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
+        components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
+        self._sharer = Sharer(vehicle, settings, components, table, self.tell_refusal)
+        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), _LEAST_NOISE)), vehicle.lidar)
+        self._pilot = SharedPilot(
+            self._sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
+            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell)
+        self.refusals = self._pilot.refusals
+        if self.value("scenario"):
+            scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
+            path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
+            self._sharer.follow(path, scenario.corridor)
+
+        self._vehicle, self._model, self._posterior_version = vehicle, vehicle.spec(self.value("posterior_model")), 0
+        self._command, self._status = DriverCommand(), SharedControlStatus()
+        publish, subscribe = self.create_lifecycle_publisher, self.create_subscription
+        self._command_publisher = publish(DriverCommand, "control/command", qos.COMMAND)
+        self._status_publisher = publish(SharedControlStatus, "shared_control/status", qos.STATE)
+        state, command = (qos.STATE, qos.COMMAND) if self._lockstep else (qos.NEWEST, qos.NEWEST)
+        self._heard = [
+            subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
+            subscribe(DriverCommand, "operator/command", self._on_operator, command),
+            subscribe(DriverCommand, "autonomy/command", self._on_autonomy, command),
+            subscribe(PlanMessage, "autonomy/plan", self._on_plan, state),
+            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR)]
+        if self.value("take_posterior"):
+            self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
+        self._offered = [self.create_service(Trigger, "~/emergency_stop", self._on_stop),
+                         self.create_service(Trigger, "~/reset_emergency_stop", self._on_release)]
+        # The watchdog goes by the clock of the states' stamps.
+        self._periodic = [self.create_timer(self.value("command_period"), self._watch)]
+        if self._lockstep:
+            self._periodic.append(self.every(_LOOK_FOR_ANSWERS, self._watch_answers))
+        self.get_logger().info(f"{vehicle.name}, mode {settings.mode}, threat by {', '.join(self.value('threats')) or 'nothing'}, "
+                               f"{self.value('stepping')}; ready in {time.perf_counter() - begin:.1f} s")
+
+    def activate(self) -> None:
+        self._states: Counter[str] = Counter()
+        self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
+        self._shares = [0.0, 0]  # sum and number of k
+        self._last: Decision | None = None
+        self._decided_before = 0
+        self._waits_since, self._owes = 0.0, False
+
+    def deactivate(self) -> None:
+        self._pilot.reset()  # what is known now will be old then
+
+    def cleanup(self) -> None:
+        for timer in self._periodic:
+            self.destroy_timer(timer)
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+        for service in self._offered:
+            self.destroy_service(service)
+        for publisher in (self._command_publisher, self._status_publisher):
+            self.destroy_lifecycle_publisher(publisher)
+
+    def summary(self) -> dict[str, Any]:
+        total, n = self._shares
+        return {"sharing_states": dict(self._states), "mean_k": total / n if n else 0.0,
+                "sharing_inputs_refused": dict(self.refusals.counts), "sharing_cycle_times": list(self._cycle_times)}
+
+    def parameter_changed(self, name: str, value: Any) -> None:
+        if name in _SETTINGS:
+            self._sharer.tune(**{name: value})
+
+    def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
+        """A decision that failed is answered by braking, in lockstep with the stamp of its state."""
+        if self.state != "active" or where not in _OWE or not self._owes:
+            return
+        now = self._now()
+        if self._lockstep:
+            now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self._pilot.state_ns
+        self._command_publisher.publish(fill_command(self._command, self._sharer.brake(1e-9 * now), now))
+
+    def _begin(self) -> float:
+        """A callback that may owe the vehicle a command begins, by time.perf_counter."""
+        self._owes = True
+        return time.perf_counter()
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _on_state(self, message: VehicleState) -> None:
+        if self.state != "active":
+            return
+        begin = self._begin()
+        waited = self._pilot.waits
+        decision = self._pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self._now())
+        if self._pilot.waits and not waited:
+            self._waits_since = time.monotonic()
+        self._publish(decision, begin)
+
+    def _on_operator(self, message: DriverCommand) -> None:
+        self._answer(self._pilot.operator, message)
+
+    def _on_autonomy(self, message: DriverCommand) -> None:
+        self._answer(self._pilot.autonomy, message)
+
+    def _answer(self, hear: Any, message: DriverCommand) -> None:
+        if self.state == "active":
+            begin = self._begin()
+            inputs = (message.steering, message.throttle, message.brake)
+            self._publish(hear(nanoseconds(message.header.stamp), inputs, self._now()), begin)
+
+    def _on_plan(self, message: PlanMessage) -> None:
+        if self.state != "active":
+            return
+        begin = self._begin()
+        try:
+            plan = plan_of(message)
+        except InputError as error:
+            self.refusals.refuse("plan", error)
+            return
+        self._publish(self._pilot.plan(nanoseconds(message.header.stamp), message.header.frame_id, plan), begin)
+
+    def _on_scan(self, message: LaserScan) -> None:
+        if self.state == "active":
+            begin = self._begin()
+            self._publish(self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+
+    def _watch(self) -> None:
+        if self.state == "active":
+            begin = self._begin()
+            self._publish(self._pilot.watch(self._now()), begin)
+
+    def _watch_answers(self) -> None:
+        if self.state == "active" and self._pilot.waits and time.monotonic() - self._waits_since > self.value("answer_patience"):
+            begin = self._begin()
+            self._publish(self._pilot.give_up(), begin)
+
+    def _on_posterior(self, message: Posterior) -> None:
+        # Latched and sent once: it is taken in the inactive state too.
+        try:
+            vehicle: Vehicle = calibrated(self._vehicle, self._model, message)
+            self._sharer.take(vehicle, draws_of(message, vehicle))
+        except InputError as error:
+            self.refusals.refuse("posterior", error)
+            return
+        self._posterior_version = message.posterior_version
+        self.get_logger().info(f"goes by {vehicle.name}, posterior {message.posterior_version}")
+
+    def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._sharer.stop("service")
+        self._tell("emergency stop")
+        response.success, response.message = True, "stopping; latched until ~/reset_emergency_stop"
+        if self.state == "active" and not self._lockstep and self._last is not None:
+            self._publish(self._pilot.now(self._now()), time.perf_counter())
+        return response
+
+    def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._sharer.release()
+        response.message = "the emergency stop is over" if response.success else "there was no emergency stop"
+        self._tell(response.message)
+        return response
+
+    def _now(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def _tell(self, text: str) -> None:
+        self.get_logger().warning(text)
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _publish(self, decision: Decision | None, begin: float) -> None:
+        """The command at once, then the status, then a look at the scans that came meanwhile."""
+        if decision is not None:
+            now, new = self._pilot.decided_ns, decision is not self._last
+            self._command_publisher.publish(fill_command(self._command, decision.command, now))
+            self._owes = False
+            if new:
+                self._tell_decision(decision, now, time.perf_counter() - begin)
+        self._pilot.after()
+
+    def _tell_decision(self, decision: Decision, now: int, seconds: float) -> None:
+        before, self._last = self._last, decision
+        self._states[decision.row.state] += 1
+        self._shares[0] += decision.k
+        self._shares[1] += 1
+        self._cycle_times.append(seconds)
+        if before is None or before.row is not decision.row:
+            # A line of its own for each: rclpy allows one severity a line of code.
+            if decision.row.alarm:
+                self.get_logger().warning(f"{decision.row.state}: {decision.reason}")
+            else:
+                self.get_logger().info(f"{decision.row.state}: {decision.reason}")
+        self._status_publisher.publish(fill_status(self._status, decision, self._pilot, now, self._posterior_version))
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        pilot, d, total = self._pilot, self._last, sum(self._states.values())
+        values: dict[str, Any] = {
+            "mode": self._sharer.settings.mode, "decisions": total, "resets": pilot.resets, "posterior_version": self._posterior_version,
+            **{f"state.{name}": count for name, count in sorted(self._states.items())}}
+        if self._cycle_times:
+            recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
+            values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),
+                          cycle_ms_max=float(recent.max()))
+        decided, self._decided_before = total - self._decided_before, total
+        if d is None:
+            return WARN, f"no state yet on {self.value('state_topic')}", values
+        values.update(state=d.row.state, reason=d.reason, k=d.k, threat=d.threat.relative,
+                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self._sharer.settings.mode != AUTONOMY,
+                      autonomy_in_mode=self._sharer.settings.mode != OPERATOR)
+        if d.row.action in (Action.STOP, Action.EMERGENCY):
+            return ERROR, f"{d.row.state}: {d.reason}", values
+        late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.eyes.missing])))
+        if d.row.alarm or late:
+            return WARN, late or f"{d.row.state}: {d.reason}", values
+        if not decided:
+            return WARN, "no state in the last second", values
+        return OK, d.row.state, values
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(SharedControl)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""When shared control is asked: free running, in lockstep whatever the order of messages, and when somebody does not answer."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from lfdm_ros.control import Plan
+from lfdm_ros.engine.shared_driving import SharedPilot
+from lfdm_ros.perception import ObstacleTracker
+from lfdm_ros.sensors import Lidar, LidarSettings
+from lfdm_ros.sharing.sharer import Sharer
+from lfdm_ros.simulation import Circle, World
+from lfdm_ros.vehicles import load_vehicle
+
+HMMWV = load_vehicle("hmmwv")
+MS = 1_000_000
+SHARER = Sharer(HMMWV)
+
+
+class Rig:
+    def __init__(self, lockstep=True, mode="blend", **settings):
+        SHARER.reset()
+        SHARER.refusals.counts = dict.fromkeys(SHARER.refusals.counts, 0)
+        SHARER.tune(mode=mode)
+        self.said = []
+        self.pilot = SharedPilot(SHARER, ObstacleTracker(), period=0.02, lockstep=lockstep, told=self.said.append, **settings)
+
+    def state(self, ms, now=None, **values):
+        there = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0} | values
+        return self.pilot.state(ms * MS, "odom", there, (ms if now is None else now) * MS)
+
+    def operator(self, ms, steering=0.1, **others):
+        return self.pilot.operator(ms * MS, (steering, 0.0, 0.0), ms * MS, **others)
+
+    def autonomy(self, ms, steering=-0.1):
+        return self.pilot.autonomy(ms * MS, (steering, 0.0, 0.0), ms * MS)
+
+    def plan(self, ms, frame="odom"):
+        states = np.column_stack([10.0 * np.arange(3), np.zeros((3, 2)), np.full(3, 10.0)])
+        return self.pilot.plan(ms * MS, frame, Plan(("x", "y", "yaw", "vx"), np.arange(3.0), states, np.zeros((3, 3))))
+
+
+def test_free_running_each_state_has_a_command_and_silence_has_one_too():
+    rig = Rig(lockstep=False)
+    assert rig.pilot.watch(5 * MS) is None
+    assert rig.state(10).row.state == "waiting"
+    assert rig.operator(12) is None and rig.autonomy(12) is None
+    assert rig.state(20).row.state == "sharing" and rig.pilot.watch(40 * MS) is None
+    assert rig.pilot.watch(51 * MS).time == pytest.approx(0.051)
+    assert rig.pilot.watch(400 * MS).row.state == "stopping"
+
+
+def test_lockstep_gives_the_same_whatever_the_order():
+    def answers(rig, ms):
+        return {"state": lambda: rig.state(ms), "operator": lambda: rig.operator(ms, 0.1 + 0.001 * ms),
+                "autonomy": lambda: rig.autonomy(ms), "plan": lambda: rig.plan(ms)}
+
+    outcomes = set()
+    for order in permutations(("state", "operator", "autonomy", "plan")):
+        rig, given = Rig(plan_period=0.01), []
+        for ms in range(10, 80, 10):
+            decided = [d for name in order if (d := answers(rig, ms)[name]()) is not None]
+            assert len(decided) == 1 and decided[0].time == pytest.approx(1e-3 * ms), (order, ms)
+            given.append((decided[0].command.inputs, decided[0].k, decided[0].ages["plan"], decided[0].row.state))
+        outcomes.add(tuple(map(str, given)))
+    assert len(outcomes) == 1
+
+
+def test_a_state_waits_for_those_who_take_part():
+    assert Rig().pilot.awaited(10 * MS) == ["operator", "autonomy"]
+    assert Rig(mode="operator").pilot.awaited(10 * MS) == ["operator"] and Rig(mode="autonomy").pilot.awaited(10 * MS) == ["autonomy"]
+    rig = Rig()
+    assert rig.state(10) is None and rig.pilot.waits and rig.operator(10) is None
+    assert rig.state(10) is None  # again, and still waiting
+    assert rig.autonomy(10).command.time == pytest.approx(0.01) and not rig.pilot.waits
+    assert rig.state(10) is rig.pilot._decided  # again: the same answer
+
+
+def test_who_does_not_answer_is_given_up_until_he_speaks_again():
+    rig = Rig()
+    rig.state(10)
+    rig.operator(10)
+    assert rig.pilot.give_up().row.state == "operator_alone" and "autonomy" in rig.said[-1] and "autonomy" in rig.pilot.missing
+    assert rig.state(20) is None and rig.operator(20).row.state == "operator_alone"
+    rig.autonomy(30)
+    assert rig.pilot.missing == {} and rig.operator(30) is None and rig.state(30).row.state == "sharing"
+    assert rig.state(40) is None and rig.pilot.awaited(40 * MS) == ["operator", "autonomy"]
+
+
+def test_an_operator_behind_a_link_has_an_age():
+    rig = Rig()
+    rig.state(2000)
+    rig.operator(2000, age=0.5)
+    assert rig.autonomy(2000).ages["operator"] == pytest.approx(0.5)
+
+
+def test_plans_are_of_the_cycle_before_and_of_the_states_frame():
+    rig = Rig(plan_period=0.02)
+    for ms in (10, 20, 30):
+        rig.state(ms)
+        rig.operator(ms)
+        decision = rig.autonomy(ms)
+        if ms == 10:
+            rig.plan(10)
+    assert decision.ages["plan"] == pytest.approx(0.02)
+    rig.state(40)  # the plan of 30 ms is due
+    rig.operator(40)
+    assert rig.autonomy(40) is None and rig.plan(30).ages["plan"] == pytest.approx(0.01)
+    rig.plan(50, frame="map")
+    assert rig.pilot.refusals.counts["plan"] == 1
+
+
+def test_scans_are_waited_for_and_looked_at_after_the_command():
+    world = World((Circle(20.0, 0.0, 0.5),))
+    lidar, rig = Lidar(world, LidarSettings(), 1, HMMWV.lidar), Rig(lidar_rate=10.0)
+    for ms in (0, 100):
+        rig.state(ms)
+        rig.operator(ms)
+        assert rig.autonomy(ms) is None and rig.pilot.awaited(ms * MS) == ["scan"]
+        assert rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) is not None
+        rig.pilot.after()
+    assert len(rig.pilot.eyes.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)
+
+
+def test_a_clock_or_a_vehicle_that_jumps_begins_anew():
+    rig = Rig(lockstep=False)
+    rig.state(5000)
+    rig.operator(5000)
+    rig.state(1000)
+    assert "clock went back" in rig.said[-1] and rig.pilot.resets == 1
+    rig.state(1010, x=500.0)
+    assert "was put at" in rig.said[-1] and rig.pilot.resets == 2
+    assert rig.pilot.watch(400 * MS) is None and rig.pilot.resets == 3
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_state_that_is_refused_is_counted_and_in_lockstep_answered(lockstep):
+    rig = Rig(lockstep, mode="operator")
+    rig.operator(10)
+    assert (rig.state(10, vx=float("nan")) is not None) is lockstep and rig.pilot.refusals.counts["state"] == 1
+    assert rig.pilot.state(20 * MS, "odom", {"x": 0.0}, 20 * MS) is None or lockstep

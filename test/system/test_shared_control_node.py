@@ -1,0 +1,157 @@
+"""The shared control node on the running graph: lockstep repeats to the bit; sources, services, mode and posterior through their topics."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
+from lfdm_ros.msg import Plan as PlanMessage
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from lfdm_ros.bags import read_series
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.messages import set_stamp
+from lfdm_ros.nodes.shared_control import SharedControl
+
+NAME = "shared_control"
+STACK = {"nodes": [
+    {"executable": "shared_control", "parameters": {"stepping": "lockstep", "lidar_rate": 10.0, "answer_patience": 60.0,
+                                                    "operator_age": 2.0, "threats": ["clearance", "demand", "load_transfer"]}},
+    {"executable": "input_player", "parameters": {"scenario": "sine_steer", "at_end": "hold"},
+     "remappings": {"control/command": "operator/command"}},
+    {"executable": "mpc_controller", "parameters": {"task": "scenario", "scenario": "obstacle_field_40", "stepping": "lockstep",
+                                                    "lidar_rate": 10.0, "scan_patience": 60.0}},
+    {"executable": "vehicle_simulator", "parameters": {"scenario": "obstacle_field_40", "stepping": "lockstep", "model": "eight_dof",
+                                                       "speed_factor": 0.0}}]}
+
+
+def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
+    runs = []
+    for name in ("a", "b"):
+        summary = run_stack(STACK, duration=2.0, record=tmp_path / name, quiet=True)
+        assert summary["reason"] == "simulated 2 s" and summary["ticks"] == 200
+        assert sum(summary["sharing_inputs_refused"].values()) == 0
+        assert summary["sharing_states"].keys() == {"sharing"}
+        series = [read_series(tmp_path / name, "control/command", ["steering", "throttle", "brake"]),
+                  read_series(tmp_path / name, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate"]),
+                  read_series(tmp_path / name, "shared_control/status", ["k", "threat", "plan_age", "scan_age", "operator_age"])]
+        # A state that is not answered for half a second, on a busy machine, is published and answered again, the same.
+        unique = [np.unique(one.time, return_index=True) for one in series]
+        runs.append([(time, one.values[first]) for one, (time, first) in zip(series, unique)])
+        assert [len(time) for time, _ in runs[-1]] == [201, 201, 201]
+    for (time, values), (time_again, values_again) in zip(*runs):
+        np.testing.assert_array_equal(time, time_again)
+        np.testing.assert_array_equal(values, values_again)
+    commands, _, status = (values for _, values in runs[0])
+    assert np.ptp(commands[:, 0]) > 1e-3 and np.isfinite(status[20:]).all() and status[-1, 2] == pytest.approx(0.02)
+
+
+class Sources:
+    """Publishes what the node hears, on a clock of the test's own, and keeps what it says."""
+
+    def __init__(self, graph: Any, **parameters: Any) -> None:
+        self.graph, self.ms = graph, 0
+        publish = graph.node.create_publisher
+        self._state, self._plan = publish(VehicleState, "vehicle/state", qos.STATE), publish(PlanMessage, "autonomy/plan", qos.STATE)
+        self._commands = {name: publish(DriverCommand, f"{name}/command", qos.COMMAND) for name in ("operator", "autonomy")}
+        self.posterior = publish(Posterior, "posterior", qos.LATCHED)
+        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3, **parameters)
+        self.commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand")
+        self.status = graph.listen("shared_control/status", "lfdm_ros/msg/SharedControlStatus")
+        self.diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", qos.STATUS)
+        graph.wait(lambda: self._state.get_subscription_count() and all(p.get_subscription_count() for p in self._commands.values())
+                   and graph.node.count_publishers("control/command") and graph.node.count_subscribers("shared_control/status"))
+
+    def tick(self, operator: float | None = 0.1, autonomy: float | None = -0.1, vx: float = 10.0) -> Any:
+        """A state and its answers; the status of the decision."""
+        self.ms += 10
+        state = VehicleState(x=0.1 * self.ms, vx=vx)
+        for name in ("ax", "ay", "roll", "roll_rate"):
+            setattr(state, name, math.nan)
+        state.header.frame_id = "odom"
+        set_stamp(state.header.stamp, 1_000_000 * self.ms)
+        for name, steering in (("operator", operator), ("autonomy", autonomy)):
+            if steering is not None:
+                command = DriverCommand(steering=steering)
+                command.header.stamp = state.header.stamp
+                self._commands[name].publish(command)
+        before = len(self.status)
+        self._state.publish(state)
+        self.graph.wait(lambda: len(self.status) > before, "a decision")
+        return self.status[-1]
+
+    def plan(self, **fields: Any) -> None:
+        message = PlanMessage(**fields)
+        message.header.frame_id = "odom"
+        set_stamp(message.header.stamp, 1_000_000 * self.ms)
+        self._plan.publish(message)
+
+
+def test_sources_services_mode_posterior_and_refusals(graph: Any) -> None:
+    s = Sources(graph, operator_timeout=0.02, autonomy_timeout=0.02)
+    status = s.tick()
+    assert (status.state, status.mode, status.k) == ("sharing", "blend", 0.0) and status.applied.steering == 0.0
+    for _ in range(20):
+        status = s.tick()
+    assert status.applied.steering == pytest.approx(0.1) and status.operator_command.steering == 0.1
+    assert len(s.commands) == len(s.status) and s.commands[-1].header.stamp == status.header.stamp
+    assert math.isnan(status.component_threats[0]) and status.component_names[0] == "clearance"  # nothing was seen
+    assert list(status.active_limits) == []
+
+    # The mode is live; k goes there by its rate.
+    request = SetParameters.Request(parameters=[Parameter("mode", value="autonomy").to_parameter_msg()])
+    assert graph.call(SetParameters, f"{NAME}/set_parameters", parameters=request.parameters).results[0].successful
+    shares = [s.tick().k for _ in range(40)]
+    assert shares[0] == pytest.approx(0.03) and shares[-1] == 1.0 and s.status[-1].state == "autonomy_alone"
+    assert s.status[-1].applied.steering == pytest.approx(-0.1)
+    request.parameters[0].value.string_value = "blend"
+    assert graph.call(SetParameters, f"{NAME}/set_parameters", parameters=request.parameters).results[0].successful
+
+    # Emergency stop latches.
+    assert graph.call(Trigger, f"{NAME}/emergency_stop").success
+    for _ in range(10):
+        status = s.tick()
+    assert status.state == "emergency_stop" and status.emergency_stop and status.applied.brake == 1.0 and "service" in status.reason
+    assert graph.call(Trigger, f"{NAME}/reset_emergency_stop").success
+    assert not graph.call(Trigger, f"{NAME}/reset_emergency_stop").success
+    assert s.tick().state == "sharing"
+
+    # Plans and posteriors that cannot be used are refused by name, and the next command comes.
+    s.plan(names=["x", "y", "yaw", "vx"], times=[0.0, 1.0], states=[0.0] * 7, inputs=[0.0] * 6)
+    s.posterior.publish(Posterior(posterior_version=3, vehicle="another", target_names=["cg_height"], target_values=[0.8]))
+    graph.wait(lambda: s.node.refusals.total == 2)
+    assert s.node.refusals.counts["plan"] == 1 and "another" in s.node.refusals.last
+    s.posterior.publish(Posterior(posterior_version=4, vehicle="hmmwv", model="eight_dof", target_names=["cg_height"], target_values=[0.8],
+                                  parameter_names=["cg_height"], draws=3, thinned_draws=[0.7, 0.8, 0.9]))
+    graph.wait(lambda: s.tick().posterior_version == 4)
+    assert s.node._sharer.vehicle.parameters["cg_height"] == 0.8 and len(s.node._sharer._draws.values) == 3
+
+    # Who does not answer is waited for once, and then lost.
+    assert s.tick(operator=None).state == "sharing"
+    for _ in range(3):
+        status = s.tick(operator=None)
+    assert status.state == "operator_lost" and status.k > 0.0 and "operator" in status.reason
+    graph.wait(lambda: (d := graph.diagnosis(s.diagnostics, NAME)) and d.level == DiagnosticStatus.WARN and "operator" in d.message)
+    assert s.node.errors == []
+
+
+def test_a_decision_that_fails_brakes_and_is_told(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Sources(graph)
+    for _ in range(3):
+        s.tick()
+    monkeypatch.setattr(s.node._sharer, "_look", lambda now: 1 / 0)
+    before = len(s.commands)
+    with pytest.raises(AssertionError):
+        monkeypatch.setattr("test_shared_control_node.PATIENCE", 1.0, raising=False)
+        s.graph.wait = lambda condition, what="": graph.runtime.spin_some(0.5) or (_ for _ in ()).throw(AssertionError(what))
+        s.tick()
+    assert len(s.commands) > before and s.commands[-1].brake > 0.0
+    assert any("ZeroDivisionError" in error for error in s.node.errors)
