@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from rosbags.highlevel import AnyReader
+from rosbags.interfaces import Nodetype
+from rosbags.serde import SerdeError
 
 from lfdm_ros import documents
 from lfdm_ros.bags.fields import find_field, require_numeric, suggest
@@ -126,7 +128,7 @@ class Bag:
         if msgtype not in self.typestore.fielddefs:
             raise InputError(f"{self.path} has no definition of {msgtype}, and lfdm_ros does not know it either")
         try:
-            return self.typestore.deserialize_cdr(cdr, msgtype)
+            return decoded(self.typestore, cdr, msgtype)
         except Exception as error:  # as above
             raise InputError(f"{self.path} is damaged: a message does not fit {msgtype}: {_one_line(error)}") from None
 
@@ -237,6 +239,21 @@ class Bag:
     def _enter(self, paths: Sequence[Any]) -> AnyReader:
         # Older bags have no definitions inside, and a bag without messages has none to offer.
         return self._stack.enter_context(AnyReader(paths, default_typestore=typestore()))
+
+
+def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
+    """The message of CDR bytes; raises what rosbags raises where they do not fit the type.
+
+    What rclpy's serialize_message gives is too long by up to 4 bytes for each array of variable length that is empty.
+    """
+    try:
+        return store.deserialize_cdr(cdr, msgtype)
+    except SerdeError:
+        arrays = sum(kind == Nodetype.SEQUENCE for _, (kind, _) in store.fielddefs[msgtype][1])
+        for surplus in range(4, 4 * arrays + 4, 4):
+            with suppress(SerdeError):
+                return store.deserialize_cdr(cdr[:-surplus], msgtype)
+        raise
 
 
 def open_bag(path: str | Path) -> Bag:

@@ -149,6 +149,18 @@ def test_a_bag_of_before_has_its_own_definition(tmp_path, storage):
         read_series(tmp_path / "before", "vehicle/state", ["speed_by_wheel[ml]"])
 
 
+def test_messages_with_empty_arrays_as_rclpy_serialises_them(tmp_path):
+    """Who writes a bag of messages from `rclpy.serialization` has bytes behind them that mean nothing; more than that does not fit."""
+    state = "lfdm_ros/msg/VehicleState"
+    content = bytes(typestore().serialize_cdr(build_message(state, {"vx": 7.0, "wheel_names": ["ml"]}), state))
+    for name, surplus in (("usual", 12), ("odd", 28)):
+        with BagWriter(tmp_path / name) as writer:
+            writer.write_raw("vehicle/state", state, 5, content + b"\x07" * surplus)
+    assert read_series(tmp_path / "usual", "vehicle/state", ["vx"]).values.tolist() == [[7.0]]
+    with pytest.raises(InputError, match="a message does not fit lfdm_ros/msg/VehicleState"):
+        read_series(tmp_path / "odd", "vehicle/state", ["vx"])
+
+
 def test_units_come_from_the_comments_of_our_messages_and_from_a_table():
     store = typestore()
     units = {path: find_field(store, msgtype, path, "here").unit for msgtype, path in [

@@ -58,7 +58,9 @@ def once(bag: Path, fields: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: Path, executor: str) -> None:
     summary = lockstep(scenario, tmp_path / "a", executor=executor)
     assert summary["scenario_finished"] and summary["ticks"] == 400
-    assert summary["messages_dropped"] == 0 and sum(summary["commands_rejected"].values()) == 0
+    # A state without an answer for half a second, on a busy machine, is published and answered again.
+    assert summary["messages_dropped"] == 0
+    assert not {reason for reason, count in summary["commands_rejected"].items() if count} - {"answered_already"}
     counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "a", digest=False)["topics"]}
     for topic in ("/vehicle/state", "/odom", "/imu", "/wheels"):
         assert counts[topic] >= 401, topic
