@@ -200,6 +200,40 @@ json.dump([runs, dict(vehicle.parameters)], sys.stdout)
     assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in wrong.stderr
 
 
+def test_a_truck_with_ten_wheels_in_the_same_file(outside, tmp_path):
+    """Statics and a steady bend of five axles, which share their loads as a beam on equal springs does."""
+    places = {"cg_to_axle_2": (-0.5, "m"), "cg_to_axle_3": (0.1, "m"), "cg_to_axle_4": (0.9, "m")}
+    vehicle = vehicle_with(tmp_path / "mine.yaml", "chassis", **places)
+    done = outside("six_by_six.py", vehicle, code="""
+import json, sys
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+vehicle = load_vehicle(sys.argv[1]).replace(unsprung_load_share=1.0)
+simulator = Simulator(vehicle, "five_axles/fiala")
+runs = []
+for driver, speed, steps in (([0, 0, 0], 0.0, 50), ([0.1, 0.2, 0], 8.0, 4000)):
+    simulator.reset(vx=speed)
+    simulator.advance(driver, driver, steps)
+    runs.append(dict(zip(simulator.output_names, simulator.outputs.tolist())))
+json.dump([simulator.model.wheels, runs, dict(vehicle.parameters)], sys.stdout)
+""")
+    assert done.returncode == 0, done.stderr
+    wheels, (rest, bend), p = json.loads(done.stdout)
+    assert len(wheels) == 10
+    axles = {"f": p["cg_to_front_axle"], "2": 0.5, "3": -0.1, "4": -0.9, "r": -p["cg_to_rear_axle"]}
+    unsprung = {name: p["unsprung_mass_front" if name == "f" else "unsprung_mass_rear"] for name in axles}
+    loads = {name: rest[f"tyre_fz_{name}l"] + rest[f"tyre_fz_{name}r"] for name in axles}
+    mass = p["sprung_mass"] + sum(unsprung.values())
+    assert sum(loads.values()) == pytest.approx(mass * 9.80665, rel=1e-9)
+    assert sum(axles[name] * load for name, load in loads.items()) == pytest.approx(
+        9.80665 * sum(axles[name] * own for name, own in unsprung.items()), rel=1e-9)
+    sprung = [loads[name] - 9.80665 * unsprung[name] for name in axles]
+    np.testing.assert_allclose(sprung, np.polyval(np.polyfit(list(axles.values()), sprung, 1), list(axles.values())), rtol=1e-6)
+    assert bend["yaw_rate"] > 0.01 and bend["ay"] == pytest.approx(bend["yaw_rate"] * bend["vx"], rel=0.02)
+    assert all(bend[f"omega_{wheel}"] > 5.0 and bend[f"tyre_fx_{wheel}"] > 10.0 for wheel in wheels)
+    assert sum(bend[f"tyre_fz_{wheel}"] for wheel in wheels) == pytest.approx(mass * 9.80665, rel=0.01)
+
+
 SIX = """
 parameters: {vehicle: mine.yaml, scenario: ramp_steer}
 nodes:
