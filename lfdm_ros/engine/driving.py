@@ -75,7 +75,8 @@ class Pilot:
     """
 
     def __init__(self, controller: Drives, tracker: Tracks, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
-                 lidar_latency: float = 0.0, scan_timeout: float = 0.0, told: Callable[[str], None] = lambda text: None,
+                 lidar_latency: float = 0.0, scan_timeout: float = 0.0, shared: Callable[[float, float, float, bool], None] | None = None,
+                 told: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
@@ -84,8 +85,11 @@ class Pilot:
             lidar_latency: from a scan's stamp to its arrival [s].
             scan_timeout: age of the newest scan [s] from which on the vehicle stops, blind; 0: never. Counts from the first scan, or
                 from the first state where lidar_rate says that scans come.
+            shared: somebody else sends the vehicle its commands, which `applied` hears, and this takes: time [s], steering, pedal,
+                reverse. In lockstep a state waits for the command of the one before. None: the controller's own commands are sent.
             told, refused: take what a person should know, in one line, and what was refused, which may be often.
         """
+        self._shared = shared
         self._controller, self._told = controller, told
         self._period_ns = round(1e9 * period)
         self._lockstep = lockstep
@@ -108,6 +112,8 @@ class Pilot:
         self._cycle_ns: int | None = None  # when the last cycle was
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
         self._decision: Decision | None = None
+        self._applied_ns: int | None = None  # stamp of the last command that went to the vehicle
+        self._alone = False  # lockstep: the one who sends them has fallen silent
         self.blind = ""
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
@@ -202,7 +208,7 @@ class Pilot:
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         self._last_state = (stamp_ns, usable)
         step = stamp_ns - last[0] if last is not None else 0
-        if self._lockstep and self.eyes.due(stamp_ns, self._first_ns):
+        if self._lockstep and self._early(stamp_ns):
             self._waiting = (stamp_ns, usable, step)
             return None
         return self._answer(stamp_ns, usable, step, now_ns)
@@ -277,15 +283,38 @@ class Pilot:
 
     def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        if not self.eyes.offer(stamp_ns, scan) or self._waiting is None or self.eyes.due(self._waiting[0], self._first_ns):
+        return self._release() if self.eyes.offer(stamp_ns, scan) else None
+
+    def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> Decision | None:
+        """Steering, throttle and brake that were sent to the vehicle, for whatever reason; returns the decision for a state that waited
+        for it. Those that no vehicle takes, and those that are not newer than the last, are none."""
+        last = self._applied_ns
+        if self._shared is None or (last is not None and (stamp_ns == last or 0 < last - stamp_ns <= self._late_ns)):
             return None
+        if any(refusal(name, value) for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs))):
+            self.refusals.refuse("applied", f"steering, throttle, brake {inputs} at {1e-9 * stamp_ns:.3f} s")
+            return None
+        self._applied_ns, self._alone = stamp_ns, False
+        steering, throttle, brake = inputs
+        self._shared(1e-9 * stamp_ns, steering, abs(throttle) - brake, throttle < 0.0)
         return self._release()
 
+    def _early(self, stamp_ns: int) -> bool:
+        """Whether a state has come before the scan that is due, or before the command for the one before."""
+        if self._shared is not None and not self._alone and self._decision is not None and (
+                self._applied_ns is None or self._applied_ns < self._decision.time_ns):
+            return True
+        return self.eyes.due(stamp_ns, self._first_ns)
+
     def give_up_on_scan(self) -> Decision | None:
-        """The scan that a state waits for has not come for too long: answers the state without, and waits for none until one comes."""
+        """What a state waits for has not come for too long: answers the state without, and waits for none until one comes."""
         if self._waiting is None:
             return None
-        self._told(self.eyes.give_up(self._waiting[0]))
+        if self.eyes.due(self._waiting[0], self._first_ns):
+            self._told(self.eyes.give_up(self._waiting[0]))
+        if self._early(self._waiting[0]):
+            self._alone = True
+            self._told("what was sent to the vehicle is not told; going on without")
         return self._release()
 
     @property
@@ -293,7 +322,9 @@ class Pilot:
         return self._waiting is not None
 
     def _release(self) -> Decision | None:
-        assert self._waiting is not None
+        """The decision for the state that waits, if there is one and all has come."""
+        if self._waiting is None or self._early(self._waiting[0]):
+            return None
         stamp_ns, values, step_ns = self._waiting
         self._waiting = None
         return self._answer(stamp_ns, values, step_ns, stamp_ns)

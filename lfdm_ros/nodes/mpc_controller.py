@@ -41,7 +41,7 @@ from lfdm_ros.vehicles.body import MOVED
 _SETTINGS = tuple(SETTINGS.by_field)
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")
-_CYCLES = (*_OF_STATES, "on_scan", "watch", "watch_scan")
+_CYCLES = (*_OF_STATES, "on_scan", "on_applied", "watch", "watch_scan")
 _LOOK_FOR_SCAN = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 _LEAST_NOISE = 1e-3  # [m]
@@ -71,6 +71,8 @@ class MpcController(Component):
         Parameter("stop_at_end", True, "stand at the end of a goal or path that came by topic; as speed", live=True),
         Parameter("on_finish", "idle", "when the task is done; idle: go on answering; shutdown: end the run, in lockstep without an answer",
                   choices=("idle", "shutdown")),
+        Parameter("shared", False, "another node sends the vehicle its commands: they are heard on control/command, and plans go on from "
+                                   "them; in lockstep a state waits for that of the one before"),
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
@@ -104,7 +106,8 @@ class MpcController(Component):
             horizon=max(self.value("tracker_horizon"), min(settings.sight, _FARTHEST))), vehicle.lidar)
         self._pilot = Pilot(
             self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)
+            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal,
+            shared=self._controller.applied if self.value("shared") else None)
         self.refusals = self._pilot.refusals
         self._pilot.begin(task)
 
@@ -127,6 +130,8 @@ class MpcController(Component):
             subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
             subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
             subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
+        if self.value("shared"):
+            self._heard.append(subscribe(DriverCommand, "control/command", self._on_applied, qos.COMMAND if self._lockstep else qos.NEWEST))
         if self.value("take_posterior"):
             self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
@@ -245,6 +250,14 @@ class MpcController(Component):
         if self._pilot.drive(kind, task):
             self.finished = False
             self.get_logger().info(task.name)
+
+    def _on_applied(self, message: DriverCommand) -> None:
+        if self.state == "active":
+            begin = time.perf_counter()
+            decision = self._pilot.applied(nanoseconds(message.header.stamp), (message.steering, message.throttle, message.brake))
+            if decision is not None:
+                self._waits_since = math.inf
+                self._publish(decision, begin)
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.

@@ -102,6 +102,18 @@ class Drive:
         return [cycle.outcome for cycle in self.cycles]
 
 
+def test_plans_go_on_from_what_was_sent_instead(controller):
+    """Another's command, as where control is shared: the next one is as near to that as the rates allow."""
+    controller.follow(STRAIGHT, 10.0)
+    controller.cycle(0.0, state(0.0, vx=10.0))
+    controller.applied(0.0, 0.5, -0.2)
+    cycle = controller.cycle(PERIOD, state(PERIOD, vx=10.0))
+    turn = HMMWV.actuators.steering_rate * PERIOD
+    assert 0.5 - turn - 1e-9 <= cycle.command[0] < 0.5 and cycle.command[2] > 0.0
+    controller.applied(PERIOD, 0.0, 0.0)
+    assert abs(controller.cycle(2 * PERIOD, state(2 * PERIOD, vx=10.0)).command[0]) <= turn + 1e-9
+
+
 def check(cycle, before, settings):
     """A command is finite, in range, not of both pedals, and no further from the last one than the rates allow; the rung is named."""
     steering, throttle, brake = cycle.command

@@ -201,6 +201,31 @@ def test_lockstep_waits_for_the_scan_that_is_due() -> None:
     assert rig.pilot.scan_missing == "" and rig.state(230) is not None and rig.state(320) is None
 
 
+def test_where_another_sends_the_commands_the_controller_hears_which() -> None:
+    heard: list[tuple[Any, ...]] = []
+    rig = Rig(lockstep=True, shared=lambda *command: heard.append(command))
+    assert rig.state(0) is not None
+    assert rig.state(10) is None and rig.pilot.waits_for_scan  # what became of the answer to 0 s is not known yet
+    assert rig.pilot.applied(0, (0.1, 0.0, 0.3)).time_ns == 10 * MS and heard == [(0.0, 0.1, -0.3, False)]
+    rig.pilot.applied(10 * MS, (0.2, -0.5, 0.0))
+    assert rig.state(20) is not None and heard[-1] == (0.01, 0.2, 0.5, True)
+    assert rig.pilot.applied(20 * MS, (math.nan, 0.0, 0.0)) is None and rig.pilot.refusals.counts["applied"] == 1
+    assert rig.state(30) is None and rig.pilot.give_up_on_scan().time_ns == 30 * MS and "not told" in rig.said[-1]
+    assert rig.state(40) is not None  # waits no more, until one comes
+    rig.pilot.applied(40 * MS, (0.0, 0.0, 0.0))
+    assert rig.state(50) is not None and rig.state(60) is None
+
+
+def test_free_running_the_controller_hears_as_well() -> None:
+    heard: list[tuple[Any, ...]] = []
+    rig = Rig(shared=lambda *command: heard.append(command))
+    rig.pilot.applied(5 * MS, (0.1, 0.2, 0.0))
+    rig.pilot.applied(5 * MS, (0.3, 0.2, 0.0))  # again
+    rig.pilot.applied(4 * MS, (0.4, 0.2, 0.0))  # overtaken
+    assert heard == [(0.005, 0.1, 0.2, False)] and rig.state(10) is not None and rig.state(40) is not None
+    assert Rig().pilot.applied(0, (0.0, 0.0, 0.0)) is None
+
+
 def test_a_state_that_waited_gets_the_same_cycle_as_one_that_did_not() -> None:
     """States every 8 ms: a cycle is due half a state early, whichever of scan and state came first."""
     cycles = []

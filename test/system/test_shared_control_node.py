@@ -28,7 +28,7 @@ STACK = {"nodes": [
     {"executable": "input_player", "parameters": {"scenario": "sine_steer", "at_end": "hold"},
      "remappings": {"control/command": "operator/command"}},
     {"executable": "mpc_controller", "parameters": {"task": "scenario", "scenario": "obstacle_field_40", "stepping": "lockstep",
-                                                    "lidar_rate": 10.0, "scan_patience": 60.0}},
+                                                    "lidar_rate": 10.0, "scan_patience": 60.0, "shared": True}},
     {"executable": "vehicle_simulator", "parameters": {"scenario": "obstacle_field_40", "stepping": "lockstep", "model": "eight_dof",
                                                        "speed_factor": 0.0}}]}
 
