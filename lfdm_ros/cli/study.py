@@ -183,6 +183,7 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
 
     from lfdm_ros.bags import BagWriter
     from lfdm_ros.inference.plan import DEFAULT_STATE
+    from lfdm_ros.models import AXLES, WHEELS
     from lfdm_ros.simulation import Simulator, load_scenario, rollout
 
     try:
@@ -205,12 +206,13 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
             state = {name: float(row[index[name]]) for name in _STATE if name in index}
-            wheels = np.array([row[index[f"omega_{wheel}"]] for wheel in ("fl", "fr", "rl", "rr")])
+            spins = {wheel: float(row[index[f"omega_{AXLES.get(wheel, (wheel,))[0]}"]]) for wheel in (*WHEELS, *simulator.model.wheels)}
             unknown = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
             for topic in topics:
                 bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
                     "header": header, "child_frame_id": "base_link", **dict.fromkeys(_STATE, float("nan")), **state,
-                    "wheel_speeds": wheels, **unknown, "gear": 1})
+                    "wheel_speeds": [spins[wheel] for wheel in WHEELS], "wheel_names": list(simulator.model.wheels),
+                    "speed_by_wheel": [spins[wheel] for wheel in simulator.model.wheels], **unknown, "gear": 1})
             bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
                       {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
     partial.rename(path)

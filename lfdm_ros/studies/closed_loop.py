@@ -23,7 +23,7 @@ from lfdm_ros.vehicles import Footprint, Vehicle
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
 HELD = 0.05  # [m/s] a slower vehicle stands
 SPINNING = 3.0  # [m/s] a slower vehicle has no slip angle worth the name
-OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
+OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,10 @@ class _Driven:
         self.actuator, self._selector, self._inputs = Actuator.of(vehicle.actuators), Selector(), np.zeros(3)
         self.index = self.simulator.output_index
         self.place = [self.index[name] for name in ("x", "y", "yaw")]
-        self._observed = [self.index[name] for name in OBSERVED]
+        # What a model does not have is not measured: a bicycle's wheels that do not turn are not locked.
+        model = self.simulator.model
+        self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
+        self._observed, self._velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy")))
         self._steps = max(1, round(CHUNK / plant.step))
         self.chunk = self._steps * plant.step
         self._chunks = max(1, round(period / self.chunk))
@@ -166,13 +169,13 @@ class _Driven:
 
     def speeds(self) -> tuple[float, float]:
         """vx and vy [m/s]."""
-        vx, vy = self.outputs[self._observed[3:5]].tolist()
+        vx, vy = self.outputs[self._velocity].tolist()
         return vx, vy
 
     def measured(self, k: int) -> Measured:
         """What arrives in cycle k. Before time 0 the vehicle came straight."""
         stamp = k * self._chunks - self._late
-        values = dict(zip(OBSERVED, self._states[max(stamp, 0)][self._observed].tolist()))
+        values = dict(zip(self._names, self._states[max(stamp, 0)][self._observed].tolist()))
         if stamp < 0:
             back = stamp * self.chunk * values["vx"]
             values |= {"x": values["x"] + back * math.cos(values["yaw"]), "y": values["y"] + back * math.sin(values["yaw"])}
