@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR
 from lfdm_ros.sharing.sharer import Decision, Sharer
 
 PLAN = "plan"
+NEAR = 2.0  # [m] a vehicle that is as near as this when the clock goes back is where it was
 PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
 _PLANS = 4
 _LATE_NS = 500_000_000  # a clock that goes back by less was read twice, not set
@@ -57,11 +59,12 @@ class SharedPilot:
         self._decided: Decision | None = None
         self._decided_ns: int | None = None
 
-    def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
-        """Forgets what is known: time or place are not what they were. An emergency stop stays."""
+    def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False, moved: bool = True) -> None:
+        """Forgets what is known: time or place are not what they were. An emergency stop stays; unless the vehicle has `moved`, the command
+        in force, too."""
         self._forget(keep)
         self.resets += 1
-        self.sharer.reset()
+        self.sharer.reset(moved)
 
     # ---- states --------------------------------------------------------------------------------------------------------
 
@@ -80,7 +83,8 @@ class SharedPilot:
             return None
         if last is not None and stamp_ns < last[0] - (0 if self._lockstep else _LATE_NS):
             self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
-            self.reset(lambda scan_ns: scan_ns <= stamp_ns)
+            there = math.hypot(values.get("x", math.nan) - last[1]["x"], values.get("y", math.nan) - last[1]["y"])
+            self.reset(lambda scan_ns: scan_ns <= stamp_ns, moved=not there < NEAR)
             last = None
         if not self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
             return self._ask(now_ns) if self._lockstep else None
@@ -163,7 +167,7 @@ class SharedPilot:
             return None
         if now_ns < self._decided_ns - _LATE_NS:
             self._told(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
-            self.reset()
+            self.reset(moved=False)
             return None
         return self._decide(now_ns) if now_ns - self._decided_ns >= PATIENCE * self._period_ns else None
 

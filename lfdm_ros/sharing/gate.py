@@ -62,8 +62,13 @@ class Gate:
 
     def reset(self) -> None:
         """Nothing was sent yet."""
-        self.applied, self._sent, self._reverse = Command(0.0), False, False
+        self.applied, self._reverse = Command(0.0), False
         self._vx = self._vy = self._yaw_rate = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Time begins anew; the command in force stays."""
+        self._sent = False
 
     def moves(self, vx: float, vy: float, yaw_rate: float) -> None:
         """How the vehicle moves now [m/s, rad/s]; what is not finite is not taken."""

@@ -94,8 +94,12 @@ class Sharer:
         self._latch = Latch()
         self.reset()
 
-    def reset(self) -> None:
-        """Forgets all but vehicle, settings, path and the latch of the emergency stop: time or place are not what they were."""
+    def reset(self, moved: bool = True) -> None:
+        """Forgets all but vehicle, settings, path and the latch of the emergency stop: time or place are not what they were.
+
+        Args:
+            moved: the vehicle is another, or elsewhere; else the command in force stays, so that it does not jump.
+        """
         self._sources = {name: Source(name) for name in (OPERATOR, AUTONOMY, STATE)}
         self._asked: dict[str, Command | None] = {OPERATOR: None, AUTONOMY: None}
         self._plan: Plan | None = None
@@ -109,7 +113,10 @@ class Sharer:
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
         self._filtered: Filtered | None = None
-        self._gate.reset()
+        if moved:
+            self._gate.reset()
+        else:
+            self._gate.begin()
         self._filter.reset()
         for component in self.components:
             component.reset()
@@ -229,7 +236,7 @@ class Sharer:
 
     def _begin(self, now: float) -> None:
         if now < self._now - 1e-9:
-            self.reset()  # the clock went back
+            self.reset(moved=False)  # the clock went back
 
     # -- What goes out -----------------------------------------------------------------------------------------------------
 

@@ -190,8 +190,10 @@ def test_each_fault_of_each_source_is_told_within_200_ms(kind, name, states):
 def test_a_clock_that_goes_back_begins_anew():
     drive = Drive()
     drive.run(0.5)
+    before = drive.decisions[-1].command
     drive.now = 3.0
     assert drive.run(DT).row.state == "sharing" and drive.sharer.refusals.total == 0 and drive.decisions[-1].ages["operator"] == 0.0
+    assert drive.decisions[-1].command.inputs == before.inputs != (0.0, 0.0, 0.0)  # the command goes on from where it was
 
 
 def test_a_clock_that_jumps_ahead_stops_and_goes_on():
