@@ -11,6 +11,7 @@ from lfdm_ros.parameters import setting
 from lfdm_ros.sharing.risk import Risk, RiskRollouts, RiskSettings
 from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment, Probability
+from lfdm_ros.vehicles import Vehicle
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class RiskThreat(RiskSettings):
         if situation.operator is None and situation.plan is None:
             return Assessment.unknown("neither command nor plan")
         try:
-            risk = self._rollouts_of(situation).assess(situation)
+            risk = self._rollouts_of(situation.vehicle).assess(situation)
         except InputError as error:
             return Assessment.unknown(str(error))
         if risk.operator is None:
@@ -39,11 +40,14 @@ class RiskThreat(RiskSettings):
     def reset(self) -> None:
         """Keeps nothing of time or place."""
 
-    def _rollouts_of(self, situation: Situation) -> RiskRollouts:
-        """Compiled when first asked for, with the vehicle of the situation."""
+    def prepare(self, vehicle: Vehicle) -> None:
+        """Compiles the rollouts. Raises InputError as they do."""
+        self._rollouts_of(vehicle)
+
+    def _rollouts_of(self, vehicle: Vehicle) -> RiskRollouts:
         kept = self.__dict__.get("_rollouts")
         if kept is None:
-            kept = RiskRollouts(situation.vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
+            kept = RiskRollouts(vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
             object.__setattr__(self, "_rollouts", kept)
         return kept
 

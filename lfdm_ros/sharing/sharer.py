@@ -88,6 +88,9 @@ class Sharer:
         self.refusals = Refusals(told, SOURCES)
         self._law = self.settings.law_of()
         self._forecast, self._gate, self._filter = Forecast(vehicle), Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
+        for component in self.components:
+            if callable(prepare := getattr(component, "prepare", None)):
+                prepare(vehicle)
         self._draws: Draws | None = None
         self._path: Path | None = None
         self._corridor: Corridor | None = None

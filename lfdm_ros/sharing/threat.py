@@ -57,7 +57,8 @@ class Component(Protocol):
     """One way to see a threat. Made without arguments, or with those of its settings; a `Declared` dataclass has them checked.
 
     `assess` is called once a period with all that is known, and may keep what it likes between calls; equal calls in equal order give equal
-    answers. `reset`: time or place are not what they were.
+    answers. `reset`: time or place are not what they were. A component with `prepare(vehicle)` is given the vehicle before it drives:
+    then what has to be compiled is.
     """
 
     @property

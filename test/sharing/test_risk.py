@@ -262,5 +262,6 @@ def test_as_a_component_of_the_threat():
     assert "operator collision" in said.reason and said.horizon == 3.0 and said.rollouts in (256, 1024)
     into = assess((component,), situation(plan=straight_plan(0.0), obstacles=post))
     assert into.relative < 0.2  # both fail: handing over averts nothing
+    component.prepare(HMMWV)
     alone = assess((component,), replace(situation(), operator=None))
     assert math.isnan(alone.operator) and "neither" in alone.assessments["risk"].reason
