@@ -100,6 +100,11 @@ def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.nda
     return ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None]) & outside).any(axis=1)
 
 
+# The drive of a throttle that is let go follows it so much later [s]: shafts and tyres unwind (in the 24-DOF model a quarter of it is
+# left then), which the predicting model does not know.
+LINGERS = 0.12
+
+
 @dataclass(frozen=True, eq=False)
 class Stop:
     """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is
@@ -218,6 +223,7 @@ class Stops:
         row = state.tolist()
         i = curve.nearest(row[x_at], row[y_at])
         now, times, rows = 0.0, [0.0], [row]
+        lingers = max(pedal, 0.0)
         while len(rows) < TICKS:
             if first is not None:
                 step, (aim, press), first = s.period, first, None
@@ -235,7 +241,8 @@ class Stops:
             turn = rates.steering * step
             steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
             pedal = min(max(press, -s.largest_brake, pedal - rates.down * step), s.largest_throttle, pedal + rates.up * step)
-            after[:] = steering, max(pedal, 0.0), max(-pedal, 0.0)
+            drive = max(pedal, min(lingers, lingers - rates.down * (now + step - LINGERS)), 0.0)
+            after[:] = steering, drive, max(-pedal, 0.0)
             pieces = math.ceil(step / self._step)
             sound = advance(pieces, step / pieces)
             before[:] = after

@@ -82,6 +82,27 @@ def test_a_stop_is_free_from_a_little_more_than_its_length(speed):
     assert look(STRAIGHT, moving(speed), circles((3.9, 0.0, 1.0))).speed > 0.2 * speed
 
 
+def test_a_throttle_that_is_let_go_still_drives_for_a_while():
+    """The speed at which a wall near by is met: as the largest vehicle has it, which goes on speeding up for a tenth of a second."""
+    throttle = 0.8
+    simulator = Simulator(HMMWV, "twenty_four_dof", 1e-3, "tmeasy")
+    simulator.reset(vx=5.0)
+    at = [simulator.output_index[name] for name in NAMES]
+    before = np.array([0.0, throttle, 0.0])
+    simulator.advance(before, before, 1000)
+    x, _, _, speed, *_ = simulator.outputs[at].tolist()
+    wall = circles((x + 2.5 + HMMWV.footprint.front + 1.0, 0.0, 1.0))
+    seen = STOPS.look(STRAIGHT, moving(speed, x=x), (0.0, throttle), None, 0.0, wall, SETTINGS.stop_margin, SETTINGS.sight_braking)
+    pedal = throttle
+    while simulator.outputs[at[0]] < x + 2.5:
+        pedal = max(pedal - 0.02 * SETTINGS.brake_rate, -SETTINGS.stop_brake)
+        after = np.array([0.0, max(pedal, 0.0), max(-pedal, 0.0)])
+        simulator.advance(before, after, 20)
+        before = after
+    assert simulator.outputs[at[3]] > speed  # it was faster than at the begin
+    assert seen.speed == pytest.approx(float(simulator.outputs[at[3]]), abs=0.25)
+
+
 def test_what_moves_is_where_it_will_be():
     crossing = circles((30.0, -20.0, 1.0, 0.0, 10.0))  # on the line in 2 s, when the vehicle is there
     assert not look(STRAIGHT, moving(18.0), crossing).free
