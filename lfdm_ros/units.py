@@ -23,6 +23,10 @@ _LONGEST, _MOST_NAMES, _HIGHEST_POWER = 80, 12, 9.0
 _TOKEN = re.compile(r"\*\*|[*/^()·⋅]|[-+]?\d+(?:\.\d+)?|[^\W\d]\w*|[%°]\w*")
 _SUPERSCRIPT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _PLAIN = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
+# Factors of what files hold most: pint's registry takes as long to make as all else that `lfdm simulate` imports.
+COMMON = {
+    ("rpm", "rad/s"): math.pi / 30.0, ("deg", "rad"): math.pi / 180.0, ("mm", "m"): 1e-3, ("ms", "s"): 1e-3, ("kN", "N"): 1e3,
+    ("kN/m", "N/m"): 1e3, ("kN/rad", "N/rad"): 1e3, ("kN*m/rad", "N*m/rad"): 1e3, ("kN*m*s/rad", "N*m*s/rad"): 1e3, ("kW", "W"): 1e3}
 _FORM = "write names joined by * or /, with powers as in kg*m^2"
 
 
@@ -131,6 +135,9 @@ def to_si(value: Any, unit: str, expected: str, where: str) -> Any:
     Raises:
         InputError: unknown unit, or one of another dimension.
     """
+    common = 1.0 if str(unit) == expected else COMMON.get((str(unit), expected))
+    if common is not None:
+        return common * value
     target_factor, target_offset, target = unit_scale(expected)
     try:
         factor, offset, dimension = unit_scale(str(unit))

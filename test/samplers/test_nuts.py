@@ -175,6 +175,7 @@ def test_a_run_that_is_stopped(walled, monkeypatch, workers):
     assert progress == sorted(progress)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, recipe_file, tmp_path, monkeypatch):
     on_cores(monkeypatch)
     stages = []

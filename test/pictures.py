@@ -1,0 +1,21 @@
+"""Reports without their pictures, which are half of a short calibration: for tests that look at something else.
+
+The reports that test_report.py, the predictions of test_calibrate.py, the demo and what runs in other processes write have theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def left_out() -> Iterator[None]:
+    """What this process reports meanwhile has no pictures."""
+    from lfdm_ros.calibration import plots
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "to_png", lambda figure: "data:,")
+        yield
