@@ -177,3 +177,15 @@ def test_aliases_of_a_persons_size_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x" * 5000, "a/" * 3000, "\0"])
 def test_a_name_that_no_file_can_have(name: str) -> None:
     assert "vehicles" in one_line(lambda: load_vehicle(name))
+
+
+@pytest.mark.parametrize("kind", ["calibration", "recordings", "scenarios", "stacks", "vehicles"])
+def test_what_ships_is_read_as_pyyaml_reads_it(kind):
+    """Nodes are composed here, from libyaml's events."""
+    for path in (Path(__file__).resolve().parents[1] / "config" / kind).glob("*.yaml"):
+        assert documents.read_yaml(path)[0] == yaml.safe_load(path.read_text()), path
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(InputError, match="x: not readable YAML: "):
+        documents.parse_yaml("a: \ud800", "x")
