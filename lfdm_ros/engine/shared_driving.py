@@ -19,6 +19,7 @@ PLAN = "plan"
 NEAR = 2.0  # [m] a vehicle that is as near as this when the clock goes back is where it was
 PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
 _PLANS = 4
+_AHEAD_NS = 1_000_000_000  # a state that others have answered is no further away
 _LATE_NS = 500_000_000  # a clock that goes back by less was read twice, not set
 
 
@@ -97,6 +98,10 @@ class SharedPilot:
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         self._last = (stamp_ns, usable)
+        # What was stamped far ahead is no answer to this state.
+        self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
+        if self._first_plan_ns is not None and self._first_plan_ns > stamp_ns + _AHEAD_NS:
+            self._first_plan_ns = None
         return self._ask(now_ns)
 
     def _ask(self, now_ns: int) -> Decision | None:
@@ -121,9 +126,11 @@ class SharedPilot:
 
     def _decide(self, now_ns: int) -> Decision:
         self._waiting = None
-        while self._plans and (not self._lockstep or self._plans[0][0] < now_ns):
-            stamp_ns, plan = self._plans.popleft()
-            self.sharer.hear_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
+        for stamp_ns, plan in (plans := list(self._plans)):
+            if not self._lockstep or stamp_ns < now_ns:
+                self.sharer.hear_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
+        self._plans.clear()
+        self._plans.extend(item for item in plans if self._lockstep and now_ns <= item[0] <= now_ns + _AHEAD_NS)
         decision = self.sharer.decide(1e-9 * now_ns)
         self._decided, self._decided_ns = decision, now_ns
         return decision

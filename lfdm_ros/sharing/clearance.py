@@ -34,7 +34,7 @@ class Clearance(Declared):
 
     near: float = setting(0.7, "s", "time to collision up to which the threat is 1", 0.0, 10.0)
     far: float = setting(1.8, "s", "time to collision from which on nothing is threatened", 0.01, 20.0)
-    margin: float = setting(0.5, "m", "a wider gap counts as none", 0.01, 10.0)
+    margin: float = setting(0.3, "m", "a wider gap counts as none", 0.01, 10.0)
     scan_timeout: float = setting(1.0, "s", "age of what is seen from which on nothing can be told", 0.01, 60.0)
 
     def assess(self, situation: Situation) -> Assessment:

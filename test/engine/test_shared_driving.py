@@ -88,6 +88,22 @@ def test_who_does_not_answer_is_given_up_until_he_speaks_again():
     assert rig.state(40) is None and rig.pilot.awaited(40 * MS) == ["operator", "autonomy"]
 
 
+def test_an_answer_from_far_ahead_is_none():
+    rig = Rig(plan_period=0.01)
+    rig.state(10)
+    rig.operator(10)
+    rig.autonomy(10)
+    rig.operator(2_000_000)
+    rig.plan(3_000_000)
+    assert rig.pilot.refusals.counts["operator"] == 1
+    assert rig.state(20) is None and rig.pilot.awaited(20 * MS) == ["operator", "autonomy"]
+    assert rig.operator(20) is None and rig.autonomy(20).row.state == "sharing"
+    rig.plan(20)
+    rig.state(30)
+    rig.operator(30)
+    assert rig.autonomy(30).ages["plan"] == pytest.approx(0.01)
+
+
 def test_an_operator_behind_a_link_has_an_age():
     rig = Rig()
     rig.state(2000)
