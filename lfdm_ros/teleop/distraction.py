@@ -17,6 +17,7 @@ from scipy.optimize import root
 from scipy.special import ndtr, ndtri
 
 ATTENTIVE = "none"
+LONGEST_GAP = 1000.0  # [s] between two calls
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,14 @@ class Attention:
     def __init__(self, row: Distraction | None, random: np.random.Generator) -> None:
         """row: None: looks always."""
         self._row, self._random = row, random
-        self.reset(0.0)
-
-    def reset(self, time: float) -> None:
-        """Attentive from a time [s] on."""
-        self._begin = self._end = time
-        if self._row is not None:
-            self._next(time)
+        self._begin = self._end = -math.inf
 
     def away(self, time: float) -> bool:
-        """Whether attention is elsewhere at a time [s], not before that of the last call."""
+        """Whether attention is elsewhere at a time [s], not before that of the last call; at the first it is not."""
         if self._row is None:
             return False
+        if time > self._end + LONGEST_GAP:  # the first call, or a clock that was set
+            self._next(time)
         while time >= self._end:
             self._next(self._end)
         return time >= self._begin

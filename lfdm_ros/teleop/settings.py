@@ -65,7 +65,7 @@ class OperatorSettings(Declared):
     pedal_change: float = setting(0.15, "s", "for the foot to go from one pedal to the other", 0.0, 2.0)
     remnant: str = setting(SINES, "", "what the hands add: the published pair of sines, filtered noise of the same power, or nothing",
                            choices=(SINES, NOISE, NONE))
-    remnant_scale: float = setting(1.0, "1", "times that", 0.0, 100.0)
+    remnant_scale: float = setting(1.0, "1", "scale of what the hands add", 0.0, 100.0)
     remnant_bandwidth: float = setting(3.0, "rad/s", "corner of the noise", 0.1, 100.0)
 
     # -- Attention -----------------------------------------------------------------------------------------------------

@@ -383,3 +383,17 @@ def test_a_plug_in_that_fails_is_one_line(tmp_path, text, words):
                           env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "bad.py"), "PYTHONPATH": str(ROOT)}, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 2 and words in done.stderr and "bad.py" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("mind", ["pursuit", "actr"])
+def test_a_mind_of_an_operator_in_one_file(outside, tmp_path, mind):
+    """By name, in a lane change at a speed that it can drive; a node would take it by the same name."""
+    if mind == "actr":
+        pytest.importorskip("pyactr", reason="the example needs pyactr, which this package does not")
+    (tmp_path / "bend.yaml").write_text("path: [[0, 0], [20, 0], [40, 1.5], [60, 1.5], [80, 1.5]]\nspeed: 8.0\ninitial: {speed: 8.0}\n"
+                                        "duration: 15.0\n")
+    done = outside(f"{mind}_operator.py", "drive", "bend.yaml", "--driver", "operator", "--set", f"cognition={mind}", "--plant",
+                   "eight_dof", "--json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert run["reached"] < 12.0 and run["largest_error"] < 0.6 and run["outcomes"]["SOLVED"] > 800

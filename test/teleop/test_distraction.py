@@ -25,6 +25,13 @@ def test_onsets_come_as_often_as_the_table_says(name):
     assert away.mean() == pytest.approx(row.frequency * row.mean, rel=0.12)
 
 
+def test_it_begins_whenever_it_is_first_asked():
+    late, early = (Attention(TABLE["base"], np.random.default_rng(2)) for _ in range(2))
+    begin = 2.0**30  # as a wall clock's
+    assert [late.away(begin + 0.25 * k) for k in range(400)] == [early.away(0.25 * k) for k in range(400)]
+    assert not late.away(2.0**31)
+
+
 def test_who_is_attentive_never_looks_away_and_a_seed_repeats():
     assert not any(Attention(None, np.random.default_rng(1)).away(k) for k in range(1000))
     one, other = (Attention(TABLE["urban"], np.random.default_rng(2)) for _ in range(2))

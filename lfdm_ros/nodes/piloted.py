@@ -1,0 +1,188 @@
+"""What nodes share that drive by states, scans and tasks: parameters, subscriptions, and who is asked when."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from nav_msgs.msg import Path as PathMessage
+from sensor_msgs.msg import LaserScan
+
+from lfdm_ros.control.path import Path
+from lfdm_ros.engine.driving import Decision, Pilot, Task
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, seed_of
+from lfdm_ros.nodes.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
+from lfdm_ros.perception.obstacles import TrackerSettings
+from lfdm_ros.simulation import load_scenario
+
+# Callbacks that owe the vehicle a command.
+_OF_STATES = ("on_state", "on_odometry")
+_CYCLES = (*_OF_STATES, "on_scan", "on_applied", "watch", "watch_scan")
+LOOK_FOR_SCAN = 0.1  # [s]
+
+
+LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s")
+SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s")
+
+
+def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
+    """What is driven from and to, of a node that hears states on a topic unless it is told another."""
+    return (
+        Parameter("stepping", FREE_RUNNING, "free_running: a cycle a period; lockstep: an answer to every state, stamped as that state, "
+                                            "and no time budget, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
+        Parameter("state_topic", state_topic, "topic of the lfdm_ros/VehicleState that is driven from"),
+        Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead"),
+        Parameter("task", "none", "what to drive at first: nothing, or the path or goal of the scenario", choices=("none", "scenario")),
+        Parameter("scenario", "", "name of a scenario in config/scenarios, or a path; with task scenario"),
+        SCENARIO_SEED,
+        Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic; for those that come after a change",
+                  0.1, 100.0, live=True, unit="m/s"),
+        Parameter("goal_tolerance", 3.0, "distance to a goal that came by topic at which it is reached; as speed", 0.1, 100.0,
+                  live=True, unit="m"),
+        Parameter("stop_at_end", True, "stand at the end of a goal or path that came by topic; as speed", live=True),
+        Parameter("on_finish", "idle", "when the task is done; idle: go on answering; shutdown: end the run, in lockstep without an answer",
+                  choices=("idle", "shutdown")))
+
+
+def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
+    """What is known of scans, of a node that stops without one for a time [s] unless it is told another."""
+    return (
+        Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due, and without scans the "
+                                     "vehicle does not set out; 0: take them as they come", 0.0, 1000.0, unit="Hz"),
+        LIDAR_LATENCY,
+        Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        Parameter("scan_timeout", timeout, "age of the newest scan from which on the vehicle stops, where scans have come or are due; "
+                                           "0: never", 0.0, 60.0, unit="s"),
+        SCAN_PATIENCE)
+
+
+class PilotedComponent(Component):
+    """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
+
+    Subclasses set `_pilot`, `_lockstep` and `finished`, and call `_hear`, `_begin_to_wait` and `_hear_no_more` in `configure`, `activate`
+    and `cleanup`.
+    """
+
+    _pilot: Pilot
+    _lockstep: bool
+    finished = False
+    SCAN_TOPIC = "scan"
+
+    def publish_decision(self, decision: Decision | None, begin: float) -> None:
+        """The command first. decision: None: nothing is due; begin: when what it answers came, by time.perf_counter."""
+        raise NotImplementedError
+
+    def first_task(self) -> Task:
+        """Raises InputError: the scenario has nothing to drive."""
+        if self.value("task") == "none":
+            return Task()
+        name = self.value("scenario")
+        if not name:
+            raise InputError(f"node {self.get_name()}: task is scenario; set scenario too")
+        scenario = load_scenario(name, seed_of(self.value("scenario_seed")))
+        speed = self.value("speed") if scenario.speed is None else scenario.speed
+        if scenario.path is None and scenario.goal is None:
+            raise InputError(f"scenario {scenario.name} has neither path nor goal; choose another or set task to none")
+        path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
+        return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False)
+
+    def _hear(self, period: float) -> None:
+        """Subscribes to states, scans and tasks; period: of the cycles [s]."""
+        subscribe, state = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
+        self._heard = [
+            subscribe(Odometry, "odom", self._on_odometry, state) if self.value("odometry") else
+            subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
+            subscribe(LaserScan, self.SCAN_TOPIC, self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
+            subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
+            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
+        # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
+        self._periodic = [self.create_timer(period, self._watch)]
+        if self._lockstep:
+            self._periodic.append(self.every(LOOK_FOR_SCAN, self._watch_scan))
+
+    def _begin_to_wait(self) -> None:
+        self.finished = False
+        self._waits_since = math.inf
+
+    def _hear_no_more(self) -> None:
+        for timer in self._periodic:
+            self.destroy_timer(timer)
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+
+    def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
+        """A cycle that failed is answered by a stop, in lockstep with the stamp of its state."""
+        if self.state != "active" or where not in _CYCLES:
+            return
+        now = self._now()
+        if self._lockstep:
+            now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else 0
+        self.publish_decision(self._pilot.stop(now, f"internal error in {where}"), time.perf_counter())
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _on_state(self, message: VehicleState) -> None:
+        self._take_state(message, time.perf_counter(), values_of_state)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self._take_state(message, time.perf_counter(), values_of_odometry)
+
+    def _take_state(self, message: Any, begin: float, values: Any) -> None:
+        if self.state != "active":
+            return
+        decision = self._pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self._now())
+        self.publish_decision(decision, begin)
+        # A state that waits may be published again meanwhile.
+        self._waits_since = min(self._waits_since, time.monotonic()) if self._pilot.waits_for_scan else math.inf
+
+    def _on_scan(self, message: LaserScan) -> None:
+        if self.state == "active":
+            begin = time.perf_counter()
+            decision = self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message))
+            if decision is not None:
+                self._waits_since = math.inf
+                self.publish_decision(decision, begin)
+
+    def _watch(self) -> None:
+        if self.state == "active":
+            decision = self._pilot.watch(self._now())
+            if decision is not None:
+                self.publish_decision(decision, time.perf_counter())
+
+    def _watch_scan(self) -> None:
+        if self.state == "active" and self._pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+            self._waits_since = math.inf
+            self.publish_decision(self._pilot.give_up_on_scan(), time.perf_counter())
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
+
+    def _on_path(self, data: bytes) -> None:
+        self._take_task("path", lambda: path_task(data, self.value("speed"), self.value("stop_at_end")))
+
+    def _take_task(self, kind: str, make: Any) -> None:
+        if self.state != "active":
+            return
+        try:
+            task = make()
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return
+        if self._pilot.drive(kind, task):
+            self.finished = False
+            self.get_logger().info(task.name)
+
+    def _now(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def _tell(self, text: str) -> None:
+        self.get_logger().warning(text)

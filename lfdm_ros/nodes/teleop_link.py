@@ -1,0 +1,206 @@
+"""The link node: what the vehicle shows reaches the operator late, and what the operator does reaches the vehicle late, or never."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from sensor_msgs.msg import LaserScan
+
+from lfdm_ros.bounds import require
+from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import DriverCommand, LinkStatus, VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import check_state, checked_stamp, nanoseconds, set_stamp
+from lfdm_ros.nodes.parameters import Parameter, of_record
+from lfdm_ros.nodes.piloted import LIDAR_LATENCY, LOOK_FOR_SCAN, SCAN_PATIENCE
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.parameters import Exposed
+from lfdm_ros.teleop.link import LinkSettings
+from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, NEUTRAL, SCAN, STATE, Out, Relay
+
+_UP, _DOWN = (Exposed(LinkSettings, f"{direction}_") for direction in DIRECTIONS)
+_INPUTS = ("steering", "throttle", "brake")
+
+
+class TeleopLink(Component):
+    """Passes `vehicle/state` and `scan` on as `teleop/state` and `teleop/scan`, and `teleop/command` as `operator/command`.
+
+    Delays are on the node's clock: simulated time with `use_sim_time`. In lockstep each state gets one `operator/command`, stamped as that
+    state, once the operator has answered what had come up to it by then: teleop/relay.py. How old what arrives is, is on `teleop/link`.
+    """
+
+    NAME = "teleop_link"
+    PARAMETERS = (
+        Parameter("stepping", FREE_RUNNING, "free_running: what is due is passed on; lockstep: an answer to every state, stamped as that "
+                                            "state, so that a run repeats to the bit", choices=(FREE_RUNNING, LOCKSTEP)),
+        Parameter("seed", 1, "of delays and losses, both ways", 0, 2**31 - 1),
+        *of_record(_UP), *of_record(_DOWN),
+        Parameter("resolution", 0.005, "free running, on the node's clock: so often is looked at what has come out", 0.001, 1.0, unit="s"),
+        Parameter("status_period", 0.1, "on the node's clock, between two messages on teleop/link", 0.01, 10.0, unit="s"),
+        Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come", 0.0,
+                  1000.0, unit="Hz"),
+        LIDAR_LATENCY, SCAN_PATIENCE,
+    )
+    SOLE_TOPICS = ("teleop/state", "operator/command")
+
+    def configure(self) -> None:
+        self._lockstep = self.value("stepping") == LOCKSTEP
+        self._relay = Relay(_UP.record(self.value), _DOWN.record(self.value), self.value("seed"), lockstep=self._lockstep,
+                            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell,
+                            refused=self.tell_refusal)
+        self.refusals = self._relay.refusals
+        publish = self.create_lifecycle_publisher
+        self._passes_on = {STATE: publish(VehicleState, "teleop/state", qos.STATE), SCAN: publish(LaserScan, "teleop/scan", qos.STATE),
+                            COMMAND: publish(DriverCommand, "operator/command", qos.COMMAND)}
+        self._status_publisher = publish(LinkStatus, "teleop/link", qos.STATE)
+        subscribe, newest = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
+        self._heard = [
+            subscribe(VehicleState, "vehicle/state", self._on_state, newest),
+            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
+            subscribe(DriverCommand, "teleop/command", self._on_command, qos.COMMAND if self._lockstep else qos.NEWEST)]
+        if self._lockstep:
+            self._periodic = [self.every(LOOK_FOR_SCAN, self._watch_scan)]
+        else:
+            self._periodic = [self.create_timer(self.value("resolution"), self._poll),
+                              self.create_timer(self.value("status_period"), self._publish_status)]
+        ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in zip(DIRECTIONS, (self._relay.up, self._relay.down)))
+        self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
+
+    def activate(self) -> None:
+        self._relay.reset()  # what was under way is not any more
+        self._relay.resets = 0
+        self._waits_since = math.inf
+        self._status_due = -math.inf
+        self._before = (0, 0)
+
+    def cleanup(self) -> None:
+        for timer in self._periodic:
+            self.destroy_timer(timer)
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+        for publisher in (*self._passes_on.values(), self._status_publisher):
+            self.destroy_lifecycle_publisher(publisher)
+
+    def summary(self) -> dict[str, Any]:
+        return {"link": {name: {"sent": link.sent, "arrived": link.arrived, "dropped": link.dropped, "under_way": link.under_way}
+                         for name, link in zip(DIRECTIONS, (self._relay.up, self._relay.down))}}
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _on_state(self, state: VehicleState) -> None:
+        if self.state != "active":
+            return
+        used: VehicleState | None = state
+        try:
+            check_state(state)
+        except InputError as error:
+            self.refusals.refuse(STATE, error)
+            used = None
+        self._publish(self._relay.state(nanoseconds(state.header.stamp), used, self._now()))
+        self._waits_since = min(self._waits_since, time.monotonic()) if self._relay.waits_for_scan else math.inf
+        if self._lockstep and 1e-9 * self._relay.time_ns >= self._status_due:
+            self._status_due = 1e-9 * self._relay.time_ns + self.value("status_period") - 1e-6
+            self._publish_status()
+
+    def _on_scan(self, scan: LaserScan) -> None:
+        if self.state != "active":
+            return
+        try:
+            checked_stamp(scan.header.stamp)
+            require("beams", len(scan.ranges))
+        except InputError as error:
+            self.refusals.refuse(SCAN, error)
+            return
+        self._publish(self._relay.scan(nanoseconds(scan.header.stamp), scan))
+
+    def _on_command(self, command: DriverCommand) -> None:
+        if self.state != "active":
+            return
+        used: DriverCommand | None = command
+        try:
+            checked_stamp(command.header.stamp)
+            for name in _INPUTS:
+                require(name, getattr(command, name))
+        except InputError as error:
+            self.refusals.refuse(COMMAND, error)
+            used = None
+        self._publish(self._relay.command(nanoseconds(command.header.stamp), used, self._now()))
+
+    def _poll(self) -> None:
+        if self.state == "active":
+            self._publish(self._relay.poll(self._now()))
+
+    def _watch_scan(self) -> None:
+        if self.state == "active" and self._relay.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+            self._waits_since = math.inf
+            self._publish(self._relay.give_up_on_scan())
+
+    def _now(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def _tell(self, text: str) -> None:
+        self.get_logger().warning(text)
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _publish(self, outs: Iterable[Out]) -> None:
+        for out in outs:
+            message = out.message
+            if out.stamp_ns is not None:
+                inputs = NEUTRAL if message is None else (getattr(message, name) for name in _INPUTS)
+                message = DriverCommand(**dict(zip(_INPUTS, inputs)))
+                set_stamp(message.header.stamp, out.stamp_ns)
+            self._passes_on[out.kind].publish(message)
+
+    def stamp(self) -> Time:
+        """In lockstep of the last state: the node keeps no clock then."""
+        if self.state not in ("inactive", "active") or not self._lockstep:
+            return super().stamp()
+        time = Time()
+        set_stamp(time, self._relay.time_ns)
+        return time
+
+    def _publish_status(self) -> None:
+        if self.state != "active":
+            return
+        ways = self._relay.statistics(self._now())
+        message = LinkStatus(directions=list(DIRECTIONS), burst=[way.burst for way in ways])
+        message.header.stamp = self.stamp()
+        for name in ("latency", "latency_p50", "latency_p99", "age"):
+            setattr(message, name, array("d", [getattr(way, name) for way in ways]))
+        for name in ("sent", "arrived", "dropped"):
+            setattr(message, name, array("Q", [getattr(way, name) for way in ways]))
+        self._status_publisher.publish(message)
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        ways = dict(zip(DIRECTIONS, self._relay.statistics(self._now())))
+        values = {f"{name}.{field}": getattr(way, field) for name, way in ways.items()
+                  for field in ("latency_p50", "latency_p99", "age", "sent", "arrived", "dropped", "under_way", "burst")}
+        values["resets"] = self._relay.resets
+        sent = (ways["up"].sent, ways["down"].sent)
+        silent = [topic for topic, now, before in zip(("vehicle/state", "teleop/command"), sent, self._before) if now == before]
+        self._before = sent
+        if silent:
+            return WARN, f"nothing in the last second on {', '.join(silent)}" + (
+                f"; waits for {self._relay.waits_for}" if self._relay.waits_for else ""), values
+        bursts = [name for name, way in ways.items() if way.burst]
+        return (WARN, f"losing messages {' and '.join(bursts)}", values) if bursts else (OK, "passing on", values)
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(TeleopLink)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""What a node does with a link: states and scans go up, commands come down, free running or in lockstep. Knows nothing of ROS.
+
+Free running, what is due comes out whenever it is asked for. In lockstep simulated time stands still until the vehicle's state has been
+answered, so the relay answers each state with one command, stamped as that state: it passes on what has come up by then, waits until the
+operator has answered that, and gives the command that has come down by then; before the first one, nothing is asked of the vehicle. Delays
+are in simulated time in both cases, and in lockstep a run is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
+from lfdm_ros.errors import InputError
+from lfdm_ros.teleop.link import Link, LinkSettings, LinkStatistics
+
+STATE, SCAN, COMMAND = "state", "scan", "command"
+DIRECTIONS = ("up", "down")
+NEUTRAL = (0.0, 0.0, 0.0)  # steering, throttle, brake before the first command
+_LATE_NS = 500_000_000  # a clock that goes back by more was set back
+_MOST_SCANS = 4  # that wait for a state to ride with
+
+
+@dataclass(frozen=True)
+class Out:
+    """To be published: kind; the message, None: a neutral command; stamp_ns: that it must have, None: its own."""
+
+    kind: str
+    message: Any
+    stamp_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A state and the scans that ride with it."""
+
+    stamp_ns: int
+    state: Any
+    scans: tuple[Any, ...]
+
+
+class Relay:
+    """Both directions. Scans ride with the next state that is not lost, so that a picture arrives whole."""
+
+    def __init__(self, up: LinkSettings, down: LinkSettings, seed: int = 1, *, lockstep: bool = False, lidar_rate: float = 0.0,
+                 lidar_latency: float = 0.0, told: Callable[[str], None] = lambda text: None,
+                 refused: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            lidar_rate, lidar_latency: in lockstep, scans a second [Hz], and from a scan's stamp to its arrival [s]: a state waits for the
+                scan that is due; rate 0: scans are taken as they come.
+            told, refused: take what a person should know, and what was refused, in one line.
+
+        Raises:
+            InputError: a negative seed, or a link that overtakes in lockstep, where nothing may.
+        """
+        if lockstep and (up.overtaking or down.overtaking):
+            raise InputError("link: overtaking is on, which lockstep cannot have; set it to false, or stepping to free_running")
+        seeds = np.random.SeedSequence(seed).generate_state(2).tolist() if seed >= 0 else [seed, seed]
+        self.up: Link[_Picture] = Link(up, seeds[0])
+        self.down: Link[Any] = Link(down, seeds[1])
+        self.lockstep = lockstep
+        self._scan_period_ns = round(1e9 / lidar_rate) if lockstep and lidar_rate > 0.0 else 0
+        self._scan_latency_ns = round(1e9 * lidar_latency)
+        self._told = told
+        self.refusals = Refusals(refused, (STATE, SCAN, COMMAND))
+        self.resets = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.up.reset()
+        self.down.reset()
+        self._scans: list[tuple[int, Any]] = []
+        self._now_ns: int | None = None  # of the last call
+        self._origin_ns: int | None = None  # of the links' seconds, which a wall clock's would be too many for
+        self._first_ns: int | None = None  # of the states
+        self._newest_scan_ns: int | None = None
+        # Lockstep: the state that is to be answered, whether it waits for a scan, what was passed on for it that has no answer yet.
+        self._state: tuple[int, Any] | None = None
+        self._waits_for_scan, self._gave_up = False, False
+        self._unanswered: dict[int, list[Out]] = {}
+        self._command: Any = None
+        self._answer: Out | None = None
+
+    def reset(self) -> None:
+        """Empties both links: another run."""
+        self._forget()
+        self.resets += 1
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def state(self, stamp_ns: int, state: Any, now_ns: int) -> list[Out]:
+        """The vehicle's state has come; what is to be published.
+
+        Args:
+            state: None: it cannot be used; nothing goes up, but in lockstep it is answered.
+            now_ns: on the node's clock; in lockstep not used.
+        """
+        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
+            self.refusals.refuse(STATE, Refused(str(wrong), STAMP))
+            return []
+        if not self.lockstep:
+            self._check_clock(now_ns)
+            self._send_up(stamp_ns, state, now_ns)
+            return self.poll(now_ns)
+        if self._state is not None and stamp_ns == self._state[0]:  # published again: somebody has not heard
+            waiting = [out for outs in self._unanswered.values() for out in outs]
+            return waiting or ([self._answer] if self._answer is not None else [])
+        if self._state is not None and stamp_ns < self._state[0]:
+            self._told(f"the clock went back from {1e-9 * self._state[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+            scans = [item for item in self._scans if item[0] <= stamp_ns]
+            self.reset()
+            self._scans, self._newest_scan_ns = scans, scans[-1][0] if scans else None
+        self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
+        self._state, self._answer = (stamp_ns, state), None
+        self._waits_for_scan = self._scan_due(stamp_ns)
+        return [] if self._waits_for_scan else self._tick()
+
+    def scan(self, stamp_ns: int, scan: Any) -> list[Out]:
+        """A scan has come, which rides up with the next state."""
+        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
+            self.refusals.refuse(SCAN, Refused(str(wrong), STAMP))
+            return []
+        if self._newest_scan_ns is not None and stamp_ns <= self._newest_scan_ns:
+            return []  # published again
+        self._newest_scan_ns, self._gave_up = stamp_ns, False
+        self._scans = [*self._scans, (stamp_ns, scan)][-_MOST_SCANS:]
+        if self._waits_for_scan and self._state is not None and not self._scan_due(self._state[0]):
+            self._waits_for_scan = False
+            return self._tick()
+        return []
+
+    def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
+        """The operator's command has come; None: one that cannot be used, which counts as an answer but does not go down."""
+        if not self.lockstep:
+            self._check_clock(now_ns)
+            if command is not None:
+                self.down.send(self._time(now_ns), command)
+            return self.poll(now_ns)
+        if stamp_ns not in self._unanswered or self._state is None:
+            self.refusals.refuse(COMMAND, f"stamped {1e-9 * stamp_ns:.3f} s, no state of that stamp waits for its answer", STAMP)
+            return []
+        del self._unanswered[stamp_ns]
+        if command is not None:
+            self.down.send(self._time(self._state[0]), command)
+        return [] if self._unanswered else [self._answered()]
+
+    def poll(self, now_ns: int) -> list[Out]:
+        """Free running: what has come out of both links by now."""
+        if self.lockstep or now_ns <= 0:  # simulated time has not begun
+            return []
+        self._check_clock(now_ns)
+        now = self._time(now_ns)
+        return [*(out for arrival in self.up.receive(now) for out in _unpacked(arrival.item)),
+                *(Out(COMMAND, arrival.item) for arrival in self.down.receive(now))]
+
+    # ---- lockstep ------------------------------------------------------------------------------------------------------
+
+    @property
+    def waits_for(self) -> str:
+        """What the state that is to be answered waits for; empty: nothing."""
+        if self._waits_for_scan:
+            return "the scan that is due"
+        return f"the operator's answer to {len(self._unanswered)} states" if self._unanswered else ""
+
+    @property
+    def waits_for_scan(self) -> bool:
+        return self._waits_for_scan
+
+    def give_up_on_scan(self) -> list[Out]:
+        """The scan has not come for too long: goes on without, and waits for none until one comes."""
+        if not self._waits_for_scan:
+            return []
+        self._told("a scan that is due has not come; going on without")
+        self._waits_for_scan, self._gave_up = False, True
+        return self._tick()
+
+    def _tick(self) -> list[Out]:
+        assert self._state is not None
+        now_ns, state = self._state
+        self._send_up(now_ns, state, now_ns)
+        for arrival in self.up.receive(self._time(now_ns)):
+            self._unanswered[arrival.item.stamp_ns] = _unpacked(arrival.item)
+        return [out for outs in self._unanswered.values() for out in outs] or [self._answered()]
+
+    def _answered(self) -> Out:
+        """The command that has come down by the time of the state, as the answer to that."""
+        assert self._state is not None
+        for arrival in self.down.receive(self._time(self._state[0])):
+            self._command = arrival.item
+        self._answer = Out(COMMAND, self._command, self._state[0])
+        return self._answer
+
+    def _scan_due(self, now_ns: int) -> bool:
+        if not self._scan_period_ns or self._gave_up or self._first_ns is None:
+            return False
+        due = (now_ns - self._scan_latency_ns) // self._scan_period_ns * self._scan_period_ns
+        return due >= self._first_ns and (self._newest_scan_ns is None or self._newest_scan_ns < due)
+
+    # ---- both ----------------------------------------------------------------------------------------------------------
+
+    def _send_up(self, stamp_ns: int, state: Any, now_ns: int) -> None:
+        now = self._time(now_ns)
+        picture = _Picture(stamp_ns, state, tuple(scan for _, scan in self._scans))
+        if state is not None and self.up.send(now, picture):
+            self._scans = []
+
+    def _time(self, now_ns: int) -> float:
+        """Now [s] for the links, which does not go back by the little that threads and clocks disagree."""
+        self._now_ns = now_ns if self._now_ns is None else max(now_ns, self._now_ns)
+        self._origin_ns = now_ns if self._origin_ns is None else self._origin_ns
+        return 1e-9 * (self._now_ns - self._origin_ns)
+
+    def _check_clock(self, now_ns: int) -> None:
+        if self._now_ns is not None and now_ns < self._now_ns - _LATE_NS:
+            self._told(f"the clock went back from {1e-9 * self._now_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self.reset()
+
+    def statistics(self, now_ns: int) -> tuple[LinkStatistics, LinkStatistics]:
+        """How both directions are, up and down; in lockstep at the time of the last state."""
+        now_ns = self._state[0] if self.lockstep and self._state is not None else now_ns
+        now = 0.0 if self._origin_ns is None else 1e-9 * (now_ns - self._origin_ns)
+        return self.up.statistics(now), self.down.statistics(now)
+
+    @property
+    def time_ns(self) -> int:
+        """Lockstep: stamp of the last state."""
+        return 0 if self._state is None else self._state[0]
+
+
+def _unpacked(picture: _Picture) -> list[Out]:
+    return [*(Out(SCAN, scan) for scan in picture.scans), Out(STATE, picture.state)]

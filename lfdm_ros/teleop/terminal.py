@@ -1,0 +1,79 @@
+"""Keys from a terminal, one by one and without echo, and the terminal as it was whatever ends the program."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import sys
+import termios
+import tty
+from typing import Any, TextIO
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.teleop.hands_on import CENTRE, DOWN, LEFT, REVERSE, RIGHT, STOP, UP
+
+QUIT = "quit"
+KEYS = {"a": LEFT, "d": RIGHT, "w": UP, "s": DOWN, " ": STOP, "c": CENTRE, "r": REVERSE, "q": QUIT,
+        "\x1b[D": LEFT, "\x1b[C": RIGHT, "\x1b[A": UP, "\x1b[B": DOWN, "\x1bOD": LEFT, "\x1bOC": RIGHT, "\x1bOA": UP, "\x1bOB": DOWN}
+_LONGEST = 4096  # bytes that are read at once
+
+
+class Terminal:
+    """A context in which a terminal gives its keys. Ctrl-C and Ctrl-Z stay signals.
+
+    Raises:
+        InputError: on entering, where there is no terminal.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """stream: the terminal; standard input by default."""
+        self._stream = stream or sys.stdin
+        self._before: list[Any] | None = None
+        self._rest = ""
+
+    def __enter__(self) -> Terminal:
+        if self._before is not None:
+            return self
+        try:
+            self._number = self._stream.fileno()
+            self._before = termios.tcgetattr(self._number)
+        except (termios.error, OSError, ValueError):
+            raise InputError("keyboard: standard input is no terminal; run it in one, in a process of its own") from None
+        atexit.register(self.restore)  # where an end passes __exit__ by
+        tty.setcbreak(self._number, termios.TCSANOW)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        """The terminal as it was; safe to call again."""
+        if self._before is not None:
+            before, self._before = self._before, None
+            with contextlib.suppress(termios.error, OSError):  # the terminal may be gone
+                termios.tcsetattr(self._number, termios.TCSADRAIN, before)
+            atexit.unregister(self.restore)
+
+    def pressed(self) -> list[str]:
+        """What was pressed since the last call, by the names of `hands_on`, QUIT, or the character; QUIT at the end of the input."""
+        text, ended = self._rest, False
+        while self._before is not None and select.select([self._number], [], [], 0.0)[0]:
+            try:
+                data = os.read(self._number, _LONGEST)
+            except OSError:
+                data = b""
+            if not data:
+                ended = True
+                break
+            text += data.decode(errors="replace")
+        found: list[str] = []
+        while text:
+            length = next((n for n in (3, 1) if text[:n] in KEYS), 1)
+            if text[0] == "\x1b" and length == 1 and len(text) < 3 and text != self._rest:
+                break  # the rest of an arrow is still to come; next time it is a key by itself
+            found.append(KEYS.get(text[:length].lower() if length == 1 else text[:length], text[:length]))
+            text = text[length:]
+        self._rest = text
+        return [*found, QUIT] if ended else found
