@@ -54,6 +54,14 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     assert np.ptp(commands[:, 0]) > 1e-3 and np.isfinite(status[20:]).all() and status[-1, 2] == pytest.approx(0.02)
 
 
+def test_operator_link_and_controller_share_the_vehicle_of_the_shipped_stack() -> None:
+    summary = run_stack("shared_control", speed=0.0, duration=1.0, quiet=True,
+                        overrides={"threats": ["clearance"], "answer_patience": 60.0, "scan_patience": 60.0})
+    assert summary["reason"] == "simulated 1 s" and summary["sharing_states"] == {"sharing": 101}
+    assert summary["link"]["down"]["arrived"] > 10 and summary["outcomes"]["solved"] > 40
+    assert sum(summary["sharing_inputs_refused"].values()) == 0 == summary["collisions"]
+
+
 class Sources:
     """Publishes what the node hears, on a clock of the test's own, and keeps what it says."""
 
