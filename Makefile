@@ -42,7 +42,7 @@ QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expr
 
 .PHONY: check
 check: lint  ## the quick part of it, in about a minute
-	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(QUICK)
+	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(WORKERS) $(QUICK)
 
 .PHONY: lint
 lint: $(PACKAGE)  ## ruff, mypy and the import direction
