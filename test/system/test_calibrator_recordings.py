@@ -154,7 +154,7 @@ def test_killed_node_takes_its_calibration_up_again(tmp_path: Path, turn: Path, 
     (tmp_path / "recipe.yaml").write_text(small_problem.RECIPE)
     stack = tmp_path / "stack.yaml"
     stack.write_text(json.dumps({"nodes": [{"executable": "calibrator", "parameters": {
-        "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "store": str(store), "draws": 30,
+        "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "store": str(store), "draws": 100,
         "priority": "normal"}}]}))
 
     def up() -> subprocess.Popen[bytes]:
