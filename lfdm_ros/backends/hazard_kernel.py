@@ -122,7 +122,8 @@ def _what_happens(model: Model) -> ca.Function:
             ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
     from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
     return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, reference, numbers, circle, normals, edge],
-                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), least, from_circle,
+                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), inputs_of(driven),
+                        inputs_of(ca.vertcat(steering, pedal)), least, from_circle,
                         from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
 
 
@@ -139,8 +140,8 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     """The LLVM module of the kernel."""
     graph = graph_of(_what_happens(model))
     xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
-    following, steered, (load,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
-    ends = [*following, *steered, load, from_circle, from_wall, from_border]
+    following, steered, acting, asked, (load,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
+    ends = [*following, *steered, *acting, *asked, load, from_circle, from_wall, from_border]
     needed = graph.reachable(ends)
     of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *wanted, *reference])
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
@@ -232,10 +233,11 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
                 note(code.get(from_border), "room", "left_at")
 
             with code.when(last):
-                before, after = [code.load(inputs, i, value) for i in range(DRIVEN)], [code.get(node) for node in steered]
-                moving = Linear.between(code, us, (step_time(model),), _pedals(code, before, lanes), _pedals(code, after, lanes), rise)
+                before, after = ([code.get(node) for node in nodes] for nodes in (acting, asked))
+                reached = [code.get(node) for node in steered]
+                moving = Linear.between(code, us, (casadi_model(model).input_time,), before, after, rise)
                 interval(code, carried, [moving], [i for i in needed if of_step[i]], "%substeps")
-                for i, register in enumerate(after):
+                for i, register in enumerate(reached):
                     code.store(register, inputs, i, value)
 
         total = splat(0.0)
@@ -249,22 +251,7 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     return code.text("follow", TRIPLE)
 
 
-def step_time(model: Model) -> float:
-    """Where in a step the inputs are taken, as share of it."""
-    return casadi_model(model).input_time
-
-
 def _smaller(code: Code, a: str, b: str) -> str:
     """The smaller of two, b where a is no number."""
     t = code.value
     return code.new(f"select {t.replace(code.real, 'i1')} {code.new(f'fcmp olt {t} {a}, {b}')}, {t} {a}, {t} {b}")
-
-
-def _pedals(code: Code, driven: list[str], lanes: int) -> list[str]:
-    """Steering, throttle and brake of steering and pedal."""
-    steering, pedal = driven
-    t, zero = code.value, code.number(0.0, lanes)
-    above = code.new(f"fcmp ogt {t} {pedal}, {zero}")
-    truth = t.replace(code.real, "i1")
-    return [steering, code.new(f"select {truth} {above}, {t} {pedal}, {t} {zero}"),
-            code.new(f"select {truth} {above}, {t} {zero}, {t} {code.new(f'fneg {t} {pedal}')}")]

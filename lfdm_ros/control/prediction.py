@@ -11,6 +11,7 @@ import numpy as np
 
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
@@ -60,6 +61,15 @@ class Pose:
     def of(cls, measured: Measured) -> Pose:
         """The pose of what was measured."""
         return cls(*(float(measured.values[name]) for name in ("x", "y", "yaw", "vx")))
+
+
+def measured_state(model: Model, vehicle: Vehicle, measured: Measured) -> np.ndarray:
+    """A model's state (nx,) of what was measured; wheels that were not roll freely."""
+    names = [f.name for f in model.states]
+    known = {name: float(measured.values[name]) for name in names if name in measured.values and math.isfinite(measured.values[name])}
+    if "ay" in names:
+        known.setdefault("ay", known["vx"] * known["yaw_rate"])
+    return initial_state(model, vehicle, **known)
 
 
 class Prediction:
@@ -126,11 +136,7 @@ class Prediction:
 
     def state(self, measured: Measured) -> np.ndarray:
         """The model's state (nx,) of what was measured; wheels that were not roll freely."""
-        known = {name: float(measured.values[name]) for name in self._names
-                 if name in measured.values and math.isfinite(measured.values[name])}
-        if "ay" in self._names:
-            known.setdefault("ay", known["vx"] * known["yaw_rate"])
-        return initial_state(self._model, self._vehicle, **known)
+        return measured_state(self._model, self._vehicle, measured)
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         """The state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the command's

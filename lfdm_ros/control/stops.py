@@ -26,6 +26,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
+from lfdm_ros.vehicles.handling import mass_of, softness_of, understeer_of
 
 SIDE = 0.9  # share of it that counts across at most: on tyres that turn better than those looked at, it must not brake less
 EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend: more, while the tyres give all they have across, turns the vehicle round
@@ -143,7 +144,7 @@ class Stops:
 
         a, b = values.cg_to_front_axle, values.cg_to_rear_axle
         self._wheelbase, self._front_axle, self._full_lock = a + b, a, values.max_road_wheel_angle
-        mass = sum(getattr(values, name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
+        mass = mass_of(vehicle.parameters)
         torques = [getattr(values, f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
         radius = getattr(values, "wheel_radius", 0.0)
         # Deceleration at full brake; who does not know it takes the peak.
@@ -152,9 +153,8 @@ class Stops:
         # The rear axle's shares: of the brakes, of the load at rest, and of it the loss for each m/s^2 of braking.
         self._rear = (torques[1] / sum(torques) if known else 0.5, a / self._wheelbase,
                       getattr(values, "cg_height", 0.0) / (self._wheelbase * GRAVITY))
-        soft_f, soft_r = (1.0 / max(2.0 * getattr(values, f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
-        self._understeer = mass / self._wheelbase * (b * soft_f - a * soft_r)  # [rad s^2/m]
-        self._rear_axle, self._rear_slip = b, mass * a / self._wheelbase * soft_r  # [m], [rad s^2/m]
+        self._understeer = understeer_of(vehicle.parameters)  # [rad s^2/m]
+        self._rear_axle, self._rear_slip = b, mass * a / self._wheelbase * softness_of(vehicle.parameters)[1]  # [m], [rad s^2/m]
 
     @property
     def hardest(self) -> float:

@@ -32,7 +32,7 @@ def aligned(command: Command, plan: Plan | None, now: float, delay: float) -> Co
         return command
     steering, pedal = (min(max(value + after - before, -1.0), 1.0)
                        for value, after, before in zip((command.steering, command.pedal), at, then))
-    return Command(now, steering, max(pedal, 0.0), max(-pedal, 0.0))
+    return Command.of_pedal(now, steering, pedal)
 
 
 def blended(operator: Command, autonomy: Command, k: float, now: float) -> Command:
@@ -49,8 +49,7 @@ def blended(operator: Command, autonomy: Command, k: float, now: float) -> Comma
         reverse = autonomy.reverse if a <= 0.0 else operator.reverse
         pedal = (1.0 - k) * a + k * b
     steering, pedal = min(max(steering, -1.0), 1.0), min(max(pedal, -1.0), 1.0)
-    throttle = max(pedal, 0.0)
-    return Command(now, steering, -throttle if reverse else throttle, max(-pedal, 0.0))
+    return Command.of_pedal(now, steering, pedal, reverse)
 
 
 @dataclass

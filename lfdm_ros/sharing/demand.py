@@ -8,6 +8,7 @@ hard, little is left.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles.handling import mass_of
 
 SLOW = 2.0  # [m/s] slower tyres have no slip angle worth the name
 PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
@@ -64,12 +66,14 @@ def front_slip(plan: Plan, vehicle: Vehicle) -> np.ndarray | None:
         return None
     vx, vy, r = (plan.states[:, place[name]] for name in ("vx", "vy", "yaw_rate"))
     road = plan.states[:, place["road_steering"]] if "road_steering" in place else plan.inputs[:, 0]
-    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
-    slip = np.abs(road * p["max_road_wheel_angle"] - np.arctan2(vy + a * r, np.maximum(np.abs(vx), SLOW)))
-    mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
-    load = 0.5 * GRAVITY * mass * b / (a + b)
-    peak = math.atan(PEAK * p["friction_max"] * p.get("friction_scale", 1.0) * load / p["cornering_stiffness_front"])
-    return np.where(np.abs(vx) < SLOW, 0.0, slip / peak)
+    slip = np.abs(road * p["max_road_wheel_angle"] - np.arctan2(vy + p["cg_to_front_axle"] * r, np.maximum(np.abs(vx), SLOW)))
+    return np.where(np.abs(vx) < SLOW, 0.0, slip / sliding_angle(p))
+
+
+def sliding_angle(p: Mapping[str, float]) -> float:
+    """The slip angle from which on the front tyres slide [rad]."""
+    load = 0.5 * GRAVITY * mass_of(p) * p["cg_to_rear_axle"] / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
+    return math.atan(PEAK * p["friction_max"] * p.get("friction_scale", 1.0) * load / p["cornering_stiffness_front"])
 
 
 def saturation(plan: Plan, vehicle: Vehicle) -> np.ndarray | None:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import numpy as np
 
 from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Goal
-
-
-class Drives(Protocol):
-    """What is asked of operator and controller; `lfdm_ros.control.Controller` is one."""
-
-    settings: Any
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
-    def go_to(self, goal: Goal, speed: float) -> None: ...
-    def see(self, obstacles: Obstacles) -> None: ...
-    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
-    def look(self, now: float) -> None: ...
 
 
 class SharedDriver:
@@ -36,7 +24,7 @@ class SharedDriver:
     commands are of now. A controller with `applied` is told what went out in place of its command.
     """
 
-    def __init__(self, sharer: Sharer, operator: Drives | None, controller: Drives | None,
+    def __init__(self, sharer: Sharer, operator: Driver | None, controller: Driver | None,
                  on_decision: Callable[[Decision], None] = lambda decision: None) -> None:
         """
         Args:

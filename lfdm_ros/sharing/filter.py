@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.stops import outline_distance
-from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.sharing.demand import PEAK, SLOW
-from lfdm_ros.sharing.forecast import FASTEST, MODEL, Forecast
+from lfdm_ros.control.stops import FASTEST, outline_distance
+from lfdm_ros.sharing.demand import SLOW, sliding_angle
+from lfdm_ros.sharing.forecast import MODEL, Forecast
 from lfdm_ros.sharing.load_transfer import Loads
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command, Situation
@@ -62,7 +61,7 @@ class Filtered:
             return dataclasses.replace(operator, time=now)
         steering = min(max(operator.steering + self.command.steering - self.asked.steering, -1.0), 1.0)
         pedal = min(max(operator.pedal + self.command.pedal - self.asked.pedal, -1.0), 1.0)
-        return Command(now, steering, max(pedal, 0.0), max(-pedal, 0.0))
+        return Command.of_pedal(now, steering, pedal)
 
 
 class Filter:
@@ -80,10 +79,7 @@ class Filter:
         batch = BatchRollout(model=MODEL, vehicle=vehicle, dt=STEP, times=times, inputs=np.zeros((len(times), 3)), parameters=(),
                              channels=CHANNELS)
         p = vehicle.parameters
-        mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
-        self._front, base = p["cg_to_front_axle"], p["cg_to_front_axle"] + p["cg_to_rear_axle"]
-        self._lock, grip = p["max_road_wheel_angle"], p["friction_max"] * p.get("friction_scale", 1.0)
-        self._slides = math.atan(PEAK * grip * 0.5 * GRAVITY * mass * p["cg_to_rear_axle"] / base / p["cornering_stiffness_front"])
+        self._front, self._lock, self._slides = p["cg_to_front_axle"], p["max_road_wheel_angle"], sliding_angle(p)
         self._batch, self._times, self._vehicle = batch, times, vehicle
         self._forecast = Forecast(vehicle)
         try:
@@ -126,7 +122,7 @@ class Filter:
         self._last = (steering, pedal)
         said = (f"steering {steering - asked.steering:+.2f}, pedal {pedal - asked.pedal:+.2f}: the nearest command with a way out"
                 if len(admitted) else "no command has a way out: braking")
-        return Filtered(asked, Command(situation.time, steering, max(pedal, 0.0), max(-pedal, 0.0)), bool(len(admitted)), said)
+        return Filtered(asked, Command.of_pedal(situation.time, steering, pedal), bool(len(admitted)), said)
 
     # -- What a command leads to ---------------------------------------------------------------------------------------------
 

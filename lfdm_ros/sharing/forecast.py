@@ -9,14 +9,13 @@ import numpy as np
 
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.planner import Plan
-from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.prediction import measured_state
+from lfdm_ros.control.stops import FASTEST
 from lfdm_ros.sharing.situation import Command, Situation
-from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
 MODEL = "driven_bicycle"
 STEP = 0.05  # [s] of the rollout and of the model
-FASTEST = 1e3  # [m/s] what is faster is no vehicle
 
 
 class Forecast:
@@ -36,14 +35,6 @@ class Forecast:
         self._advance = self._bind(self._x, vehicle.vector(self.model), self._before, self._after)
         self._vehicle = vehicle
 
-    def state(self, measured: Measured) -> np.ndarray:
-        """The model's state (nx,) of what was measured; wheels that were not roll freely."""
-        known = {name: float(measured.values[name]) for name in self.names
-                 if name in measured.values and math.isfinite(measured.values[name])}
-        if "ay" in self.names:
-            known.setdefault("ay", known["vx"] * known["yaw_rate"])
-        return initial_state(self.model, self._vehicle, **known)
-
     def held(self, situation: Situation, command: Command, horizon: float) -> Plan:
         """The command, sent from now on and held: from the measured state until `horizon` [s] from now.
 
@@ -53,7 +44,7 @@ class Forecast:
         a, measured = situation.vehicle.actuators, situation.measured
         effects = [c.time + a.delay for c in situation.sent]
         begin = situation.time + a.delay
-        times, rows, inputs = [measured.time], [self.state(measured)], []
+        times, rows, inputs = [measured.time], [measured_state(self.model, self._vehicle, measured)], []
         acting = situation.sent[max(bisect_right(effects, measured.time) - 1, 0)] if situation.sent else Command(measured.time)
         steering, pedal, reverse = acting.steering, acting.pedal, acting.reverse
         road = steering

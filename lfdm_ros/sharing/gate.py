@@ -20,6 +20,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command
 from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.vehicles.handling import understeer_of
 
 LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
 SLOW = 1.0  # [m/s] the selector changes near standstill only
@@ -52,10 +53,8 @@ class Gate:
         if missing:
             raise InputError(f"vehicle {vehicle.name} has no {', '.join(missing)}; the command gate needs it")
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
-        mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
-        soft_f, soft_r = (1.0 / max(2.0 * p.get(f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
         self._wheelbase, self._front = a + b, a
-        self._understeer = max(mass / (a + b) * (b * soft_f - a * soft_r), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
+        self._understeer = max(understeer_of(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
         self._lock = p["max_road_wheel_angle"]
         self._grip = GRAVITY * p.get("friction_max", 1.0) * p.get("friction_scale", 1.0)
         self._actuators = vehicle.actuators

@@ -90,7 +90,7 @@ def interval_of(count: int, runs: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Probability:
+class Frequency:
     """So many runs of `runs`, and what that says: `value` with its 95 % interval."""
 
     count: int
@@ -107,18 +107,18 @@ class Probability:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class Outlook:
     """What becomes of one intention: `collision`, `lift` of a wheel before any, `leaving` of the corridor, `failure`: any of them, or a
     vehicle that no model follows any more. failed: (n,) by run; first: median time of the failures [s], NaN without."""
 
-    collision: Probability
-    lift: Probability
-    leaving: Probability
-    failure: Probability
+    collision: Frequency
+    lift: Frequency
+    leaving: Frequency
+    failure: Frequency
     failed: np.ndarray
     first: float
 
-    def by_name(self) -> dict[str, Probability]:
+    def by_name(self) -> dict[str, Frequency]:
         return {"collision": self.collision, "lift": self.lift, "leaving": self.leaving}
 
 
@@ -130,19 +130,19 @@ class Risk:
     operator's failures; none without an operator. seconds: of wall clock.
     """
 
-    operator: Forecast | None
-    autonomy: Forecast | None
-    averted: Probability
+    operator: Outlook | None
+    autonomy: Outlook | None
+    averted: Frequency
     horizon: float
     seconds: float
 
     @property
-    def probabilities(self) -> dict[str, Probability]:
+    def probabilities(self) -> dict[str, Frequency]:
         """All of them by name."""
-        found: dict[str, Probability] = {}
-        for who, forecast in (("operator", self.operator), ("autonomy", self.autonomy)):
-            if forecast is not None:
-                found |= {f"{who} {name}": p for name, p in forecast.by_name().items()}
+        found: dict[str, Frequency] = {}
+        for who, outlook in (("operator", self.operator), ("autonomy", self.autonomy)):
+            if outlook is not None:
+                found |= {f"{who} {name}": p for name, p in outlook.by_name().items()}
         return found
 
 
@@ -176,14 +176,10 @@ class RiskRollouts:
         self.times = s.sample * np.arange(samples + 1)
         self._substeps = max(1, math.ceil(s.sample / s.step - 1e-9))
         rng, n = np.random.default_rng(s.seed), self.rollouts
-        # What is not known, once for all decisions. An operator's noise is a first-order process (AR(1)) that begins at 0: the command now
-        # is known.
+        # What is not known, once for all decisions.
         self._uniform = rng.random((2, n))
         self._start = rng.standard_normal((4, n))
-        share = math.exp(-s.sample / s.remnant_time)
-        noise, hand = rng.standard_normal((samples + 1, n)), np.zeros((samples + 1, n))
-        for k in range(1, samples + 1):
-            hand[k] = share * hand[k - 1] + math.sqrt(1.0 - share * share) * noise[k]
+        hand = unsteady(rng.standard_normal((samples + 1, n)), s)
         self._hand: np.ndarray = hand.astype(self._dtype)
         self._normals: np.ndarray = np.ascontiguousarray(rng.standard_normal((ROWS, NORMALS, n)), dtype=self._dtype)
         self._results: np.ndarray = np.empty((len(RESULTS), n), self._dtype)
@@ -239,15 +235,15 @@ class RiskRollouts:
             intentions["operator"] = self.operator(situation, x, acting)
         if situation.plan is not None:
             intentions["autonomy"] = self.planned(situation.plan, origin, acting, begin)
-        forecasts = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
-        found = dict(zip(intentions, forecasts))
+        outlooks = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
+        found = dict(zip(intentions, outlooks))
         operator, autonomy = found.get("operator"), found.get("autonomy")
         if operator is None:
-            averted = Probability(0, self._first)
+            averted = Frequency(0, self._first)
         elif autonomy is None:
             averted = operator.failure
         else:
-            averted = Probability(int((operator.failed & ~autonomy.failed).sum()), len(operator.failed))
+            averted = Frequency(int((operator.failed & ~autonomy.failed).sum()), len(operator.failed))
         return Risk(operator, autonomy, averted, float(self.times[-1]), time.perf_counter() - began)
 
     def _state(self, situation: Situation) -> tuple[np.ndarray, tuple[float, float], float]:
@@ -314,7 +310,7 @@ class RiskRollouts:
     # -- The batch ----------------------------------------------------------------------------------------------------------------
 
     def follow(self, intentions: Sequence[Intention], x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None = None,
-               walls: np.ndarray | None = None) -> list[Forecast]:
+               walls: np.ndarray | None = None) -> list[Outlook]:
         """Follows intentions from the state x (nx,) at `begin` [s], as many runs of each as it takes until all answers are clear.
 
         Args:
@@ -327,17 +323,17 @@ class RiskRollouts:
         met = self._met(x, obstacles, begin, corridor, walls)
         rows, done = [np.empty((len(RESULTS), 0))] * len(intentions), 0
         followed = [self._for_all(intention) for intention in intentions]
-        forecasts: list[Forecast] = []
+        outlooks: list[Outlook] = []
         for end in (self._first, self.rollouts):
             if end > done:
                 rows = [np.concatenate([before, self._run(*each, start, met, done, end)], axis=1)
                         for before, each in zip(rows, followed)]
-                done, forecasts = end, [_forecast(results) for results in rows]
-            if all(self._is_clear(f.failure) for f in forecasts):
+                done, outlooks = end, [_outlook(results) for results in rows]
+            if all(self._is_clear(f.failure) for f in outlooks):
                 break
-        return forecasts
+        return outlooks
 
-    def _is_clear(self, probability: Probability) -> bool:
+    def _is_clear(self, probability: Frequency) -> bool:
         lower, upper = probability.interval
         return upper < self.settings.clear or lower > 1.0 - self.settings.clear
 
@@ -468,6 +464,16 @@ def straightened(points: np.ndarray, sag: float) -> np.ndarray:
     return needed
 
 
+def unsteady(noise: np.ndarray, settings: RiskSettings) -> np.ndarray:
+    """What an operator's hand adds at each sample, over its standard deviation (K, ...), of normal random numbers (K, ...): a process of
+    first order (AR(1)) that begins at 0, since the command now is known."""
+    share = math.exp(-settings.sample / settings.remnant_time)
+    hand = np.zeros_like(noise)
+    for k in range(1, len(noise)):
+        hand[k] = share * hand[k - 1] + math.sqrt(1.0 - share * share) * noise[k]
+    return hand
+
+
 def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
     """Friction of a road that is known to `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
     if not sd:
@@ -475,7 +481,7 @@ def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
     return np.asarray(truncnorm.ppf(uniform, (0.05 - mean) / sd, math.inf, loc=mean, scale=sd))
 
 
-def _forecast(results: np.ndarray) -> Forecast:
+def _outlook(results: np.ndarray) -> Outlook:
     row = dict(zip(RESULTS, results))
     n = results.shape[1]
     hit, left = row["clearance"] <= 0.0, row["room"] <= 0.0
@@ -483,5 +489,5 @@ def _forecast(results: np.ndarray) -> Forecast:
     lifted = (row["least_load"] <= 0.0) & (row["lifted_at"] < row["hit_at"]) & ~lost
     failed = hit | left | lifted | lost
     first = np.minimum(np.minimum(row["hit_at"], row["left_at"]), row["lifted_at"])[failed & ~lost]
-    collision, lift, leaving, failure = (Probability(int(what.sum()), n) for what in (hit, lifted, left, failed))
-    return Forecast(collision, lift, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)
+    collision, lift, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, left, failed))
+    return Outlook(collision, lift, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)

@@ -37,6 +37,12 @@ class Command:
         for f in INPUTS:
             require(f.name, getattr(self, f.name))
 
+    @classmethod
+    def of_pedal(cls, time: float, steering: float, pedal: float, reverse: bool = False) -> Command:
+        """The command of steering and `pedal` [-1, 1]: throttle, in reverse if so, or below 0 the brake. Raises InputError as above."""
+        throttle = max(pedal, 0.0)
+        return cls(time, steering, -throttle if reverse else throttle, max(-pedal, 0.0))
+
     @property
     def inputs(self) -> tuple[float, float, float]:
         """Steering, throttle and brake."""

@@ -6,18 +6,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker, TrackerSettings
+from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
-from lfdm_ros.simulation import Actuator, Goal, Scenario, Selector, SimulationDiverged, Simulator
+from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
 from lfdm_ros.vehicles import Footprint, Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
@@ -41,18 +40,6 @@ class Plant:
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     seed: int = 1
-
-
-class Driver(Protocol):
-    """What is asked of `lfdm_ros.control.controller.Controller`, and of what is compared with it."""
-
-    settings: Settings
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
-    def go_to(self, goal: Goal, speed: float) -> None: ...
-    def see(self, obstacles: Obstacles) -> None: ...
-    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
-    def look(self, now: float) -> None: ...
 
 
 @dataclass(eq=False)

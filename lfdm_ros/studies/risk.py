@@ -20,7 +20,7 @@ import numpy as np
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings, friction_draws, interval_of
+from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings, friction_draws, interval_of, unsteady
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
@@ -106,12 +106,12 @@ def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmm
     rng = np.random.default_rng([seed, 1])
     told = _vehicle(vehicle)
     rollouts, draws = _rollouts(vehicle, world.told, settings), _posterior(vehicle)
-    situation, there = _situation(rng, told, draws, settings)
+    situation = _situation(rng, told, draws)
     assert situation.operator is not None
     risk = rollouts.assess(situation)
     assert risk.operator is not None
     truth = np.random.default_rng([seed, 2])
-    happened = _drive(world, truth, told, draws, situation, there, settings)
+    happened = _drive(world, truth, told, draws, situation, settings)
     predicted = {name: p.value for name, p in risk.operator.by_name().items()} | {"failure": risk.operator.failure.value}
     return {"seed": seed, "predicted": predicted, "happened": {name: happened[name] for name in predicted},
             "surprised": _surprised(told, draws, situation, settings, world.told, happened["noticed"]), "seconds": risk.seconds}
@@ -137,8 +137,8 @@ def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) 
     return RiskRollouts(_vehicle(name), RiskSettings(**changed))
 
 
-def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws, settings: RiskSettings) -> tuple[Situation, Obstacles]:
-    """What is known at the beginning; and the obstacles as they are seen, from which they differ by what the settings say."""
+def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situation:
+    """What is known at the beginning; the obstacles are as they are seen, from which they differ by what the settings say."""
     speed = rng.uniform(8.0, 22.0)
     bend = rng.normal(0.0, 0.004)
     s = np.linspace(-30.0, 140.0, 120)
@@ -156,12 +156,12 @@ def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws, setting
     velocities = np.where(moves[:, None], rng.normal(0.0, 2.0, (count, 2)), 0.0)
     seen = Obstacles(np.column_stack([along, 0.5 * bend * along**2 + aside]), rng.uniform(0.3, 1.2, count), velocities, 0.0)
     measured = Measured(0.0, {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": speed, "vy": 0.0, "yaw_rate": 0.0})
-    command = Command(0.0, float(np.clip(steering, -1.0, 1.0)), max(pedal, 0.0), max(-pedal, 0.0))
+    command = Command.of_pedal(0.0, float(np.clip(steering, -1.0, 1.0)), pedal)
     corridor = Corridor(lane, np.array([[0.0, *room], [lane.length, *room]]))
-    return Situation(0.0, vehicle, measured, (), command, None, None, seen, lane, corridor, draws), seen
+    return Situation(0.0, vehicle, measured, (), command, None, None, seen, lane, corridor, draws)
 
 
-def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation, seen: Obstacles,
+def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draws, situation: Situation,
            s: RiskSettings) -> dict[str, Any]:
     """What happens: one truth, drawn from what the world is."""
     values = draws.values[rng.integers(len(draws.values))]
@@ -169,6 +169,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
     own = vehicle.replace(**dict(zip(draws.names, values.tolist())))
     own = own.replace(friction_scale=own.parameters["friction_scale"] * friction)
     simulator = Simulator(own, CHASSIS, PHYSICS, world.tyre)
+    seen = situation.obstacles
     moves, count = seen.moving, len(seen.radii)
     centres = seen.centres + s.obstacle_sd * rng.standard_normal((count, 2))
     velocities = seen.velocities + np.where(moves[:, None], s.obstacle_speed_sd * rng.standard_normal((count, 2)), 0.0)
@@ -216,10 +217,7 @@ def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSett
     assert command is not None
     rng = np.random.default_rng(5)
     times = s.sample * np.arange(round(NOTICED / s.sample) + 1)
-    share = math.exp(-s.sample / s.remnant_time)
-    hand = np.zeros((WITNESSES, len(times)))
-    for k in range(1, len(times)):
-        hand[:, k] = share * hand[:, k - 1] + math.sqrt(1.0 - share * share) * rng.standard_normal(WITNESSES)
+    hand = unsteady(rng.standard_normal((len(times), WITNESSES)), s).T
     inputs = np.empty((WITNESSES, len(times), 3))
     inputs[:] = command.inputs
     inputs[..., 0] = np.clip(inputs[..., 0] + s.remnant * hand, -1.0, 1.0)

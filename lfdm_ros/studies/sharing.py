@@ -16,19 +16,20 @@ import numpy as np
 
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
+from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.driving import Drives, SharedDriver
+from lfdm_ros.sharing.driving import SharedDriver
 from lfdm_ros.sharing.risk import interval_of
 from lfdm_ros.sharing.settings import BLEND, FILTER, SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.sources import SIMULATING, key_of
-from lfdm_ros.studies.closed_loop import Driver, Plant, Run, drive
+from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.studies.driving import Trial as Figured
 from lfdm_ros.studies.driving import failure, figures
 from lfdm_ros.teleop import Operator, OperatorSettings
@@ -130,13 +131,17 @@ def key(item: Drive) -> str:
 
 def work(item: Drive) -> dict[str, Any]:
     """Drives; what happened as JSON."""
-    setting, notes = SCENARIOS[item.scenario], Notes()
+    notes = Notes()
+    return figures_of(item, *driven(item, notes), notes)
+
+
+def driven(item: Drive, notes: Notes) -> tuple[Scenario, Run, Driver]:
+    """The scenario, what happened in it, and who drove."""
+    setting = SCENARIOS[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = load_scenario(setting.scenario, item.seed if setting.seeded else None, setting.density)
-    plant = Plant(model=CHASSIS, seed=item.seed)
     driver = make_driver(item, vehicle, notes)
-    run = drive(vehicle, scenario, driver, plant, patience=PATIENCE)
-    return figures_of(item, setting, scenario, run, driver, notes)
+    return scenario, drive(vehicle, scenario, driver, Plant(model=CHASSIS, seed=item.seed), patience=PATIENCE), driver
 
 
 class Notes:
@@ -168,7 +173,7 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
         if item.control == OPERATOR:
             return operator
     sighted = Controller(vehicle, settings, limits_of(vehicle, settings))
-    controller: Drives = Blinded(sighted) if item.blind else sighted
+    controller: Driver = Blinded(sighted) if item.blind else sighted
     if item.control == AUTONOMY:
         return controller
     components = make_components(item.threats, [c for c in item.changes if c.partition(".")[0] in item.threats])
@@ -207,8 +212,9 @@ class Blinded:
         self._driver.look(now)
 
 
-def figures_of(item: Drive, setting: Setting, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
+def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
     """What happened as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, else of the vehicle's [1/s]."""
+    setting = SCENARIOS[item.scenario]
     trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
     found = figures(trial, scenario, run)
     for name in ("cycle_us", "controller", "compensate", "delay", "cycle_ms"):
@@ -266,7 +272,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
                     f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})", str(row["collisions"]),
                     str(row["lifts"]), number(row["path_error_m"], 2), number(row["time_s"], 1), number(row["mean_speed"], 1),
                     number(row["steering_effort"], 2), number(row["mean_k"], 2)] for row in ordered]
-
 
 
 def helps(rows: Sequence[Mapping[str, Any]]) -> bool:

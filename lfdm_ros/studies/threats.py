@@ -16,11 +16,8 @@ from matplotlib.figure import Figure
 from lfdm_ros.sharing.components import component_names
 from lfdm_ros.sharing.settings import OPERATOR
 from lfdm_ros.sharing.sharer import Decision
-from lfdm_ros.simulation import load_scenario
-from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.studies.pictures import save_png
-from lfdm_ros.studies.sharing import CHASSIS, PATIENCE, SCENARIOS, SHARED, VEHICLE, Drive, Notes, make_driver
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.studies.sharing import SCENARIOS, SHARED, Drive, Notes, driven
 
 
 class Threats(Notes):
@@ -43,11 +40,8 @@ class Threats(Notes):
 def watch(scenario: str, latency: float, seed: int, names: Sequence[str]) -> dict[str, Any]:
     """Lets the operator drive one of the study's scenarios alone, with the autonomy planning beside; times (n,) [s], the threat by each
     component (n,), NaN where it could not tell, what became of it ("" if nothing failed), and when [s]."""
-    setting, notes = SCENARIOS[scenario], Threats()
-    vehicle = load_vehicle(VEHICLE, setting.changes)
-    course = load_scenario(setting.scenario, seed if setting.seeded else None, setting.density)
-    item = Drive(scenario, SHARED, latency, seed, threats=tuple(names), mode=OPERATOR)
-    run = drive(vehicle, course, make_driver(item, vehicle, notes), Plant(model=CHASSIS, seed=seed), patience=PATIENCE)
+    notes = Threats()
+    _, run, _ = driven(Drive(scenario, SHARED, latency, seed, threats=tuple(names), mode=OPERATOR), notes)
     failed = "diverges" if run.diverged else f"hits {run.collisions[0]}" if run.collisions else "lifts a wheel" if run.lifted else ""
     return {"scenario": scenario, "times": np.array(notes.asked), "failure": failed, "end": float(run.times[-1]),
             "threats": {name: np.array([said.get(name, np.nan) for said in notes.said]) for name in names}}

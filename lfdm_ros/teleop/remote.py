@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Protocol
 
 import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.teleop.link import Link, LinkSettings
-
-
-class Drives(Protocol):
-    """A driver at the far end, as closed loops ask for it."""
-
-    settings: Any
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None: ...
-    def go_to(self, goal: Goal, speed: float) -> None: ...
-    def see(self, obstacles: Obstacles) -> None: ...
-    def cycle(self, now: float, measured: Measured | None = None) -> Cycle: ...
-    def look(self, now: float) -> None: ...
 
 
 class Remote:
@@ -37,7 +25,7 @@ class Remote:
     one and were left out, by direction.
     """
 
-    def __init__(self, driver: Drives, up: Link[tuple[Measured, Obstacles | None]], down: Link[Cycle]) -> None:
+    def __init__(self, driver: Driver, up: Link[tuple[Measured, Obstacles | None]], down: Link[Cycle]) -> None:
         self.driver, self.settings, self.up, self.down = driver, driver.settings, up, down
         self.late: Counter[str] = Counter()
         self._seen: Obstacles | None = None
@@ -45,7 +33,7 @@ class Remote:
         self._command = (0.0, 0.0, 0.0)
 
     @classmethod
-    def over(cls, driver: Drives, up: LinkSettings, down: LinkSettings, seed: int = 1) -> Remote:
+    def over(cls, driver: Driver, up: LinkSettings, down: LinkSettings, seed: int = 1) -> Remote:
         """The driver behind two new links, of which each has random numbers of its own. Raises InputError for a negative seed."""
         require("seed", seed)
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist()

@@ -16,7 +16,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.risk import Intention, Probability, RiskRollouts, RiskSettings, friction_draws, interval_of, straightened
+from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, friction_draws, interval_of, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
@@ -81,7 +81,7 @@ def test_friction_is_drawn_as_declared():
 
 # -- Closed forms -------------------------------------------------------------------------------------------------------------
 
-def within(probability: Probability, truth: float):
+def within(probability: Frequency, truth: float):
     """Whether a truth is in an interval of 4 standard deviations, and a little for what the closed form leaves out."""
     return abs(probability.value - truth) <= 4.0 * math.sqrt(truth * (1.0 - truth) / probability.runs) + 0.01
 
@@ -191,9 +191,9 @@ def test_what_is_left_out_could_not_be_met(made, monkeypatch):
 
 def test_an_answer_that_is_clear_takes_fewer_runs(made):
     rollouts = made(replace(KNOWN, remnant=0.02, position_sd=0.3))
-    assert rollouts.assess(situation()).operator.failure == Probability(0, 256)
+    assert rollouts.assess(situation()).operator.failure == Frequency(0, 256)
     wall = circles((20.0, 0.0, 3.0))
-    assert rollouts.assess(situation(obstacles=wall)).operator.failure == Probability(256, 256)
+    assert rollouts.assess(situation(obstacles=wall)).operator.failure == Frequency(256, 256)
     open_question = rollouts.assess(situation(obstacles=circles((25.0, HMMWV.footprint.half_width + 0.6, 0.5))))
     assert open_question.operator.failure.runs == 1024
 
