@@ -1,4 +1,4 @@
-"""Many vehicles that are followed to see what becomes of them: what they touch, which wheel lifts, where they leave the corridor.
+"""Many vehicles that are followed to see what becomes of them: what they touch, which wheel lifts, whether they spin or leave the corridor.
 
 Steps, steering, wheel loads and distances are one graph, compiled for vehicles side by side in SIMD lanes: no trajectory leaves the
 registers and the stack of its block.
@@ -21,9 +21,9 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machi
 from lfdm_ros.models import Model
 
 FAR = 1e6  # [m], [N], [s]: nothing was met, nothing lifted
-# What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. A time is that of
-# the first sample at which it happened, FAR if it did not.
-RESULTS = ("clearance", "room", "least_load", "hit_at", "left_at", "lifted_at", "finite")
+# What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. steady: the least
+# speed across [m/s] that was missing to a spin. A time is that of the first sample at which it happened, FAR if it did not.
+RESULTS = ("clearance", "room", "least_load", "steady", "hit_at", "left_at", "lifted_at", "spun_at", "finite")
 # Columns of what stands for one sample: a circle with the standard deviations of its place, and of how far it may have gone by then; an
 # edge by its middle, half of it, its unit normal, and 1 if it is a border of the corridor, 0 if it is a wall.
 CIRCLE = ("x", "y", "radius", "sd", "drift")
@@ -32,15 +32,18 @@ NORMALS = 4  # random numbers of a vehicle for a circle: place and drift, along 
 # What vehicles follow at a sample, and how firmly; inputs are steering and pedal, a brake below 0.
 REFERENCE = ("x", "y", "yaw", "speed", "gain_along", "gain_across", "gain_heading", "gain_speed")
 DRIVEN = 2  # steering and pedal
-_NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "interval", "step")
+# Of all vehicles: the outline [m], rates of steering and pedal [1/s], tangent of the sideslip of a spin, 1 for forwards or -1 for reverse,
+# time between samples and of a step [s].
+NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "spin", "direction", "interval", "step")
+SLOW = 3.0  # [m/s] who is slower does not spin
 
 
 @dataclass(frozen=True)
 class HazardKernel:
     """Vehicles of one model, `lanes` of them in each SIMD vector; arrays of `dtype` in C order.
 
-    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), reference (K, 8), numbers (8,), circles (M, 5), first_circle (K + 1,) int64,
-        normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64, substeps, results (7, N), first, end)
+    run(p (NP, N), x0 (NX, N), wanted (K, 2, N), reference (K, 8), numbers (10,), circles (M, 5), first_circle (K + 1,) int64,
+        normal_rows (M,) int64, normals (R, 4, N), edges (E, 7), first_edge (K + 1,) int64, substeps, results (9, N), first, end)
     follows the vehicles first ... end - 1, both multiples of `lanes`. From sample k on a vehicle goes towards `wanted` of sample k + 1,
     corrected by the gains times how far it is from the reference of sample k, at the rates in `numbers`. At each sample, the circles
     and edges of rows first[k] ... first[k + 1] - 1 are looked at. Releases the GIL.
@@ -84,9 +87,9 @@ def _what_happens(model: Model) -> ca.Function:
     names = [field.name for field in model.states]
     x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
     now, driven, wanted = ca.SX.sym("now", len(names)), ca.SX.sym("driven", DRIVEN), ca.SX.sym("wanted", DRIVEN)
-    reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(_NUMBERS))
+    reference, numbers = ca.SX.sym("reference", len(REFERENCE)), ca.SX.sym("numbers", len(NUMBERS))
     circle, normals, edge = ca.SX.sym("circle", len(CIRCLE)), ca.SX.sym("normals", NORMALS), ca.SX.sym("edge", len(EDGE))
-    front, rear, half_width, steering_rate, pedal_up, pedal_down, span, _ = ca.vertsplit(numbers)
+    front, rear, half_width, steering_rate, pedal_up, pedal_down, spin, direction, span, _ = ca.vertsplit(numbers)
     px, py, yaw, vx = (now[names.index(name)] for name in ("x", "y", "yaw", "vx"))
     c, s = ca.cos(yaw), ca.sin(yaw)
 
@@ -95,14 +98,16 @@ def _what_happens(model: Model) -> ca.Function:
     rc, rs = ca.cos(ryaw), ca.sin(ryaw)
     ex, ey = rc * (px - rx) + rs * (py - ry), rc * (py - ry) - rs * (px - rx)
     steering = _bounded(wanted[0] - across * ey - heading * (s * rc - c * rs), -1.0, 1.0)
-    pedal = _bounded(wanted[1] - along * ex - speed * (vx - rv), -1.0, 1.0)
+    pedal = _bounded(wanted[1] - direction * (along * ex + speed * (vx - rv)), -1.0, 1.0)
     steering = _bounded(steering, driven[0] - span * steering_rate, driven[0] + span * steering_rate)
     pedal = _bounded(pedal, driven[1] - span * pedal_down, driven[1] + span * pedal_up)
 
-    loads = functions.wheel_loads(now, inputs_of(driven), p)
+    loads = functions.wheel_loads(now, inputs_of(driven, direction), p)
     least = loads[0]
     for i in range(1, loads.numel()):
         least = ca.fmin(least, loads[i])
+    vy = now[names.index("vy")] if "vy" in names else ca.SX(0.0)
+    steady = spin * ca.fmax(ca.fabs(vx), SLOW) - ca.fabs(vy)
 
     # From the middle of the vehicle's rectangle, in its axes.
     half_length, middle = 0.5 * (front + rear), 0.5 * (front - rear)
@@ -122,14 +127,14 @@ def _what_happens(model: Model) -> ca.Function:
             ca.fabs(nx * dx + ny * dy) - half_length * ca.fabs(nx * c + ny * s) - half_width * ca.fabs(ny * c - nx * s))
     from_edge = ca.fmax(ca.fmax(gaps[0], gaps[1]), gaps[2])
     return ca.Function("what_happens", [x, u, p, h, now, driven, wanted, reference, numbers, circle, normals, edge],
-                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), inputs_of(driven),
-                        inputs_of(ca.vertcat(steering, pedal)), least, from_circle,
+                       [ca.densify(functions.step(x, u, p, h)), ca.vertcat(steering, pedal), inputs_of(driven, direction),
+                        inputs_of(ca.vertcat(steering, pedal), direction), least, steady, from_circle,
                         from_edge + FAR * border, from_edge + FAR * (1.0 - border)])
 
 
-def inputs_of(driven: ca.SX) -> ca.SX:
-    """Steering, throttle and brake of steering and pedal."""
-    return ca.vertcat(driven[0], ca.fmax(driven[1], 0.0), ca.fmax(-driven[1], 0.0))
+def inputs_of(driven: ca.SX, direction: ca.SX) -> ca.SX:
+    """Steering, throttle and brake of steering and pedal; `direction`: 1 forwards, -1 in reverse."""
+    return ca.vertcat(driven[0], direction * ca.fmax(driven[1], 0.0), ca.fmax(-driven[1], 0.0))
 
 
 def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
@@ -140,8 +145,8 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     """The LLVM module of the kernel."""
     graph = graph_of(_what_happens(model))
     xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
-    following, steered, acting, asked, (load,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
-    ends = [*following, *steered, *acting, *asked, load, from_circle, from_wall, from_border]
+    following, steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
+    ends = [*following, *steered, *acting, *asked, load, steady, from_circle, from_wall, from_border]
     needed = graph.reachable(ends)
     of_step, of_sample = graph.depends([*xs, *us]), graph.depends([*now, *driven, *wanted, *reference])
     of_circle, of_edge = graph.depends([*circle, *normals]), graph.depends(edge)
@@ -162,8 +167,8 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
 
     for i, node in enumerate(numbers):
         code.bind(node, same("%numbers", i))
-    code.bind(h, same("%numbers", _NUMBERS.index("step")))
-    span = code.load("%numbers", _NUMBERS.index("interval"), real)
+    code.bind(h, same("%numbers", NUMBERS.index("step")))
+    span = code.load("%numbers", NUMBERS.index("interval"), real)
     rise = code.repeated(code.new(f"fdiv {real} {code.number(1.0)}, {code.new(f'uitofp i64 %substeps to {real}')}"), value)
     carried = Carried(code, [Slot(value, before, after) for before, after in zip(xs, following)])
     kept, inputs = code.variables(value, len(RESULTS)), code.variables(value, DRIVEN)
@@ -209,6 +214,7 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
                 code.bind(node, of_block("%wanted", code.integer("add", code.integer("mul", ahead, DRIVEN), i)))
             code.emit(i for i in needed if of_sample[i] and not (of_step[i] or of_circle[i] or of_edge[i]))
             note(code.get(load), "least_load", "lifted_at")
+            note(code.get(steady), "steady", "spun_at")
 
             def each(first: str) -> tuple[str, str, str]:
                 begin = code.load(first, sample, "i64")

@@ -202,7 +202,7 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     from lfdm_ros.studies import pictures, risk
 
     outcome["worlds"] = summary = risk.summarise(runs)
-    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in ("collision", "lift", "leaving")}
+    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in ("collision", "lift", "spin", "leaving")}
     known = summary.get("known")
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}

@@ -57,6 +57,7 @@ class SharedPilot:
         self._first_plan_ns: int | None = None
         self._waiting: int | None = None  # stamp of the state that waits for its answers
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
+        self._asked_ns: dict[str, int] = {}  # when that was asked for
         self._decided: Decision | None = None
         self._decided_ns: int | None = None
 
@@ -188,7 +189,7 @@ class SharedPilot:
         """The operator's command has come; returns the decision for a state that waited for it.
 
         Args:
-            age: [s] by which it is older than its stamp, which in lockstep is that of the state.
+            age: [s] by which it is older than its stamp, which in lockstep is that of the state; NaN: an answer, but no command yet.
         """
         return self._source(OPERATOR, stamp_ns, inputs, now_ns, age)
 
@@ -200,7 +201,16 @@ class SharedPilot:
         hear = self.sharer.hear_operator if name == OPERATOR else self.sharer.hear_autonomy
         if self._lockstep and stamp_ns <= self._answered.get(name, -1):
             return None  # an answer that was given again
-        hear(1e-9 * stamp_ns - age, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+        if math.isnan(age):
+            return self._spoke(name, stamp_ns)
+        try:
+            asked_ns = stamp_ns - round(1e9 * require("age", age))
+        except Refused as error:
+            self.refusals.refuse(name, error)
+            return self._spoke(name, stamp_ns)
+        if not age or asked_ns > self._asked_ns.get(name, -1):  # what a link gives again is no news
+            self._asked_ns[name] = asked_ns
+            hear(1e-9 * asked_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
         return self._spoke(name, stamp_ns)
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, deque
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ class SharedControl(Component):
         self._publish(decision, begin)
 
     def _on_operator(self, message: DriverCommand) -> None:
-        self._answer(self._pilot.operator, message)
+        self._answer(partial(self._pilot.operator, age=message.age), message)
 
     def _on_autonomy(self, message: DriverCommand) -> None:
         self._answer(self._pilot.autonomy, message)

@@ -156,7 +156,7 @@ class TeleopLink(Component):
             message = out.message
             if out.stamp_ns is not None:
                 inputs = NEUTRAL if message is None else (getattr(message, name) for name in _INPUTS)
-                message = DriverCommand(**dict(zip(_INPUTS, inputs)))
+                message = DriverCommand(**dict(zip(_INPUTS, inputs)), age=out.age)
                 set_stamp(message.header.stamp, out.stamp_ns)
             self._passes_on[out.kind].publish(message)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import beta, truncnorm
 
 from lfdm_ros.backends import hazard_kernel, in_parallel
-from lfdm_ros.backends.hazard_kernel import CIRCLE, DRIVEN, EDGE, FAR, NORMALS, REFERENCE, RESULTS
+from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Prediction
@@ -30,7 +30,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
-HELD, DECAYING, PATH = "held", "decaying", "path"
+HELD, DECAYING, PATH, REACTING = "held", "decaying", "path", "reacting"
 INTERVAL = 0.95  # of probabilities
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
@@ -59,11 +59,15 @@ class RiskSettings(Declared):
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
     intention: str = setting(HELD, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight ahead "
-                                       "with open pedals; path: drives along the path at the present speed", choices=(HELD, DECAYING, PATH))
+                                       "with open pedals; path: drives along the path at the present speed; reacting: held, and after "
+                                       "`reaction` back to the path, or else to the plan; without either nothing counts from then on",
+                               choices=(HELD, DECAYING, PATH, REACTING))
+    reaction: float = setting(1.0, "s", "after which a reacting operator corrects; delays of the link are part of it", 0.0, 10.0, live=True)
     decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
+    spin: float = setting(0.5236, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
     remnant: float = setting(0.01, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
     remnant_time: float = setting(0.3, "s", "for how long it is much the same", 0.01, 60.0)
     position_sd: float = setting(0.05, "m", "standard deviation of the vehicle's place, along and across", 0.0, 10.0)
@@ -108,18 +112,19 @@ class Frequency:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What becomes of one intention: `collision`, `lift` of a wheel before any, `leaving` of the corridor, `failure`: any of them, or a
-    vehicle that no model follows any more. failed: (n,) by run; first: median time of the failures [s], NaN without."""
+    """What becomes of one intention: `collision`; `lift` of a wheel and `spin` before any; `leaving` of the corridor; `failure`: any of
+    them, or a vehicle that no model follows any more. failed: (n,) by run; first: median time of the failures [s], NaN without."""
 
     collision: Frequency
     lift: Frequency
+    spin: Frequency
     leaving: Frequency
     failure: Frequency
     failed: np.ndarray
     first: float
 
     def by_name(self) -> dict[str, Frequency]:
-        return {"collision": self.collision, "lift": self.lift, "leaving": self.leaving}
+        return {"collision": self.collision, "lift": self.lift, "spin": self.spin, "leaving": self.leaving}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +154,14 @@ class Risk:
 @dataclass(frozen=True, eq=False)
 class Intention:
     """What a driver means to do from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
-    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; and how unsteady the hand is."""
+    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is; whether the pedal drives
+    backwards; and for how long it is known [s]: what fails later does not count."""
 
     wanted: np.ndarray
     reference: np.ndarray
     remnant: float = 0.0
+    reverse: bool = False
+    until: float = math.inf
 
 
 class RiskRollouts:
@@ -215,8 +223,8 @@ class RiskRollouts:
         self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
-        self._numbers = np.array([outline.front, outline.rear, outline.half_width, *rates, s.sample, s.sample / self._substeps],
-                                 self._dtype)
+        self._numbers = np.array([outline.front, outline.rear, outline.half_width, *rates, math.tan(s.spin), 1.0, s.sample,
+                                  s.sample / self._substeps], self._dtype)
 
     # -- The answer ---------------------------------------------------------------------------------------------------------------
 
@@ -232,9 +240,9 @@ class RiskRollouts:
         origin = x[[self._place["x"], self._place["y"]]].copy()
         intentions = {}
         if situation.operator is not None:
-            intentions["operator"] = self.operator(situation, x, acting)
+            intentions["operator"] = self.operator(situation, x, acting, begin)
         if situation.plan is not None:
-            intentions["autonomy"] = self.planned(situation.plan, origin, acting, begin)
+            intentions["autonomy"] = self.planned(situation, origin, acting, begin)
         outlooks = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
         found = dict(zip(intentions, outlooks))
         operator, autonomy = found.get("operator"), found.get("autonomy")
@@ -251,7 +259,7 @@ class RiskRollouts:
         prediction, begin = self._prediction, situation.time + situation.vehicle.actuators.delay
         prediction.clear()
         for command in situation.sent:
-            prediction.sent(command.time, command.steering, command.pedal)
+            prediction.sent(command.time, command.steering, command.pedal, command.reverse)
         x, road = prediction.at(situation.measured, begin)
         if not np.isfinite(x).all():
             raise InputError(f"the state cannot be followed from {situation.measured.time:.3f} to {begin:.3f} s")
@@ -259,18 +267,32 @@ class RiskRollouts:
 
     # -- Intentions ---------------------------------------------------------------------------------------------------------------
 
-    def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float]) -> Intention:
-        """What the operator is taken to do from the state x (nx,), when steering and pedal are what is `acting`."""
+    def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
+        """What the operator is taken to do from the state x (nx,) at `begin` [s], when steering and pedal are what is `acting`. In reverse
+        there is no path: the command is held."""
         s, command = self.settings, situation.operator
         assert command is not None
-        wanted, reference = np.empty((len(self.times), DRIVEN)), np.zeros((len(self.times), len(REFERENCE)))
-        wanted[:] = command.steering, command.pedal
+        held = Intention(np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference(), s.remnant, command.reverse)
+        wanted, reference, until = held.wanted, held.reference, math.inf
         if s.intention == DECAYING:
-            wanted *= np.exp(-self.times / s.decay)[:, None]
-        elif s.intention == PATH and situation.path is not None:
+            wanted = wanted * np.exp(-self.times / s.decay)[:, None]
+        elif s.intention == PATH and situation.path is not None and not command.reverse:
             wanted, reference = self._along(situation.path, x, command)
+        elif s.intention == REACTING:
+            if command.reverse or (situation.path is None and situation.plan is None):
+                until = s.reaction
+            elif situation.path is not None:
+                wanted, reference = self._along(situation.path, x, command)
+            else:
+                assert situation.plan is not None
+                wanted, reference = self._planned(situation.plan, x[[self._place["x"], self._place["y"]]], begin)
+            waits = self.times < s.reaction - 1e-9
+            wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
         wanted[0] = acting
-        return Intention(wanted, reference, s.remnant)
+        return replace(held, wanted=wanted, reference=reference, until=until)
+
+    def _no_reference(self) -> np.ndarray:
+        return np.zeros((len(self.times), len(REFERENCE)))
 
     def _along(self, path: Path, x: np.ndarray, command: Command) -> tuple[np.ndarray, np.ndarray]:
         """Along a path at the speed that the vehicle has, back to it as who looks ahead does."""
@@ -279,13 +301,26 @@ class RiskRollouts:
         rx, ry, ryaw, curvature = path.at(station + v * self.times)
         across, heading = self._gains(np.full(len(self.times), v))
         wanted = np.column_stack([curvature * self._wheelbase / self._lock, np.full(len(self.times), command.pedal)])
-        reference = np.zeros((len(self.times), len(REFERENCE)))
+        reference = self._no_reference()
         reference[:, :4] = np.column_stack([rx - px, ry - py, ryaw, np.full(len(self.times), v)])
         reference[:, 5], reference[:, 6] = across, heading
         return np.clip(wanted, -1.0, 1.0), reference
 
-    def planned(self, plan: Plan, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
-        """A plan from `begin` [s] on, and back to it as a controller does that plans anew all the time."""
+    def planned(self, situation: Situation, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
+        """The autonomy's plan from `begin` [s] on, and back to it as a controller does that plans anew all the time; a command to back,
+        which no plan has, is held."""
+        plan, command = situation.plan, situation.autonomy
+        assert plan is not None
+        reverse = command is not None and command.reverse
+        if reverse:
+            assert command is not None
+            wanted, reference = np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
+        else:
+            wanted, reference = self._planned(plan, origin, begin)
+        wanted[0] = acting
+        return Intention(wanted, reference, reverse=reverse)
+
+    def _planned(self, plan: Plan, origin: np.ndarray, begin: float) -> tuple[np.ndarray, np.ndarray]:
         at = begin + self.times
         column = {name: i for i, name in enumerate(plan.names)}
         x, y, yaw, v = (np.interp(at, plan.times, plan.states[:, column[name]]) for name in ("x", "y", "yaw", "vx"))
@@ -294,12 +329,11 @@ class RiskRollouts:
         x, y = x + beyond * v * np.cos(yaw), y + beyond * v * np.sin(yaw)
         pedal = plan.inputs[:, 1] - plan.inputs[:, 2]
         wanted = np.column_stack([np.interp(at, plan.times, plan.inputs[:, 0]), np.interp(at, plan.times, pedal)])
-        wanted[0] = acting
         across, heading = self._gains(v)
-        reference = np.zeros((len(at), len(REFERENCE)))
+        reference = self._no_reference()
         reference[:, :4] = np.column_stack([x - origin[0], y - origin[1], yaw, v])
         reference[:, 5], reference[:, 6], reference[:, 7] = across, heading, 0.1
-        return Intention(wanted, reference)
+        return wanted, reference
 
     def _gains(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Steering, share of full lock, for a metre beside and a radian off: the arc to a point some way ahead (Coulter 1992)."""
@@ -328,7 +362,7 @@ class RiskRollouts:
             if end > done:
                 rows = [np.concatenate([before, self._run(*each, start, met, done, end)], axis=1)
                         for before, each in zip(rows, followed)]
-                done, outlooks = end, [_outlook(results) for results in rows]
+                done, outlooks = end, [_outlook(results, intention.until) for results, intention in zip(rows, intentions)]
             if all(self._is_clear(f.failure) for f in outlooks):
                 break
         return outlooks
@@ -337,16 +371,18 @@ class RiskRollouts:
         lower, upper = probability.interval
         return upper < self.settings.clear or lower > 1.0 - self.settings.clear
 
-    def _for_all(self, intention: Intention) -> tuple[np.ndarray, np.ndarray]:
-        """Steering and pedal of all runs (K, 2, n), and the reference (K, 8)."""
+    def _for_all(self, intention: Intention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Steering and pedal of all runs (K, 2, n), the reference (K, 8) and the numbers of all vehicles."""
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             wanted[:, 0] += np.asarray(intention.remnant, self._dtype) * self._hand
-        return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype)
+        numbers = self._numbers.copy()
+        numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
+        return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
 
-    def _run(self, wanted: np.ndarray, reference: np.ndarray, start: np.ndarray, met: tuple[np.ndarray, ...], first: int,
-             end: int) -> np.ndarray:
-        """Results (7, end - first) of the runs first ... end - 1."""
+    def _run(self, wanted: np.ndarray, reference: np.ndarray, numbers: np.ndarray, start: np.ndarray, met: tuple[np.ndarray, ...],
+             first: int, end: int) -> np.ndarray:
+        """Results (9, end - first) of the runs first ... end - 1."""
         lanes = self.kernel.lanes
         blocks = (end - first) // lanes
         pieces = min(blocks, 8)
@@ -354,7 +390,7 @@ class RiskRollouts:
         circles, first_circle, normal_rows, edges, first_edge = met
 
         def piece(i: int) -> None:
-            self.kernel.run(self._p, start, wanted, reference, self._numbers, circles, first_circle, normal_rows, self._normals, edges,
+            self.kernel.run(self._p, start, wanted, reference, numbers, circles, first_circle, normal_rows, self._normals, edges,
                             first_edge, self._substeps, self._results, bounds[i], bounds[i + 1])
 
         in_parallel(piece, pieces)
@@ -481,13 +517,14 @@ def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
     return np.asarray(truncnorm.ppf(uniform, (0.05 - mean) / sd, math.inf, loc=mean, scale=sd))
 
 
-def _outlook(results: np.ndarray) -> Outlook:
+def _outlook(results: np.ndarray, until: float) -> Outlook:
+    """What failed of runs (9, n) until a time [s]."""
     row = dict(zip(RESULTS, results))
-    n = results.shape[1]
-    hit, left = row["clearance"] <= 0.0, row["room"] <= 0.0
+    n, end = results.shape[1], min(until, 0.5 * FAR)
     lost = row["finite"] < 0.5
-    lifted = (row["least_load"] <= 0.0) & (row["lifted_at"] < row["hit_at"]) & ~lost
-    failed = hit | left | lifted | lost
-    first = np.minimum(np.minimum(row["hit_at"], row["left_at"]), row["lifted_at"])[failed & ~lost]
-    collision, lift, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, left, failed))
-    return Outlook(collision, lift, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)
+    hit, left = row["hit_at"] <= end, row["left_at"] <= end
+    lifted, spun = ((row[at] <= end) & (row[at] < row["hit_at"]) & ~lost for at in ("lifted_at", "spun_at"))
+    failed = hit | left | lifted | spun | lost
+    first = np.minimum.reduce([row[at] for at in ("hit_at", "left_at", "lifted_at", "spun_at")])[failed & ~lost]
+    collision, lift, spin, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, spun, left, failed))
+    return Outlook(collision, lift, spin, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.backends.hazard_kernel import SLOW
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
@@ -182,9 +183,9 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
     assert command is not None and corridor is not None
     index = simulator.output_index
     place, loads = [index[n] for n in ("x", "y", "yaw")], [index[f"tyre_fz_{w}"] for w in ("fl", "fr", "rl", "rr")]
-    noticed = [index[n] for n in ("vx", "yaw_rate")]
+    noticed, speeds = [index[n] for n in ("vx", "yaw_rate")], [index[n] for n in ("vx", "vy")]
     share, hand, inputs = math.exp(-s.sample / s.remnant_time), 0.0, np.zeros(3)
-    happened: dict[str, Any] = dict.fromkeys(("collision", "lift", "leaving"), 0)
+    happened: dict[str, Any] = dict.fromkeys(("collision", "lift", "spin", "leaving"), 0)
     every, steps, sampled = round(s.sample / LOOK), round(LOOK / PHYSICS), round(NOTICED / LOOK)
     start = float(corridor.path.project(np.zeros(1), np.zeros(1))[0][0])
     for k in range(round(s.horizon / LOOK) + 1):
@@ -194,7 +195,10 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
         if k == sampled:
             happened["noticed"] = out[noticed].tolist()
         hit = around.clearance(time, x, y, yaw, vehicle.footprint) <= 0.0
-        happened["lift"] |= int(not happened["collision"] and not hit and bool(out[loads].min() <= 0.0))
+        before_any = not happened["collision"] and not hit
+        happened["lift"] |= int(before_any and bool(out[loads].min() <= 0.0))
+        vx, vy = out[speeds].tolist()
+        happened["spin"] |= int(before_any and abs(vy) >= math.tan(s.spin) * max(abs(vx), SLOW))
         happened["collision"] |= int(hit)
         happened["leaving"] |= int(outside(corridor.room, corridor.path, start + math.hypot(x, y), x, y, yaw, vehicle.footprint) > 0.0)
         if k % every == 0:
@@ -206,7 +210,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
             actuator.send(time, (float(np.clip(steering + world.hand * hand, -1.0, 1.0)), throttle, brake))
         before, inputs = inputs, actuator.advance(time + LOOK)
         simulator.advance(before, inputs, steps)
-    happened["failure"] = int(happened["collision"] or happened["lift"] or happened["leaving"])
+    happened["failure"] = max(happened[what] for what in ("collision", "lift", "spin", "leaving"))
     return happened
 
 

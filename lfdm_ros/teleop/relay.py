@@ -8,6 +8,7 @@ are in simulated time in both cases, and in lockstep a run is the same to the bi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +28,13 @@ _MOST_SCANS = 4  # that wait for a state to ride with
 
 @dataclass(frozen=True)
 class Out:
-    """To be published: kind; the message, None: a neutral command; stamp_ns: that it must have, None: its own."""
+    """To be published: kind; the message, None: a neutral command; stamp_ns: that it must have, None: its own; age: of a command, by which
+    it is older than that [s], NaN: there was none."""
 
     kind: str
     message: Any
     stamp_ns: int | None = None
+    age: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Relay:
             raise InputError("link: overtaking is on, which lockstep cannot have; set it to false, or stepping to free_running")
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist() if seed >= 0 else [seed, seed]
         self.up: Link[_Picture] = Link(up, seeds[0])
-        self.down: Link[Any] = Link(down, seeds[1])
+        self.down: Link[tuple[int, Any]] = Link(down, seeds[1])  # when it was asked for, and what
         self.lockstep = lockstep
         self._scan_period_ns = round(1e9 / lidar_rate) if lockstep and lidar_rate > 0.0 else 0
         self._scan_latency_ns = round(1e9 * lidar_latency)
@@ -83,7 +86,7 @@ class Relay:
         self._state: tuple[int, Any] | None = None
         self._waits_for_scan, self._gave_up = False, False
         self._unanswered: dict[int, list[Out]] = {}
-        self._command: Any = None
+        self._command: tuple[int, Any] | None = None
         self._answer: Out | None = None
 
     def reset(self) -> None:
@@ -139,14 +142,14 @@ class Relay:
         if not self.lockstep:
             self._check_clock(now_ns)
             if command is not None:
-                self.down.send(self._time(now_ns), command)
+                self.down.send(self._time(now_ns), (stamp_ns, command))
             return self.poll(now_ns)
         if stamp_ns not in self._unanswered or self._state is None:
             self.refusals.refuse(COMMAND, f"stamped {1e-9 * stamp_ns:.3f} s, no state of that stamp waits for its answer", STAMP)
             return []
         del self._unanswered[stamp_ns]
         if command is not None:
-            self.down.send(self._time(self._state[0]), command)
+            self.down.send(self._time(self._state[0]), (self._state[0], command))
         return [] if self._unanswered else [self._answered()]
 
     def poll(self, now_ns: int) -> list[Out]:
@@ -156,7 +159,7 @@ class Relay:
         self._check_clock(now_ns)
         now = self._time(now_ns)
         return [*(out for arrival in self.up.receive(now) for out in _unpacked(arrival.item)),
-                *(Out(COMMAND, arrival.item) for arrival in self.down.receive(now))]
+                *(Out(COMMAND, arrival.item[1]) for arrival in self.down.receive(now))]
 
     # ---- lockstep ------------------------------------------------------------------------------------------------------
 
@@ -192,7 +195,8 @@ class Relay:
         assert self._state is not None
         for arrival in self.down.receive(self._time(self._state[0])):
             self._command = arrival.item
-        self._answer = Out(COMMAND, self._command, self._state[0])
+        now_ns, (asked_ns, command) = self._state[0], self._command or (0, None)
+        self._answer = Out(COMMAND, command, now_ns, math.nan if self._command is None else 1e-9 * (now_ns - asked_ns))
         return self._answer
 
     def _scan_due(self, now_ns: int) -> bool:

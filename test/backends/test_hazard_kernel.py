@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import hazard_kernel
-from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, REFERENCE, RESULTS
+from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS, SLOW
 from lfdm_ros.simulation import BatchRollout, Circle, Polygon, Simulator, World, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
@@ -31,7 +31,7 @@ class Runs:
         self.wanted = np.stack([swing, np.broadcast_to(rng.uniform(-0.4, 0.4, COUNT), swing.shape)], axis=1)
         self.reference = np.zeros((SAMPLES, len(REFERENCE)))
         f = HMMWV.footprint
-        self.numbers = np.array([f.front, f.rear, f.half_width, *rates, SAMPLE, STEP])
+        self.numbers = np.array([f.front, f.rear, f.half_width, *rates, np.tan(0.5), 1.0, SAMPLE, STEP])
 
     def follow(self, circles=None, edges=None, normals=None):
         """Results by name; circles, edges: rows by sample."""
@@ -138,6 +138,35 @@ def test_least_wheel_load_is_what_a_simulator_reports():
             assert found["lifted_at"][i] == FAR
         else:
             assert found["lifted_at"][i] == pytest.approx(TIMES[int(np.argmin(np.array(least) > 0.0))])
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_a_spin_and_the_direction_of_the_drive_are_those_of_a_simulator(direction):
+    limit = np.tan(0.12)
+    runs = Runs()
+    runs.wanted[:, 0] *= 3.0
+    runs.numbers[NUMBERS.index("spin")], runs.numbers[NUMBERS.index("direction")] = limit, direction
+    place = Circle(20.0, 5.0, 0.1)
+    found = runs.follow([np.zeros((0, len(CIRCLE)))] * (SAMPLES - 1) + [circle_rows(place)[0]])
+    simulator = Simulator(HMMWV, "eight_dof", STEP)
+    where = [simulator.output_index[name] for name in ("x", "y", "yaw", "vx", "vy")]
+    spins = 0
+    for i in range(0, COUNT, 3):
+        simulator.reset(vx=SPEED)
+        pedal = runs.wanted[:, 1, i]
+        inputs = np.column_stack([runs.wanted[:, 0, i], direction * np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)])
+        missing = []
+        for k in range(SAMPLES):
+            if k:
+                simulator.advance(inputs[k - 1], inputs[k], round(SAMPLE / STEP))
+            *pose, vx, vy = simulator.outputs[where].tolist()
+            missing.append(limit * max(abs(vx), SLOW) - abs(vy))
+        spun = np.array(missing) <= 0.0
+        spins += spun.any()
+        assert found["steady"][i] == pytest.approx(min(missing), abs=1e-8)
+        assert found["spun_at"][i] == pytest.approx(TIMES[spun.argmax()] if spun.any() else FAR)
+        assert found["clearance"][i] == pytest.approx(World((place,)).clearance(0.0, *pose, HMMWV.footprint), abs=1e-8)
+    assert 2 < spins < len(range(0, COUNT, 3)) - 2
 
 
 def test_corrections_and_rates_are_those_of_a_loop_over_one_vehicle():

@@ -1,5 +1,6 @@
 """When shared control is asked: free running, in lockstep whatever the order of messages, and when somebody does not answer."""
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -156,3 +157,21 @@ def test_a_state_that_is_refused_is_counted_and_in_lockstep_answered(lockstep):
     rig.operator(10)
     assert (rig.state(10, vx=float("nan")) is not None) is lockstep and rig.pilot.refusals.counts["state"] == 1
     assert rig.pilot.state(20 * MS, "odom", {"x": 0.0}, 20 * MS) is None or lockstep
+
+
+def test_a_command_that_a_link_held_back_is_as_old_as_it_was_asked_for_and_none_is_none():
+    rig = Rig(mode="operator")
+
+    def answered(ms, age):
+        rig.state(ms)
+        return rig.operator(ms, age=age)
+
+    assert answered(10, math.nan).row.state == "waiting"
+    assert answered(20, 0.01).ages["operator"] == pytest.approx(0.01)
+    # The link gives the same again and again: it is lost, and nothing was refused.
+    said = [answered(20 + 10 * k, 0.01 + 0.01 * k) for k in range(1, 20)]
+    assert said[2].row.state == "operator_alone" and said[2].ages["operator"] == pytest.approx(0.04)
+    assert said[-1].row.state == "stopping" and rig.pilot.refusals.counts["operator"] == 0
+    for k, age in enumerate((math.inf, -1.0, 1e300)):
+        answered(300 + 10 * k, age)
+    assert rig.pilot.refusals.counts["operator"] == 3

@@ -208,7 +208,7 @@ def test_averted_is_what_only_the_operator_fails_in(made):
     assert into.averted.value < 0.05
     nobody = rollouts.assess(replace(situation(plan=straight_plan(3.5), obstacles=post), operator=None))
     assert nobody.operator is None and nobody.averted.count == 0 and set(nobody.probabilities) == {
-        "autonomy collision", "autonomy lift", "autonomy leaving"}
+        "autonomy collision", "autonomy lift", "autonomy spin", "autonomy leaving"}
 
 
 def test_intentions_of_the_operator(made):
@@ -221,6 +221,41 @@ def test_intentions_of_the_operator(made):
     assert found["held"].leaving.value == 1.0
     assert found["held"].first < found["decaying"].first or found["decaying"].leaving.value < 1.0
     assert found["path"].failure.value == 0.0
+
+
+def test_who_reacts_in_time_misses_what_a_held_command_hits(made):
+    """After the reaction back to the path, without one to the plan; without either nothing counts from then on."""
+    post = circles((38.0, 4.0, 1.0))
+    driven = situation(steering=0.04, obstacles=post)
+    assert made(KNOWN).assess(driven).operator.collision.value == 1.0
+    for known in (replace(driven, path=ROAD), replace(driven, plan=straight_plan())):
+        early, late = (made(replace(KNOWN, intention="reacting", reaction=r)).assess(known).operator for r in (0.5, 2.0))
+        assert early.collision.value == 0.0 and late.collision.value == 1.0
+    # It is hit after 2 s.
+    for reaction, value in ((1.0, 0.0), (2.8, 1.0)):
+        assert made(replace(KNOWN, intention="reacting", reaction=reaction)).assess(driven).operator.collision.value == value
+
+
+def test_who_backs_is_followed_backwards(made):
+    rollouts = made(replace(KNOWN, friction_sd=0.05, rollouts=256))
+    behind, ahead = circles((-5.0, 0.0, 1.0)), circles((6.0, 0.0, 1.0))
+    slow = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": 0.0, "vy": 0.0, "yaw_rate": 0.0}
+    for throttle, hit in ((0.3, ahead), (-0.3, behind)):
+        for obstacles in (behind, ahead):
+            now = replace(situation(throttle=throttle, obstacles=obstacles), measured=Measured(0.0, slow))
+            assert rollouts.assess(now).operator.collision.value == float(obstacles is hit)
+            backs = replace(now, autonomy=now.operator, operator=None, plan=straight_plan())
+            if throttle < 0.0:
+                assert rollouts.assess(backs).autonomy.collision.value == float(obstacles is hit)
+
+
+def test_a_spin_is_a_failure(made):
+    """Hard into a bend on ice; nothing is met."""
+    for friction, spins in ((1.0, 0.0), (0.25, 1.0)):
+        found = made(replace(KNOWN, friction=friction, spin=0.35)).assess(replace(
+            situation(steering=0.45, throttle=0.7), measured=Measured(0.0, situation().measured.values | {"vx": 12.0, "yaw_rate": 0.5})))
+        assert found.operator.spin.value == spins
+        assert found.operator.failure.count >= found.operator.spin.count
 
 
 def test_fast_in_a_bend_fails_more_the_less_friction_there_is(made):

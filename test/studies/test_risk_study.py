@@ -46,7 +46,7 @@ def test_one_that_is_wrong_is_found_wrong(predicted, true):
 def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
     first = risk.work(risk.Episodes("known", 3, 2, QUICK))
     for episode in first["episodes"]:
-        assert set(episode["predicted"]) == set(episode["happened"]) == {"collision", "lift", "leaving", "failure"}
+        assert set(episode["predicted"]) == set(episode["happened"]) == {"collision", "lift", "spin", "leaving", "failure"}
         assert episode["happened"]["failure"] == int(any(v for k, v in episode["happened"].items() if k != "failure"))
         assert max(v for k, v in episode["predicted"].items() if k != "failure") <= episode["predicted"]["failure"] <= 1.0
 

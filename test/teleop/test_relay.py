@@ -1,5 +1,8 @@
 """The relay as a node calls it: each state answered once, in simulated time, whatever the order in which messages come."""
 
+import math
+
+import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
@@ -54,21 +57,31 @@ def test_a_state_published_again_is_passed_on_again_or_answered_again():
 
 def test_what_cannot_be_used_is_answered_but_does_not_travel():
     relay = Relay(LinkSettings(), LinkSettings(), lockstep=True)
-    assert relay.state(0, None, 0) == [Out(COMMAND, None, 0)] and relay.up.sent == 0
+    assert relay.state(0, None, 0) == [Out(COMMAND, None, 0, math.nan)] and relay.up.sent == 0
     relay.state(10 * MS, "a", 0)
-    assert relay.command(10 * MS, None, 0) == [Out(COMMAND, None, 10 * MS)] and relay.down.sent == 0
+    assert relay.command(10 * MS, None, 0) == [Out(COMMAND, None, 10 * MS, math.nan)] and relay.down.sent == 0
 
 
 def test_scans_ride_with_their_state_and_a_state_waits_for_the_scan_that_is_due():
     relay = Relay(LinkSettings(delay=0.02), LinkSettings(), lockstep=True, lidar_rate=50.0)
     assert relay.state(0, "s0", 0) == [] and relay.waits_for_scan
-    assert relay.scan(0, "scan0") == [Out(COMMAND, None, 0)]
-    assert relay.state(10 * MS, "s1", 0) == [Out(COMMAND, None, 10 * MS)]
+    assert relay.scan(0, "scan0") == [Out(COMMAND, None, 0, math.nan)]
+    assert relay.state(10 * MS, "s1", 0) == [Out(COMMAND, None, 10 * MS, math.nan)]
     assert relay.scan(20 * MS, "scan1") == []  # before its state
     assert relay.state(20 * MS, "s2", 0) == [Out(SCAN, "scan0"), Out(STATE, "s0")]
     assert relay.command(0, "c0", 0) == [Out(COMMAND, "c0", 20 * MS)]
     assert relay.state(40 * MS, "s3", 0) == [] and relay.waits_for == "the scan that is due"
     assert relay.give_up_on_scan()[-1].kind == STATE and not relay.waits_for_scan
+
+
+def test_an_answer_says_how_old_the_command_in_it_is():
+    relay = Relay(LinkSettings(), LinkSettings(delay=0.02), lockstep=True)
+    ages = []
+    for k in range(6):
+        relay.state(k * 10 * MS, k, 0)
+        (out,) = relay.command(k * 10 * MS, k, 0)
+        ages.append(out.age)
+    assert np.isnan(ages[:2]).all() and ages[2:] == pytest.approx([0.02] * 4)
 
 
 def test_a_scan_whose_picture_is_lost_comes_with_the_next():
@@ -93,7 +106,7 @@ def test_the_clock_of_lockstep_may_be_set_back():
     relay = Relay(LinkSettings(delay=0.05), LinkSettings(), lockstep=True)
     for k in range(3):
         relay.state(k * 10 * MS, k, 0)
-    assert relay.state(0, "anew", 0) == [Out(COMMAND, None, 0)] and relay.resets == 1 and relay.up.under_way == 1
+    assert relay.state(0, "anew", 0) == [Out(COMMAND, None, 0, math.nan)] and relay.resets == 1 and relay.up.under_way == 1
     assert relay.state(-5, "before time", 0) == [] and relay.refusals.counts[STATE] == 1
 
 
