@@ -86,11 +86,11 @@ def _prepare(args: argparse.Namespace) -> Asked:
 
 
 def _prepare_risk(args: argparse.Namespace) -> Asked:
-    from lfdm_ros.sharing.risk import RISK
+    from lfdm_ros.sharing.risk import HELD, RISK
     from lfdm_ros.studies import risk
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, **changes})
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, **changes})
     return Asked(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
                  _changed(settings))
 

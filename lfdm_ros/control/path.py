@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 
 from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, require_array
 from lfdm_ros.errors import InputError
+from lfdm_ros.vehicles import Footprint
 
 STEP = 0.5  # [m] longest distance between a path's points
 SHORTEST, LONGEST = 0.5, BOUNDS["length"].upper  # [m]
@@ -281,3 +282,19 @@ def _even(length: float, where: str) -> np.ndarray:
     """Even distances from 0 to `length`, at most STEP apart."""
     _check_length(length, where)
     return np.linspace(0.0, length, max(int(np.ceil(length / STEP)), 2) + 1)
+
+
+def outside(corridor: np.ndarray | None, path: Path, along: float, x: float, y: float, yaw: float,
+            footprint: Footprint) -> tuple[float, float]:
+    """How far a corner is beyond the left and the right border of the corridor [m], rows (k, 3) of s along the path and room to its left
+    and right; 0 inside, or where there is none. along: about where on the path x, y is [m]."""
+    if corridor is None:
+        return 0.0, 0.0
+    c, s = math.cos(yaw), math.sin(yaw)
+    corners = np.array([(f, w) for f in (footprint.front, -footprint.rear) for w in (footprint.half_width, -footprint.half_width)])
+    px, py = x + c * corners[:, 0] - s * corners[:, 1], y + s * corners[:, 0] + c * corners[:, 1]
+    at, offset = path.project(px, py, along + corners[:, 0])
+    inside = (at >= corridor[0, 0]) & (at <= corridor[-1, 0])
+    left, right = np.interp(at, corridor[:, 0], corridor[:, 1]), np.interp(at, corridor[:, 0], corridor[:, 2])
+    return (float(np.max(np.where(inside, offset - left, 0.0), initial=0.0)),
+            float(np.max(np.where(inside, -right - offset, 0.0), initial=0.0)))

@@ -20,7 +20,7 @@ from scipy.stats import beta, truncnorm
 
 from lfdm_ros.backends import hazard_kernel, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Prediction
 from lfdm_ros.errors import InputError
@@ -37,6 +37,7 @@ ROWS = 256  # of random numbers for obstacles
 # What vehicles do at most: they are looked for no farther [m/s^2].
 SIDEWAYS, BRAKING, SPEEDING = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
+BEYOND = 0.3  # [m] who has left the corridor leaves it again where he goes so much farther out
 EVERY, SAG = 0.5, 0.02  # [m] where it is looked at, and how far its straight pieces may be off
 
 
@@ -58,10 +59,10 @@ class RiskSettings(Declared):
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
-    intention: str = setting(HELD, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight ahead "
-                                       "with open pedals; path: drives along the path at the present speed; reacting: held, and after "
-                                       "`reaction` back to the path, or else to the plan; without either nothing counts from then on",
-                               choices=(HELD, DECAYING, PATH, REACTING))
+    intention: str = setting(REACTING, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
+                                           "ahead with open pedals; path: drives along the path at the present speed; reacting: held, and "
+                                           "after `reaction` back to the path, or else to the plan; without either nothing counts then",
+                             choices=(HELD, DECAYING, PATH, REACTING))
     reaction: float = setting(1.0, "s", "after which a reacting operator corrects; delays of the link are part of it", 0.0, 10.0, live=True)
     decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
@@ -113,7 +114,8 @@ class Frequency:
 @dataclass(frozen=True, eq=False)
 class Outlook:
     """What becomes of one intention: `collision`; `lift` of a wheel and `spin` before any; `leaving` of the corridor; `failure`: any of
-    them, or a vehicle that no model follows any more. failed: (n,) by run; first: median time of the failures [s], NaN without."""
+    them, or a vehicle that no model follows any more. failed, severe: (n,) by run; leaving alone is not severe; first: median time of the
+    failures [s], NaN without."""
 
     collision: Frequency
     lift: Frequency
@@ -121,7 +123,12 @@ class Outlook:
     leaving: Frequency
     failure: Frequency
     failed: np.ndarray
+    severe: np.ndarray
     first: float
+
+    def spares(self, other: Outlook) -> np.ndarray:
+        """In which runs (n,) this one does better in the same world: it does not fail, or not severely, and the other does."""
+        return np.asarray((other.failed & ~self.failed) | (other.severe & ~self.severe))
 
     def by_name(self) -> dict[str, Frequency]:
         return {"collision": self.collision, "lift": self.lift, "spin": self.spin, "leaving": self.leaving}
@@ -131,13 +138,15 @@ class Outlook:
 class Risk:
     """What a decision may count on. operator, autonomy: None where there is no command, no plan.
 
-    averted: the operator fails and the autonomy does not, in the same world; where only one is known, what it says of itself: the
-    operator's failures; none without an operator. seconds: of wall clock.
+    averted: what autonomy spares, in the same world; harmed: what the operator does; without autonomy the operator's failures are averted
+    and nothing is harmed, without an operator neither. alike: both fail, and neither does better. seconds: of wall clock.
     """
 
     operator: Outlook | None
     autonomy: Outlook | None
     averted: Frequency
+    harmed: Frequency
+    alike: Frequency
     horizon: float
     seconds: float
 
@@ -219,7 +228,8 @@ class RiskRollouts:
         prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
         self._p, self._prediction = np.ascontiguousarray(p, dtype=self._dtype), prediction
         self._vehicle, self._draws = vehicle, draws
-        values, outline = vehicle.parameters, vehicle.footprint
+        values, self._footprint = vehicle.parameters, vehicle.footprint
+        outline = self._footprint
         self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
@@ -246,13 +256,14 @@ class RiskRollouts:
         outlooks = self.follow(list(intentions.values()), x, situation.obstacles, begin, situation.corridor, situation.walls)
         found = dict(zip(intentions, outlooks))
         operator, autonomy = found.get("operator"), found.get("autonomy")
-        if operator is None:
-            averted = Frequency(0, self._first)
-        elif autonomy is None:
+        averted = harmed = alike = Frequency(0, self._first)
+        if operator is not None and autonomy is not None:
+            n, spared, lost = len(operator.failed), autonomy.spares(operator), operator.spares(autonomy)
+            both = operator.failed & autonomy.failed & ~spared & ~lost
+            averted, harmed, alike = (Frequency(int(which.sum()), n) for which in (spared, lost, both))
+        elif operator is not None:
             averted = operator.failure
-        else:
-            averted = Frequency(int((operator.failed & ~autonomy.failed).sum()), len(operator.failed))
-        return Risk(operator, autonomy, averted, float(self.times[-1]), time.perf_counter() - began)
+        return Risk(operator, autonomy, averted, harmed, alike, float(self.times[-1]), time.perf_counter() - began)
 
     def _state(self, situation: Situation) -> tuple[np.ndarray, tuple[float, float], float]:
         """The state (nx,), steering and pedal when a command that is sent now begins to act, and that time [s]."""
@@ -445,7 +456,7 @@ class RiskRollouts:
             rows = np.broadcast_to(np.abs(names).astype(np.int64) % ROWS, (samples, n))[chosen]
         else:
             rows = np.zeros(0, np.int64)
-        segments, border = self._segments(origin, float(x[self._place["vx"]]), corridor, walls)
+        segments, border = self._segments(origin, yaw, float(x[self._place["vx"]]), corridor, walls)
         middle, half = 0.5 * (segments[:, :2] + segments[:, 2:]), 0.5 * (segments[:, 2:] - segments[:, :2])
         length = np.hypot(*half.T)
         normal = np.column_stack([-half[:, 1], half[:, 0]]) / np.maximum(length, 1e-9)[:, None]
@@ -458,7 +469,8 @@ class RiskRollouts:
         return (np.ascontiguousarray(circles, dtype=self._dtype), firsts(chosen), np.ascontiguousarray(rows, dtype=np.int64),
                 np.ascontiguousarray(edges, dtype=self._dtype), firsts(near))
 
-    def _segments(self, origin: np.ndarray, v: float, corridor: Corridor | None, walls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _segments(self, origin: np.ndarray, heading: float, v: float, corridor: Corridor | None,
+                  walls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Edges (E, 4) from where the vehicle is [m], and 1 for each that is a border of the corridor, else 0."""
         found = [np.empty((0, 4))] if walls is None else [np.asarray(walls, float) - np.tile(origin, 2)]
         count = len(found[0])
@@ -471,8 +483,10 @@ class RiskRollouts:
                 s = np.union1d(np.linspace(begin, end, max(2, math.ceil((end - begin) / EVERY) + 1)),
                                rows[(rows[:, 0] > begin) & (rows[:, 0] < end), 0])
                 x, y, yaw, _ = path.at(s)
-                for room, side in zip(corridor.room_at(s), (1.0, -1.0)):
-                    points = np.column_stack([x - side * room * np.sin(yaw), y + side * room * np.cos(yaw)]) - origin
+                out = outside(rows, path, station, float(origin[0]), float(origin[1]), heading, self._footprint)
+                for room, side, beyond in zip(corridor.room_at(s), (1.0, -1.0), out):
+                    aside = side * (room + (beyond + BEYOND if beyond else 0.0))
+                    points = np.column_stack([x - aside * np.sin(yaw), y + aside * np.cos(yaw)]) - origin
                     corners = points[straightened(points, SAG)]
                     found.append(np.column_stack([corners[:-1], corners[1:]]))
         segments = np.concatenate(found)
@@ -524,7 +538,8 @@ def _outlook(results: np.ndarray, until: float) -> Outlook:
     lost = row["finite"] < 0.5
     hit, left = row["hit_at"] <= end, row["left_at"] <= end
     lifted, spun = ((row[at] <= end) & (row[at] < row["hit_at"]) & ~lost for at in ("lifted_at", "spun_at"))
-    failed = hit | left | lifted | spun | lost
+    severe = hit | lifted | spun | lost
+    failed = severe | left
     first = np.minimum.reduce([row[at] for at in ("hit_at", "left_at", "lifted_at", "spun_at")])[failed & ~lost]
     collision, lift, spin, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, spun, left, failed))
-    return Outlook(collision, lift, spin, leaving, failure, failed, float(np.median(first)) if len(first) else math.nan)
+    return Outlook(collision, lift, spin, leaving, failure, failed, severe, float(np.median(first)) if len(first) else math.nan)

@@ -13,10 +13,13 @@ from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment, Probability
 from lfdm_ros.vehicles import Vehicle
 
+HOPELESS = 0.5  # share of worlds in which it does not matter who drives
+
 
 @dataclass(frozen=True)
 class RiskThreat(RiskSettings):
-    """threat = P(the operator fails and the autonomy does not) / full; of the autonomy the same the other way round. Both at most 1."""
+    """threat = P(autonomy fails less than the operator) / full; of the autonomy the same the other way round. Both at most 1. Where both
+    fail alike more often than not, nothing is told: who drives then goes on."""
 
     ABOUT: ClassVar[str] = "threat risk: "
     name: ClassVar[str] = "risk"
@@ -32,8 +35,11 @@ class RiskThreat(RiskSettings):
             return Assessment.unknown(str(error))
         if risk.operator is None:
             return Assessment.unknown("no command of the operator")
-        harmed = math.nan if risk.autonomy is None else float((risk.autonomy.failed & ~risk.operator.failed).mean())
-        return Assessment(min(risk.averted.value / self.full, 1.0), _words(risk), min(harmed / self.full, 1.0), probabilities=tuple(
+        threat, harm = (min(p.value / self.full, 1.0) for p in (risk.averted, risk.harmed))
+        words = _words(risk)
+        if risk.alike.value > HOPELESS:
+            threat, words = math.nan, f"{words}: whoever drives"
+        return Assessment(threat, words, math.nan if risk.autonomy is None else harm, probabilities=tuple(
             Probability(name, p.value, *p.interval) for name, p in risk.probabilities.items()), rollouts=risk.operator.failure.runs,
             horizon=risk.horizon, seconds=risk.seconds)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.driver import Driver
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
@@ -233,7 +233,7 @@ class _Witness:
         (self._along,), (offset,) = (v.tolist() for v in self.path.project(
             np.array([x]), np.array([y]), None if self._along is None else np.array([self._along])))
         self.error = max(self.error, abs(offset))
-        self.outside = max(self.outside, outside(self._scenario.corridor, self.path, self._along, x, y, yaw, self._footprint))
+        self.outside = max(self.outside, *outside(self._scenario.corridor, self.path, self._along, x, y, yaw, self._footprint))
 
     def note(self, time: float) -> bool:
         """After each chunk. Whether something was hit."""
@@ -271,17 +271,3 @@ def give_task(controller: Driver, scenario: Scenario) -> Path | None:
         raise InputError(f"scenario {scenario.name} has no goal and no path; it is for a driver who plays its inputs")
     controller.go_to(scenario.goal, speed)
     return None
-
-
-def outside(corridor: np.ndarray | None, path: Path, along: float, x: float, y: float, yaw: float, footprint: Footprint) -> float:
-    """How far a corner is outside of the corridor [m], rows (k, 3) of s along the path and room to its left and right; 0 inside, or where
-    there is none."""
-    if corridor is None:
-        return 0.0
-    c, s = math.cos(yaw), math.sin(yaw)
-    corners = np.array([(f, w) for f in (footprint.front, -footprint.rear) for w in (footprint.half_width, -footprint.half_width)])
-    px, py = x + c * corners[:, 0] - s * corners[:, 1], y + s * corners[:, 0] + c * corners[:, 1]
-    at, offset = path.project(px, py, along + corners[:, 0])
-    inside = (at >= corridor[0, 0]) & (at <= corridor[-1, 0])
-    left, right = np.interp(at, corridor[:, 0], corridor[:, 1]), np.interp(at, corridor[:, 0], corridor[:, 2])
-    return float(np.max(np.where(inside, np.maximum(offset - left, -right - offset), 0.0), initial=0.0))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.backends.hazard_kernel import SLOW
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings, friction_draws, interval_of, unsteady
@@ -26,7 +26,6 @@ from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.sources import SIMULATING, key_of
-from lfdm_ros.studies.closed_loop import outside
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHUNK = 25  # episodes of an item
@@ -200,7 +199,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
         vx, vy = out[speeds].tolist()
         happened["spin"] |= int(before_any and abs(vy) >= math.tan(s.spin) * max(abs(vx), SLOW))
         happened["collision"] |= int(hit)
-        happened["leaving"] |= int(outside(corridor.room, corridor.path, start + math.hypot(x, y), x, y, yaw, vehicle.footprint) > 0.0)
+        happened["leaving"] |= int(max(outside(corridor.room, corridor.path, start + math.hypot(x, y), x, y, yaw, vehicle.footprint)) > 0.0)
         if k % every == 0:
             steering, throttle, brake = command.inputs
             if time >= world.reacts:

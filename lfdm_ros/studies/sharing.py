@@ -41,6 +41,7 @@ CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
+REACTION = 1.0  # [s] after which the risk has an operator correct, beside the latency of the link
 PATIENCE = 8.0  # [s] who has stood for so long will not go on
 
 
@@ -66,14 +67,14 @@ SCENARIOS = {
 @dataclass(frozen=True)
 class Drive:
     """One run. Plain data, so it can go to another process. threats: components, without "risk" the baselines of an ablation; mode: of
-    the sharing; blind: the autonomy does not see what lies at bearings BLIND."""
+    the sharing; blind: the autonomy does not see what lies at bearings BLIND; changes: of the components' settings."""
 
     scenario: str
     control: str
     latency: float
     seed: int
     threats: tuple[str, ...] = ("risk",)
-    changes: tuple[str, ...] = ("risk.horizon=1.5",)
+    changes: tuple[str, ...] = ()
     mode: str = BLEND
     blind: bool = False
 
@@ -176,7 +177,8 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     controller: Driver = Blinded(sighted) if item.blind else sighted
     if item.control == AUTONOMY:
         return controller
-    components = make_components(item.threats, [c for c in item.changes if c.partition(".")[0] in item.threats])
+    changes = (f"risk.reaction={REACTION + item.latency:g}", *item.changes)
+    components = make_components(item.threats, [c for c in changes if c.partition(".")[0] in item.threats])
     sharer = Sharer(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
     return SharedDriver(sharer, operator, controller, notes.take)
 

@@ -24,7 +24,8 @@ from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 SPEED = 15.0
-KNOWN = RiskSettings(friction_sd=0.0, remnant=0.0, position_sd=0.0, heading_sd=0.0, speed_sd=0.0, obstacle_sd=0.0, single=False)
+KNOWN = RiskSettings(intention="held", friction_sd=0.0, remnant=0.0, position_sd=0.0, heading_sd=0.0, speed_sd=0.0, obstacle_sd=0.0,
+                     single=False)
 ROAD = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.zeros(61)]))
 
 
@@ -198,14 +199,29 @@ def test_an_answer_that_is_clear_takes_fewer_runs(made):
     assert open_question.operator.failure.runs == 1024
 
 
+def test_who_has_left_the_corridor_leaves_it_where_he_goes_farther_out(made):
+    lane = Corridor(ROAD, np.array([[0.0, 3.0, 3.0], [300.0, 3.0, 3.0]]))
+    rollouts = made(replace(KNOWN, friction_sd=0.05))
+    for aside in (2.5, -2.5):
+        for steering in (0.05, 0.0, -0.05):
+            now = situation(steering=steering, y=aside, corridor=lane, path=ROAD)
+            goes_out = steering * aside > 0.0
+            # Back over the road it leaves on the other side.
+            assert rollouts.assess(now).operator.leaving.value == (0.0 if steering == 0.0 else 1.0)
+            back = made(replace(KNOWN, intention="path")).assess(now).operator
+            assert back.leaving.value == 0.0
+            assert (rollouts.assess(now).operator.first < 1.2) == goes_out
+
+
 def test_averted_is_what_only_the_operator_fails_in(made):
     rollouts = made(replace(KNOWN, position_sd=0.3, clear=0.0))
     post = circles((30.0, -0.5, 0.5))
     around = rollouts.assess(situation(plan=straight_plan(3.5), obstacles=post))
     assert around.operator.collision.value > 0.95 and around.autonomy.collision.value < 0.02
     assert around.averted.count == int((around.operator.failed & ~around.autonomy.failed).sum()) > 950
+    assert around.harmed.count < 20 and around.alike.count < 20
     into = rollouts.assess(situation(plan=straight_plan(0.0), obstacles=post))
-    assert into.averted.value < 0.05
+    assert into.averted.value < 0.05 and into.alike.value > 0.9
     nobody = rollouts.assess(replace(situation(plan=straight_plan(3.5), obstacles=post), operator=None))
     assert nobody.operator is None and nobody.averted.count == 0 and set(nobody.probabilities) == {
         "autonomy collision", "autonomy lift", "autonomy spin", "autonomy leaving"}
@@ -287,7 +303,7 @@ def test_what_cannot_be_asked_is_refused(changes, says):
 
 
 def test_as_a_component_of_the_threat():
-    (component,) = make_components(("risk",), ("risk.position_sd=0.3", "risk.full=0.5"))
+    (component,) = make_components(("risk",), ("risk.position_sd=0.3", "risk.full=0.5", "risk.intention=held"))
     post = circles((30.0, -0.5, 0.5))
     around = assess((component,), situation(plan=straight_plan(3.5), obstacles=post))
     assert around.operator == 1.0 and around.relative > 0.95
@@ -296,7 +312,8 @@ def test_as_a_component_of_the_threat():
     assert named["operator collision"].lower > 0.9 > 0.1 > named["autonomy collision"].upper
     assert "operator collision" in said.reason and said.horizon == 3.0 and said.rollouts in (256, 1024)
     into = assess((component,), situation(plan=straight_plan(0.0), obstacles=post))
-    assert into.relative < 0.2  # both fail: handing over averts nothing
+    # Handing over averts nothing: who drives goes on.
+    assert math.isnan(into.relative) and "whoever drives" in into.assessments["risk"].reason
     component.prepare(HMMWV)
     alone = assess((component,), replace(situation(), operator=None))
     assert math.isnan(alone.operator) and "neither" in alone.assessments["risk"].reason

@@ -10,7 +10,7 @@ import pytest
 from lfdm_ros.sharing.risk import RiskSettings
 from lfdm_ros.studies import pictures, risk
 
-QUICK = RiskSettings(rollouts=64, first_rollouts=64, clear=0.0, remnant=risk.HAND, horizon=1.5)
+QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk.HAND, horizon=1.5)
 
 
 def told_and_true(predicted, true, seed=1, count=4000):
