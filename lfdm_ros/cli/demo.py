@@ -2,7 +2,8 @@
 
 A vehicle whose parameters are drawn from the priors drives three manoeuvres in lockstep, faster than real time; its noisy
 measurements are recorded to bags; the calibrator infers the parameters from the bags alone; a fourth manoeuvre, never fitted,
-shows how well the calibrated vehicle predicts."""
+shows how well the calibrated vehicle predicts. Before and after, an operator behind a slow link shares the vehicle with the controller:
+what they risked, and what happened."""
 
 from __future__ import annotations
 
@@ -43,12 +44,12 @@ def run(args: argparse.Namespace) -> int:
     _make_room(args.out)
     recipe = load_recipe("hmmwv_demo")
     scenarios = [name for stage in recipe.stages for name in stage.recordings]
-    _say(f"1/4  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
+    _say(f"1/6  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"
     save_vehicle(hidden, hidden_file)
 
-    _say("2/4  driving on the ROS graph in lockstep, recording bags")
+    _say("2/6  driving on the ROS graph in lockstep, recording bags")
     bags = {}
     for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
         bags[scenario] = args.out / "recordings" / scenario
@@ -56,7 +57,12 @@ def run(args: argparse.Namespace) -> int:
         _say(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
              f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
 
-    _say("3/4  calibrating from the bags")
+    from lfdm_ros.cli import demo_shared as shared
+
+    store = args.out / "store"
+    _say("3/6  sharing the vehicle with an operator behind a link, as long as nobody knows its parameters")
+    shares = [shared.share(shared.BEFORE, hidden_file, store, args.out / "recordings" / "shared_before", args.seed)]
+    _say("4/6  calibrating from the bags")
     from lfdm_ros.calibration import calibrate, predict
 
     result = args.out / "calibration"
@@ -66,16 +72,21 @@ def run(args: argparse.Namespace) -> int:
                             progress=show)
     finally:
         show.close()
-    _say(f"4/4  predicting {TEST_SCENARIO}, which was not fitted")
+    _say(f"5/6  predicting {TEST_SCENARIO}, which was not fitted")
     after = predict(bags[TEST_SCENARIO], args.out / "prediction", posterior=result, seed=args.seed)
     before = predict(bags[TEST_SCENARIO], args.out / "prediction_uncalibrated", vehicle=recipe.start_vehicle, model=recipe.model,
                      seed=args.seed)
+    _say(f"6/6  sharing the vehicle again, by the posterior: {shared.apply(store, result)}")
+    shares.append(shared.share(shared.AFTER, hidden_file, store, args.out / "recordings" / "shared_after", args.seed))
     print(_table(recipe, truth, outcome))
     print(_errors(before, after))
     from lfdm_ros.cli.demo_picture import draw
 
     draw(args.out / "demo.png", recipe, truth, result, bags[TEST_SCENARIO])
-    print(f"\npicture {args.out / 'demo.png'}\nreport  {result / 'report.html'}\nall of it took {time.perf_counter() - began:.0f} s")
+    shared.draw(args.out / "shared.png", shares)
+    print(shared.table(shares))
+    print(f"\npictures {args.out / 'demo.png'}\n         {args.out / 'shared.png'}")
+    print(f"report   {result / 'report.html'}\nall of it took {time.perf_counter() - began:.0f} s")
     return 0
 
 

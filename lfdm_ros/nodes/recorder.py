@@ -9,6 +9,8 @@ import threading
 from argparse import Namespace
 from collections import deque
 from collections.abc import Collection, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from rclpy.duration import Duration
@@ -101,12 +103,18 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else repr(error)
 
 
+def unused(path: str) -> str:
+    """The path, with {} in it the first number from 1 for which it does not exist."""
+    numbered = (path.replace("{}", str(number)) for number in count(1))
+    return next(one for one in numbered if not Path(one).exists()) if "{}" in path else path
+
+
 class Recorder(Component):
     """Records topics as they appear. A message's bag stamp is the time of its reception on the node's clock."""
 
     NAME = "recorder"
     PARAMETERS = (
-        Parameter("bag", "", "folder of the bag to write; must not exist"),
+        Parameter("bag", "", "folder of the bag to write; must not exist; {} in it: the first number from 1 that is free"),
         Parameter("storage", "mcap", "storage of the bag", choices=("mcap", "sqlite3")),
         Parameter("recording", "", "name of the recording; empty: the folder's name"),
         Parameter("topics", [], "topics to record; empty: all"),
@@ -121,7 +129,8 @@ class Recorder(Component):
             raise InputError(f"parameter bag of node {self.get_name()} is empty; give the folder of the bag to write")
         self._wanted = {self.resolve_topic_name(topic) for topic in self.value("topics") or []}
         self._excluded = {self.resolve_topic_name(topic) for topic in self.value("exclude") or []}
-        writer = BagWriter(self.value("bag"), storage=self.value("storage"), recording=self.value("recording") or None,
+        self._path = unused(self.value("bag"))
+        writer = BagWriter(self._path, storage=self.value("storage"), recording=self.value("recording") or None,
                            origin_ns=0 if self.value("use_sim_time") else None)
         writer.__enter__()
         self._bag = BagThread(writer, self.value("queue_size"))
@@ -142,7 +151,7 @@ class Recorder(Component):
 
     def cleanup(self) -> None:
         self._bag.close()
-        self.get_logger().info(f"{self.value('bag')}: {self._bag.written} messages, {self._bag.dropped} dropped")
+        self.get_logger().info(f"{self._path}: {self._bag.written} messages, {self._bag.dropped} dropped")
         if self._bag.failure:
             self.errors.append(f"{self.label}: {self._bag.failure}")
             self.get_logger().error(self._bag.failure)
@@ -193,7 +202,7 @@ class Recorder(Component):
         if self.state != "active":
             return OK, self.state, {}
         bag = self._bag
-        values = {"bag": self.value("bag"), "topics": len(self._taken), "written": bag.written, "waiting": bag.waiting,
+        values = {"bag": self._path, "topics": len(self._taken), "written": bag.written, "waiting": bag.waiting,
                   "dropped": bag.dropped, "topics_not_recorded": ", ".join(self._unknown)}
         lost, self._dropped_before = bag.dropped - self._dropped_before, bag.dropped
         if bag.failure:

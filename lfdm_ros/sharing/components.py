@@ -50,7 +50,7 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     """Components by name.
 
     Args:
-        changes: of their settings, NAME.SETTING=VALUE.
+        changes: of settings, NAME.SETTING=VALUE; also of components that are not asked for, which has no effect.
 
     Raises:
         InputError: no such component or setting, a name twice, or a value that does not fit.
@@ -65,9 +65,11 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     for change in changes:
         path, equals, text = change.partition("=")
         name, dot, setting = path.strip().partition(".")
-        if not (equals and dot) or name not in settings:
-            raise InputError(f"{quote(change)}: write NAME.SETTING=VALUE, NAME one of {', '.join(names)}")
-        settings[name][setting] = _setting(name, setting, text)
+        if not (equals and dot) or name not in known:
+            raise InputError(f"{quote(change)}: write NAME.SETTING=VALUE, NAME one of {', '.join(known)}")
+        value = _setting(name, setting, text)
+        if name in settings:
+            settings[name][setting] = value
     return tuple(_COMPONENTS[name](**values) for name, values in settings.items())
 
 

@@ -35,7 +35,7 @@ class SharingSettings(Declared):
     middle: float = setting(0.5, "1", "threat at which they share evenly; of the law sigmoid", 0.01, 0.99, live=True)
     steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
     hysteresis: float = setting(0.15, "1", "by so much the threat must fall before k does", 0.0, 1.0, live=True)
-    k_up: float = setting(3.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
+    k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
     k_down: float = setting(1.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
 
     # -- Opposite sides of an obstacle --------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     if item.control == AUTONOMY:
         return controller
     changes = (f"risk.reaction={REACTION + item.latency:g}", *item.changes)
-    components = make_components(item.threats, [c for c in changes if c.partition(".")[0] in item.threats])
+    components = make_components(item.threats, changes)
     sharer = Sharer(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
     return SharedDriver(sharer, operator, controller, notes.take)
 

@@ -129,7 +129,7 @@ def test_who_is_lost_gives_way_by_a_ramp_within_200_ms(lost, state, target):
     assert after.row.state == state and after.row.alarm and lost in after.reason
     assert drive.run(1.0).k == target
     ks = np.diff([d.k for d in drive.decisions])
-    assert ks.max() <= 3.0 * DT + 1e-9 and ks.min() >= -1.0 * DT - 1e-9
+    assert ks.max() <= SharingSettings().k_up * DT + 1e-9 and ks.min() >= -1.0 * DT - 1e-9
     assert drive.back(lost).run(1.5).row.state == "sharing" and drive.decisions[-1].k == pytest.approx(0.5, abs=0.15)
 
 
@@ -282,7 +282,7 @@ def test_k_follows_the_threat_at_its_rates():
     assert drive.run(0.5).k == 0.0
     drive.threat.threat = 0.5
     k = [drive.run(DT).k for _ in range(40)]
-    assert max(np.diff(k)) <= 3.0 * DT + 1e-9 and k[-1] == pytest.approx(0.5)
+    assert max(np.diff(k)) <= SharingSettings().k_up * DT + 1e-9 and k[-1] == pytest.approx(0.5)
     assert drive.decisions[-1].command.steering == pytest.approx(0.5 * 0.1 - 0.5 * 0.1, abs=1e-9)
     drive.threat.autonomy = 1.0  # autonomy's way is worse
     assert drive.run(2.0).k == 0.0

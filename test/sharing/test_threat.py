@@ -221,7 +221,7 @@ def test_components_by_name_and_their_settings():
     sideslip, clearance = make_components(("sideslip", "clearance"), ("sideslip.full=6", "clearance.margin = 1.5"))
     assert sideslip.full == 6.0 and clearance.margin == 1.5
     for names, changes in ((("speed",), ()), (("sideslip", "sideslip"), ()), (("sideslip",), ("sideslip.none=1",)),
-                           (("sideslip",), ("sideslip.full=-1",)), (("sideslip",), ("clearance.margin=1",)), (("sideslip",), ("x",))):
+                           (("sideslip",), ("sideslip.full=-1",)), (("sideslip",), ("nothing.margin=1",)), (("sideslip",), ("x",))):
         with pytest.raises(InputError):
             make_components(names, changes)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import read_series
+from lfdm_ros.cli import demo_shared
 from lfdm_ros.cli.main import main
 from lfdm_ros.nodes import compose
 from lfdm_ros.vehicles import load_vehicle
@@ -17,7 +18,8 @@ from lfdm_ros.vehicles import load_vehicle
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo") / "result"
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        patch.setattr(demo_shared, "LONGEST", 2.0)
         assert main(["demo", "--out", str(out), "--draws", "60", "--chains", "2", "--seed", "4"]) == 0
     return out, printed.getvalue()
 
@@ -34,6 +36,16 @@ def test_the_truth_is_found(demo: tuple[Path, str]) -> None:
     assert after["yaw_rate"]["posterior"] < before["yaw_rate"]["posterior"]
     assert after["yaw_rate"]["posterior"] == pytest.approx(0.02, rel=0.1)  # the noise itself
     assert (out / "demo.png").stat().st_size > 10_000 and (out / "calibration" / "report.html").is_file()
+
+
+def test_the_vehicle_is_shared_before_and_after(demo: tuple[Path, str]) -> None:
+    out, text = demo
+    before, after = (demo_shared.read(name, out / "recordings" / f"shared_{name}", {}) for name in (demo_shared.BEFORE, demo_shared.AFTER))
+    assert before.posterior == 0 and after.posterior == 1
+    for drive in (before, after):
+        assert drive.times[-1] == pytest.approx(2.0, abs=0.05) and np.nanmax(drive.risk) <= 1.0 and drive.k[0] == 1.0
+        assert drive.x[-1] > 20.0 and np.isfinite(drive.risk[100:]).all()
+    assert "does not arrive" in text and "version 1" in text and (out / "shared.png").stat().st_size > 10_000
 
 
 def test_the_sensor_adds_its_noise_and_nothing_else(demo: tuple[Path, str]) -> None:
