@@ -80,16 +80,6 @@ def hmmwv(reference_data: Path, tmp_path_factory: pytest.TempPathFactory) -> lis
     return bags
 
 
-@pytest.fixture(scope="session")
-def paper_quick(hmmwv: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The three stages of the paper by least squares: directory and summary."""
-    from lfdm_ros.calibration import calibrate, load_recipe
-
-    out = tmp_path_factory.mktemp("paper_quick")
-    with pictures.left_out():
-        return out, calibrate(load_recipe("hmmwv_paper"), hmmwv, out, sampler="least_squares", draws=500, chains=2)
-
-
 @pytest.fixture
 def without_pictures() -> Iterator[None]:
     """Reports that this process writes meanwhile have no pictures."""

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ class Prior:
 
     def frozen(self) -> Any:
         """The same distribution as a frozen one of SciPy."""
-        return KINDS[self.kind].frozen(self.values)
+        return _frozen(self.kind, self.numbers)
 
     def variable(self, name: str) -> Any:
         """Declares the random variable in the PyMC model that is open.
@@ -271,9 +272,7 @@ class Prior:
 
     def spread(self) -> float:
         """Standard deviation of the coordinate."""
-        if not self.logarithmic:
-            return float(self.frozen().std())
-        return KINDS[self.kind].spread_of_logarithm(self.values)
+        return KINDS[self.kind].spread_of_logarithm(self.values) if self.logarithmic else _standard_deviation(self.kind, self.numbers)
 
     def deviation(self, coordinate: Any) -> Any:
         """A residual r of the coordinate: inside the bounds its log density is -r^2/2 and a constant."""
@@ -307,6 +306,19 @@ class Prior:
     def __str__(self) -> str:
         numbers = ", ".join(f"{key} {value:.6g}" for key, value in self.numbers)
         return f"{self.kind}({numbers}) {self.unit}".strip()
+
+
+# SciPy takes milliseconds to make a distribution, which a search for the noise asks for hundreds of times.
+
+
+@lru_cache(maxsize=1024)
+def _frozen(kind: str, numbers: tuple[tuple[str, float], ...]) -> Any:
+    return KINDS[kind].frozen(dict(numbers))
+
+
+@lru_cache(maxsize=1024)
+def _standard_deviation(kind: str, numbers: tuple[tuple[str, float], ...]) -> float:
+    return float(_frozen(kind, numbers).std())
 
 
 def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float | None = None) -> Prior:

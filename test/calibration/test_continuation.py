@@ -16,7 +16,7 @@ model: eight_dof
 vehicle: hmmwv
 step: {value: 5, unit: ms}
 seed: 3
-draws: 250
+draws: 125
 chains: 4
 stages:
   - name: lateral

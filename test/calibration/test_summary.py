@@ -77,19 +77,3 @@ def test_score_before_agrees_with_what_came_out(quick):
     assert 2 == known["informed_directions"] <= known["at_posterior"]["informed_directions"]
     assert known["untold"] == []
     assert {name for group in known["at_posterior"]["untold"] for name in group["members"]} <= {"initial.vx"}
-
-
-def test_the_papers_setting_is_shown_to_be_worse(paper_quick):
-    out, summary = paper_quick
-    own, together = summary["consistency"]["longitudinal/vx"].values()
-    assert own == pytest.approx(0.202, abs=0.002)
-    assert together == pytest.approx(0.341, abs=0.005)
-    rows = summary["recordings_alone"]["rolling_resistance"]
-    assert rows["longitudinal/acc"]["estimate"] == pytest.approx(0.0171, abs=0.0002)
-    assert rows["rolling_resistance/rr_1"]["estimate"] == pytest.approx(0.0131, abs=0.0002)
-    text = "\n".join(summary["warnings"])
-    assert "longitudinal: the final vehicle, put back, fits worse (vx RMSE 0.34 instead of 0.202" in text
-    assert "rolling_resistance: longitudinal/acc alone says 0.0171" in text
-    assert not summary["stages"][1]["errors"]["roll_rate"]["white"]
-    page = (out / "report.html").read_text()
-    assert "Do stages and recordings agree with each other?" in page

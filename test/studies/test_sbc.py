@@ -63,7 +63,7 @@ def run(design: sbc.Design, count: int) -> sbc.Replications:
 
 @pytest.mark.parametrize("stage", ["white", "correlated"])
 def test_smc_as_it_is_set_by_default_passes(designs, stage) -> None:
-    found = run(designs[stage], 75)
+    found = run(designs[stage], 50)
     verdict = sbc.assess(found)
     assert verdict["passes"], verdict["unknowns"]
     assert {"white": {"cornering_stiffness_front", "initial.yaw_rate", "sigma.vy", "sigma.yaw_rate"},
@@ -81,7 +81,7 @@ def test_the_likelihood_of_the_published_code_fails(designs) -> None:
 
 
 def test_too_few_moves_of_the_particles_fail(designs) -> None:
-    verdict = sbc.assess(run(replace(designs["white"], options={"steps": 1, "final_steps": 1}), 100))
+    verdict = sbc.assess(run(replace(designs["white"], options={"steps": 1, "final_steps": 1}), 50))
     assert not verdict["passes"]
     assert max(row["variance"] for row in verdict["unknowns"].values()) > 1.2
 

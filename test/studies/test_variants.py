@@ -2,7 +2,9 @@
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,9 +108,11 @@ def test_priors_that_decide_are_told_from_those_that_do_not(recipe: Path, bags: 
 
 
 def test_priors_that_do_not_decide(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
+    recipe.write_text(RECIPE.replace("    nuisance:\n      steering.delay: {prior: half_normal, sigma: 0.02, unit: s}\n", ""))
     outcome = variants.study_priors(load_recipe(recipe), [bags["turn_a"], bags["turn_b"]], tmp_path / "out", scheduler=Here())
     rows = outcome["unknowns"]
-    for name in NAMES[:2]:
+    assert tuple(rows) == NAMES[:2]
+    for name in rows:
         assert rows[name]["verdict"] == "data", rows[name]["text"]
         assert max(abs(tried["shift"]) for tried in rows[name]["tried"]) < variants.SAY[0]
 
@@ -125,22 +129,54 @@ def test_half_of_a_range_that_leaves_the_posterior_out_is_not_held_against_the_p
     assert rear["verdict"] == "data", rear["text"]
 
 
-def test_bags_of_one_vehicle_agree_and_those_of_another_contradict(recipe: Path, bags: dict[str, str], tmp_path: Path,
+@dataclass(frozen=True)
+class Compared:
+    """All bags compared, stopped after two and gone on with: a folder with the recipe and `out`, what was kept, the progress after."""
+
+    folder: Path
+    kept: dict[str, Any]
+    seen: list[int]
+    outcome: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def compared(bags: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    def stop(state: variants.StudyProgress) -> None:
+        if state.done == 2:
+            raise KeyboardInterrupt
+
+    folder, seen = tmp_path_factory.mktemp("compared"), list[int]()
+    (folder / "slalom.yaml").write_text(RECIPE)
+    recipe, out = load_recipe(folder / "slalom.yaml"), folder / "out"
+    with pytest.raises(KeyboardInterrupt):
+        variants.study_bags(recipe, list(bags.values()), out, scheduler=Here(), progress=stop)
+    kept = json.loads((out / "results.json").read_text())
+    outcome = variants.study_bags(recipe, list(bags.values()), out, scheduler=Here(), progress=lambda state: seen.append(state.done))
+    return Compared(folder, kept, seen, outcome)
+
+
+def test_a_study_that_is_stopped_keeps_what_is_done(compared: Compared) -> None:
+    assert compared.kept["interrupted"] and set(compared.kept["unknowns"][NAMES[0]]["bags"]) == {"turn_a", "turn_b"}
+    assert compared.seen == [2, 3] and not compared.outcome["interrupted"]
+
+
+def test_bags_of_one_vehicle_agree_and_those_of_another_contradict(compared: Compared, bags: dict[str, str],
                                                                    capsys: pytest.CaptureFixture) -> None:
-    same = [*("--bag", bags["turn_a"]), *("--bag", bags["turn_b"])]
-    assert main(["study", "bags", str(recipe), *same, "--out", str(tmp_path / "same")]) == 0
-    rows = json.loads((tmp_path / "same" / "results.json").read_text())["unknowns"]
+    command = ["study", "bags", str(compared.folder / "slalom.yaml"), "--out", str(compared.folder / "out")]
+    command += ["--bag", bags["turn_a"], "--bag", bags["turn_b"]]
+    assert main(command) == 0
+    rows = json.loads((compared.folder / "out" / "results.json").read_text())["unknowns"]
     assert [row["apart"] for row in rows.values()] == [[], [], []]
     front = rows["cornering_stiffness_front"]
     assert abs(front["mean"] - 50e3) < 4.0 * front["sd"] < 6e3
     capsys.readouterr()
-    assert main(["study", "bags", str(recipe), *same, "--bag", bags["turn_soft"], "--out", str(tmp_path / "both")]) == 1
+    assert main([*command, "--bag", bags["turn_soft"]]) == 1
     assert "cornering_stiffness_front: turn_soft contradicts the others" in capsys.readouterr().out
-    results = json.loads((tmp_path / "both" / "results.json").read_text())
+    results = json.loads((compared.folder / "out" / "results.json").read_text())
     assert results["unknowns"]["cornering_stiffness_front"]["apart"] == ["turn_soft"]
     assert results["unknowns"]["cornering_stiffness_front"]["bags"]["turn_a"] == front["bags"]["turn_a"]
     assert results["unknowns"]["cornering_stiffness_rear"]["apart"] == []
-    assert (tmp_path / "both" / "bags.png").read_bytes().startswith(b"\x89PNG")
+    assert (compared.folder / "out" / "bags.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_bags_that_the_recipe_does_not_want_are_left_out_and_named(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
@@ -156,21 +192,6 @@ def test_recordings_that_are_needed_together_cannot_be_compared(recipe: Path, ba
     recipe.write_text(RECIPE.replace('recording: "turn_*"', joint))
     with pytest.raises(InputError, match="a calibration needs turn_a and turn_soft together, which no bag holds alone"):
         variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=Here())
-
-
-def test_a_study_that_is_stopped_keeps_what_is_done(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
-    def stop(state: variants.StudyProgress) -> None:
-        if state.done == 2:
-            raise KeyboardInterrupt
-
-    chosen = [bags["turn_a"], bags["turn_b"], bags["turn_soft"]]
-    with pytest.raises(KeyboardInterrupt):
-        variants.study_bags(load_recipe(recipe), chosen, tmp_path, scheduler=Here(), progress=stop)
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["interrupted"] and set(results["unknowns"][NAMES[0]]["bags"]) == {"turn_a", "turn_b"}
-    seen: list[int] = []
-    outcome = variants.study_bags(load_recipe(recipe), chosen, tmp_path, scheduler=Here(), progress=lambda state: seen.append(state.done))
-    assert seen == [2, 3] and not outcome["interrupted"]
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [

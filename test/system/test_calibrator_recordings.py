@@ -151,10 +151,10 @@ def test_killed_node_takes_its_calibration_up_again(tmp_path: Path, turn: Path, 
     watched.mkdir()
     rewrite(turn, watched / "turn")
     small_problem.write_bag(watched / "speed_up", "speed_up")
-    (tmp_path / "recipe.yaml").write_text(small_problem.RECIPE)
+    (tmp_path / "recipe.yaml").write_text("sampler: least_squares\n" + small_problem.RECIPE)
     stack = tmp_path / "stack.yaml"
     stack.write_text(json.dumps({"nodes": [{"executable": "calibrator", "parameters": {
-        "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "store": str(store), "draws": 100,
+        "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "store": str(store), "draws": 20,
         "priority": "normal"}}]}))
 
     def up() -> subprocess.Popen[bytes]:
