@@ -18,16 +18,16 @@ os.environ["ROS_DOMAIN_ID"] = str(domains.own())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.pop("ROS_LOCALHOST_ONLY", None)
 
-SLOW = ("calibration", "system", "studies", "samplers", "extending", "control", "cli", "engine")  # the slowest rooms, slowest first
+# The longest files, longest first: of several processes none is left alone with one of them at the end.
+LONG = ("test_sbc", "test_calibrate", "test_calibrator_recordings", "test_fuzz", "test_stacks", "test_least_squares", "test_reference",
+        "test_controller", "test_nuts", "test_examples", "test_continuation", "test_demo", "test_variants", "test_backing", "test_bench",
+        "test_optimality")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow rooms first: of several processes none is left alone with a long file at the end."""
-    def place(item: pytest.Item) -> int:
-        room = item.path.parent.name
-        return SLOW.index(room) if room in SLOW else len(SLOW)
-
-    items.sort(key=place)
+    """Puts the long files first."""
+    place = {name: index for index, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
 
 
 @pytest.fixture(scope="session")

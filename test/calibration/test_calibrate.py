@@ -28,7 +28,7 @@ def result(bags, tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(RECIPE)
     with pictures.left_out():
-        summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=200, chains=4)
+        summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=200, chains=2)
     return folder / "out", summary
 
 
@@ -72,8 +72,8 @@ def test_arviz_opens_the_posterior(result):
     data = az.from_netcdf(str(directory / "posterior.nc"))
     assert set(data.groups()) == {"posterior", "prior", "prior_predictive", "posterior_predictive", "observed_data", "log_likelihood",
                                   "sample_stats"}
-    assert data.posterior["longitudinal_stiffness"].shape == (4, 200)
-    assert data.posterior["lateral.sigma.vy"].shape == (4, 200)
+    assert data.posterior["longitudinal_stiffness"].shape == (2, 200)
+    assert data.posterior["lateral.sigma.vy"].shape == (2, 200)
     row = summary["stages"][1]["parameters"]["cornering_stiffness_rear"]
     table = az.summary(data, var_names=["cornering_stiffness_rear"], hdi_prob=0.94, round_to="none")
     assert float(table["mean"].iloc[0]) == pytest.approx(row["mean"])
@@ -109,7 +109,7 @@ def test_posterior_summary_for_the_message(result):
     assert message["parameter_names"] == ["longitudinal_stiffness", "cornering_stiffness_front", "cornering_stiffness_rear"]
     assert message["units"] == ["N", "N/rad", "N/rad"]
     assert message["thinned_draws"].shape == (50, 3)
-    assert message["draws"] == 800
+    assert message["draws"] == 400
     assert message["means"][0] == summary["stages"][0]["parameters"]["longitudinal_stiffness"]["mean"]
     assert message["thinned_draws"][:, 0].mean() == pytest.approx(message["means"][0], abs=message["standard_deviations"][0])
     assert message["recordings"] == ["speed_up", "turn"]
@@ -173,7 +173,7 @@ def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path)
 
 def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags, tmp_path):
     """A shell has its background ignore SIGINT, and children inherit that."""
-    command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "20000",
+    command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "2000",
                "--progress-json", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     assert child.stdout is not None

@@ -107,7 +107,7 @@ def test_agrees_with_smc_where_the_posterior_is_nearly_gaussian():
     density = BatchedDensity(build_model(likelihood, unknowns, NOISE))
     problem = Problem(likelihood, density, unknowns, NOISE, np.array([np.nan, np.nan]), Objective())
     one = least_squares.run(problem, draws=2000, chains=4, seed=np.random.SeedSequence(1), report=None)
-    other = get_sampler("smc")(problem, draws=1000, chains=4, seed=np.random.SeedSequence(1), report=None)
+    other = get_sampler("smc")(problem, draws=1000, chains=2, seed=np.random.SeedSequence(1), report=None)
     for name in ("a", "b", "sigma.y", "sigma.z"):
         sd = other.draws[name].std()
         assert one.draws[name].mean() == pytest.approx(other.draws[name].mean(), abs=0.15 * sd), name

@@ -173,24 +173,24 @@ def test_a_replication_is_the_same_in_any_part_of_its_block(designs) -> None:
 
 
 def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -> None:
-    design = replace(designs["white"], **HASTY)
+    design = replace(designs["white"], sampler="least_squares")
     told = []
 
     def stop(state: sbc.StudyProgress) -> None:
         told.append(state.done)
-        if state.done == 25:
+        if state.done == 5:
             raise KeyboardInterrupt
 
     with get_scheduler() as scheduler:
         with pytest.raises(KeyboardInterrupt):
-            sbc.study([design], tmp_path / "stopped", replications=30, scheduler=scheduler, progress=stop)
+            sbc.study([design], tmp_path / "stopped", replications=8, scheduler=scheduler, progress=stop)
         partly = json.loads((tmp_path / "stopped" / "results.json").read_text())
-        assert partly["interrupted"] and partly["stages"]["white"]["replications"] == 25
+        assert partly["interrupted"] and partly["stages"]["white"]["replications"] == 5
         told.clear()
-        resumed = sbc.study([design], tmp_path / "stopped", replications=30, scheduler=scheduler,
+        resumed = sbc.study([design], tmp_path / "stopped", replications=8, scheduler=scheduler,
                             progress=lambda state: told.append(state.done))
-        assert told == [25, 30]
-        whole = sbc.study([design], tmp_path / "whole", replications=30, scheduler=scheduler)
+        assert told == [5, 8]
+        whole = sbc.study([design], tmp_path / "whole", replications=8, scheduler=scheduler)
     assert resumed["stages"]["white"]["unknowns"] == whole["stages"]["white"]["unknowns"]
     assert not json.loads((tmp_path / "stopped" / "results.json").read_text())["interrupted"]
     assert (tmp_path / "whole" / "sbc_white.png").stat().st_size > 10_000
@@ -205,11 +205,11 @@ def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) ->
         """Replications that were there."""
         told = []
         with get_scheduler() as scheduler:
-            sbc.study([replace(designs["white"], **HASTY)], tmp_path / "out", replications=25, scheduler=scheduler,
+            sbc.study([replace(designs["white"], sampler="least_squares")], tmp_path / "out", replications=5, scheduler=scheduler,
                       progress=lambda state: told.append(state.done))
         return told[0]
 
-    assert [study(), study()] == [0, 25]
+    assert [study(), study()] == [0, 5]
     with (package / "models" / "fiala.py").open("a") as file:
         file.write("# a remark\n")
     sources._package_digest.cache_clear()
