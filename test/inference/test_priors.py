@@ -40,6 +40,12 @@ def test_an_unknown_over_orders_of_magnitude_stays_in_logarithms():
     assert wide.as_unknown().logarithmic
 
 
+def test_a_distribution_is_made_once():
+    """SciPy takes milliseconds for one, and a search for the noise asks hundreds of times."""
+    one, same = (parse_prior(SPECS["log_normal"], "N", "here") for _ in range(2))
+    assert one.frozen() is same.frozen() is not parse_prior(SPECS["log_normal"] | {"median": 31}, "N", "here").frozen()
+
+
 def test_numbers_are_converted_but_ratios_are_not():
     prior = parse_prior(SPECS["log_normal"], "N", "here")
     assert prior.values == {"median": 30e3, "log_sd": 0.7}
