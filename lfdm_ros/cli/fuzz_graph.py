@@ -22,7 +22,8 @@ _ATTACKED = 4.0  # [s]
 _STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("autonomy", {"scenario": "moving_obstacle"}), ("autonomy", {"scenario": "slalom", "stepping": "lockstep", "speed_factor": 0.0}),
     ("autonomy", {"scenario": "obstacle_field_20", "scenario_seed": 7}), ("simulator", {"scenario": "ramp_steer"}),
-    ("simulator", {"scenario": "coast_down", "stepping": "lockstep"}), ("demo", {"scenario": "sine_steer"}), ("calibration", {}))
+    ("simulator", {"scenario": "coast_down", "stepping": "lockstep"}), ("demo", {"scenario": "sine_steer"}), ("calibration", {}),
+    ("shared_control", {"scenario": "nato_lane_change"}), ("shared_control", {"stepping": "free_running", "speed_factor": 1.0}))
 _ENDS = (
     (signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT), (signal.SIGKILL,),
     (signal.SIGINT, signal.SIGKILL))
@@ -45,6 +46,8 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         rng = Random(f"graph {seed}")
         kind, bag = rng.random(), folder / f"graph_{seed}"
         stack, overrides = rng.choice(_STACKS)
+        if stack == "shared_control":  # what it finds in this folder is none of its business
+            overrides = overrides | {"calibrator.watch_directory": "", "calibrator.store": str(folder / f"store_{seed}")}
         said = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
         if kind < 0.7:
             yield Case(seed, f"{said}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,

@@ -171,12 +171,16 @@ class Stack:
         return next((f"; {hint}" for hint in (entry.hint(parameter) for entry in self.nodes) if hint), "")
 
     def recorded(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
-        """The stack with a recorder of all topics, first in the list, so that it hears everything."""
+        """The stack with a recorder of all topics, first in the list, so that it hears everything: its own into this bag, if it has one."""
+        # Whole, for the recorder may run in another folder than who asked for it.
+        whole = {"bag": os.path.abspath(bag)}
+        for own in self.nodes:
+            if own.executable == "recorder" and not own.parameters.get("topics"):
+                entry = replace(own, parameters={**own.parameters, **whole})
+                return replace(self, nodes=(entry, *(node for node in self.nodes if node is not own)))
         taken = {entry.name for entry in self.nodes}
         name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
-        # Whole, for the recorder may run in another folder than who asked for it.
-        entry = NodeEntry("recorder", name, parameters={"bag": os.path.abspath(bag), "use_sim_time": sim_time})
-        return replace(self, nodes=(entry, *self.nodes))
+        return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
 
     def below(self, namespace: str) -> Stack:
         """The stack with a namespace in front of those that are not absolute."""

@@ -182,3 +182,11 @@ def test_a_table_of_inputs_is_a_scenario(tmp_path: Path) -> None:
     path.write_text("0 0 0 0\n2.5 0.1 0.2 0\n")
     scenario = load_scenario(path)
     assert scenario.duration == 2.5 and scenario.initial.speed == 0.0
+
+
+def test_a_stack_that_records_itself_does_so_where_it_is_asked_to():
+    for topics, names in (([], ["recorder", "state_sensor"]), (["/clock"], ["stack_recorder", "state_sensor", "recorder"])):
+        own = {"executable": "recorder", "parameters": {"bag": "own", "topics": topics}}
+        stack = load_stack({"nodes": [{"executable": "state_sensor"}, own]})
+        recorded = stack.recorded("asked", sim_time=True)
+        assert [entry.name for entry in recorded.nodes] == names and recorded.nodes[0].parameters["bag"] == str(Path("asked").absolute())
