@@ -263,7 +263,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InputError(f"--set {quote(text)}: write NODE.PARAMETER=VALUE")
-    return name.strip(), documents.parse_yaml(value, f"--set {name.strip()}")
+    return name.strip(), documents.parse_yaml(value, f"--set {name.strip()}") if value.strip() else ""
 
 
 def _absolute(name: str, namespace: str) -> str:

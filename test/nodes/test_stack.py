@@ -105,7 +105,7 @@ def test_without_a_simulator_the_duration_is_wall_time() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("a.b=1.5", ("a.b", 1.5)), ("x=hello", ("x", "hello")), ("a.t=[u, v]", ("a.t", ["u", "v"]))])
+    ("a.b=1.5", ("a.b", 1.5)), ("x=hello", ("x", "hello")), ("a.t=[u, v]", ("a.t", ["u", "v"])), ("a.b=", ("a.b", ""))])
 def test_set_reads_yaml(text: str, expected: tuple[str, Any]) -> None:
     assert parse_override(text) == expected
 
