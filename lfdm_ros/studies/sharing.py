@@ -234,7 +234,9 @@ def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes:
 
 
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each scenario, control, latency, set of components, mode and blindness; failures with their 95 % interval."""
+    """One row for each scenario, control, latency, set of components, mode and blindness; failures with their 95 % interval; mean_k of all
+    runs, and k_where_fine of those whose operator does not fail alone: what is interfered with where nothing asks for it."""
+    fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
         which = (run["scenario"], run["control"], run["latency_s"], tuple(run["threats"]), run["mode"], run["blind"])
@@ -244,6 +246,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         n, failed = len(some), sum(bool(run["failure"]) for run in some)
         errors = [run["largest_error"] for run in some if run["largest_error"] is not None]
         times = [run["reached"] for run in some if run["reached"] is not None]
+        needless = [run["mean_k"] for run in some if (scenario, latency, run["seed"]) in fine]
         rows.append({
             "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "mode": mode, "blind": blind,
             "episodes": n, "failures": failed, "failures_95": interval_of(failed, n),
@@ -251,6 +254,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,
             "mean_speed": float(np.mean([run["mean_speed"] for run in some])), "mean_k": float(np.mean([run["mean_k"] for run in some])),
+            "k_where_fine": float(np.mean(needless)) if needless else math.nan,
             "steering_effort": float(np.mean([run["steering_effort"] for run in some]))})
     return rows
 
@@ -258,7 +262,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows."""
     heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "collisions", "lifts", "path error [m]", "time [s]",
-             "mean speed [m/s]", "steering effort [1/s]", "mean k"]
+             "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
 
     def number(value: float, digits: int) -> str:
         return f"{value:.{digits}f}" if math.isfinite(value) else "-"
@@ -273,7 +277,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
     return heads, [[row["scenario"], f"{row['latency_s']:g}", name(row), str(row["episodes"]),
                     f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})", str(row["collisions"]),
                     str(row["lifts"]), number(row["path_error_m"], 2), number(row["time_s"], 1), number(row["mean_speed"], 1),
-                    number(row["steering_effort"], 2), number(row["mean_k"], 2)] for row in ordered]
+                    number(row["steering_effort"], 2), number(row["mean_k"], 2),
+                    number(row["k_where_fine"], 2)] for row in ordered]
 
 
 def helps(rows: Sequence[Mapping[str, Any]]) -> bool:

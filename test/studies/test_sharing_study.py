@@ -67,16 +67,18 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector():
 
 def result(control, latency, failure="", **more):
     return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "mode": "blend", "blind": False,
-            "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
+            "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
             "mean_speed": 14.0, "mean_k": 0.3, "steering_effort": 0.1, **more}
 
 
 def test_table_and_verdict():
-    runs = [*[result("operator", 0.5, "hit cone") for _ in range(4)], result("operator", 0.5), result("autonomy", 0.0),
-            *[result("shared", 0.5) for _ in range(4)], result("shared", 0.5, "hit cone")]
+    runs = [*[result("operator", 0.5, "hit cone", seed=seed) for seed in (1, 2, 3, 4)], result("operator", 0.5, seed=5),
+            result("autonomy", 0.0), *[result("shared", 0.5, seed=seed) for seed in (1, 2, 3)], result("shared", 0.5, seed=5, mean_k=0.05),
+            result("shared", 0.5, "hit cone", seed=4)]
     rows = study.summarise(runs)
     assert [(r["control"], r["episodes"], r["failures"], r["collisions"]) for r in rows] == [
         ("operator", 5, 4, 4), ("autonomy", 1, 0, 0), ("shared", 5, 1, 1)]
+    assert rows[2]["mean_k"] == pytest.approx(0.25) and rows[2]["k_where_fine"] == pytest.approx(0.05)  # of seed 5
     assert study.helps(rows)
     worse = study.summarise([result("shared", 0.5, "hit cone") for _ in range(5)])
     assert not study.helps([r for r in rows if r["control"] != "shared"] + worse)
