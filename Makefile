@@ -25,7 +25,7 @@ help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: $(PACKAGE)  ## drive, record and calibrate a hidden vehicle on the real ROS graph; needs no data
+demo: $(PACKAGE)  ## drive, record, calibrate and share a hidden vehicle on the real ROS graph; needs no data
 	@$(ISOLATED) $(VENV)/bin/lfdm demo
 
 # Tests in several processes: most of a test is Python on one core. A file stays with one process, where its tests
