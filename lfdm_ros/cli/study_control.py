@@ -103,7 +103,8 @@ def _prepare_sharing(args: argparse.Namespace) -> Asked:
     items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
     if args.ablation:
         among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
-        items += [*sharing.ablation(seeds, latencies[1:3] or latencies, scenarios), *sharing.blind(seeds, latencies[-1], among)]
+        least = min((x for x in latencies if x), default=0.0)
+        items += [*sharing.ablation(seeds, latencies[1:3] or latencies, scenarios), *sharing.blind(seeds, least, among)]
     return Asked(items, sharing.work, sharing.key, _report_sharing, {})
 
 
