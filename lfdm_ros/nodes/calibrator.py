@@ -52,7 +52,7 @@ class Calibrator(Component):
 
     NAME = "calibrator"
     PARAMETERS = (
-        Parameter("watch_directory", "", "folder in which a new bag starts a calibration; empty: none"),
+        Parameter("watch_directory", "", "folder in which a new bag starts a calibration, made if it is not there; empty: none"),
         Parameter("recipe", "hmmwv_paper", "recipe for the watched folder: a name in config/calibration, or a path"),
         Parameter("out_directory", "", "results of the watched folder; empty: calibrations, in that folder"),
         Parameter("store", "", "folder of the stored posteriors; empty: store in out_directory, else in calibrations in the watched "
@@ -89,6 +89,9 @@ class Calibrator(Component):
         watched = self.value("watch_directory")
         require_asked(self.value("draws"), self.value("chains"), self.value("seed"))
         store = self._store_path()
+        if watched and not Path(watched).exists() and Path(watched).absolute().parent.is_dir():
+            Path(watched).mkdir()
+            self.get_logger().info(f"made the folder {watched}, to watch it")
         self._folder = BagFolder(watched, self.value("recipe"), store / "watch.json",
                                  abandoned_after=self.value("abandoned_after"),
                                  continuing=self.value("continue_posterior")) if watched else None

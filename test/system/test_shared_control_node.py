@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ def test_operator_link_and_controller_share_the_vehicle_of_the_shipped_stack(tmp
     assert summary["reason"] == "simulated 1 s" and summary["sharing_states"].keys() == {"autonomy_alone", "sharing"}
     assert summary["sharing_states"]["sharing"] == 51
     assert summary["messages_recorded"] > 500 and (tmp_path / "recordings" / "shared_1").is_dir()
+    shutil.rmtree(tmp_path / "recordings")
+    run_stack("shared_control", speed=0.0, duration=0.05, quiet=True, record=tmp_path / "asked", overrides={"threats": ["clearance"]})
+    assert (tmp_path / "asked").is_dir() and not list((tmp_path / "recordings").glob("shared_*"))
     assert summary["link"]["down"]["arrived"] > 10 and summary["outcomes"]["solved"] > 40
     assert sum(summary["sharing_inputs_refused"].values()) == 0 == summary["collisions"]
 
