@@ -1,7 +1,9 @@
 """The components of the threat, each against what can be worked out by hand, and how they are combined."""
 
 import math
+import runpy
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,3 +245,14 @@ def test_a_component_from_outside(monkeypatch):
     for wrong in (type("Mood", (Mood,), {}), Mood(), type("Bad", (Mood,), {"name": "no name"})):
         with pytest.raises(InputError):
             register_component(wrong)
+
+
+def test_the_example_needs_the_brakes_that_physics_says(monkeypatch):
+    monkeypatch.setattr(registry._COMPONENTS, "registered", dict(registry._COMPONENTS.registered))
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "brake_threat.py"))
+    (brake,) = make_components(("brake",), ("brake.most=5",))
+    for gap, aside, towards, needed in ((30.0, 0.0, 0.0, 15.0**2 / 60.0), (30.0, 0.0, 5.0, 20.0**2 / 60.0), (30.0, 3.0, 0.0, 0.0),
+                                        (30.0, 0.0, -20.0, 0.0), (1.0, 0.0, 0.0, 15.0**2 / 2.0)):
+        there = Obstacles(np.array([[HMMWV.footprint.front + gap + 0.5, aside]]), np.array([0.5]), np.array([[-towards, 0.0]]), 0.0)
+        said = brake.assess(replace(situation(15.0), obstacles=there))
+        assert said.details["needed"] == pytest.approx(needed) and said.threat == pytest.approx(min(needed / 5.0, 1.0))
