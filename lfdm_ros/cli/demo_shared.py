@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-SCENARIO, HIDDEN, STATUS = "nato_lane_change", "vehicle_simulator.vehicle", "shared_control/status"
+SCENARIO, STATUS = "nato_lane_change", "shared_control/status"
 BEFORE, AFTER = "before", "after"
 LONGEST = 30.0  # [s] of a drive; it ends at the goal
 
@@ -50,7 +50,7 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> Drive:
     from lfdm_ros.nodes.runtime import exit_status
 
     summary = run_stack("shared_control", speed=0.0, duration=LONGEST, quiet=True, overrides={
-        "scenario": SCENARIO, HIDDEN: str(hidden), "recorder.bag": str(bag), "calibrator.watch_directory": "",
+        "scenario": SCENARIO, "vehicle_simulator.vehicle": str(hidden), "recorder.bag": str(bag), "calibrator.watch_directory": "",
         "calibrator.store": str(store), "operator_model.seed": seed, "mpc_controller.on_finish": "shutdown"})
     if status := exit_status(summary["reason"]):
         raise Interrupted(status)

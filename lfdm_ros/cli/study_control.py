@@ -199,11 +199,12 @@ def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, b
 
 
 def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.sharing.risk import FAILURES
     from lfdm_ros.studies import driving_tables as tables
     from lfdm_ros.studies import pictures, risk
 
     outcome["worlds"] = summary = risk.summarise(runs)
-    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in ("collision", "lift", "spin", "leaving")}
+    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in FAILURES}
     known = summary.get("known")
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}

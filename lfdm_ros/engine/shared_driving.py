@@ -201,16 +201,14 @@ class SharedPilot:
         hear = self.sharer.hear_operator if name == OPERATOR else self.sharer.hear_autonomy
         if self._lockstep and stamp_ns <= self._answered.get(name, -1):
             return None  # an answer that was given again
-        if math.isnan(age):
-            return self._spoke(name, stamp_ns)
         try:
-            asked_ns = stamp_ns - round(1e9 * require("age", age))
+            asked_ns = -1 if math.isnan(age) else stamp_ns - round(1e9 * require("age", age))
         except Refused as error:
             self.refusals.refuse(name, error)
-            return self._spoke(name, stamp_ns)
-        if not age or asked_ns > self._asked_ns.get(name, -1):  # what a link gives again is no news
-            self._asked_ns[name] = asked_ns
-            hear(1e-9 * asked_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+        else:
+            if not age or asked_ns > self._asked_ns.get(name, -1):  # what a link gives again is no news
+                self._asked_ns[name] = asked_ns
+                hear(1e-9 * asked_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
         return self._spoke(name, stamp_ns)
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:

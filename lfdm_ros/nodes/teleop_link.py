@@ -71,7 +71,7 @@ class TeleopLink(Component):
         else:
             self._periodic = [self.create_timer(self.value("resolution"), self._poll),
                               self.create_timer(self.value("status_period"), self._publish_status)]
-        ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in zip(DIRECTIONS, (self._relay.up, self._relay.down)))
+        ways = ", ".join(f"{name} {1e3 * link.settings.delay:g} ms" for name, link in self._relay.links.items())
         self.get_logger().info(f"{ways}, seed {self.value('seed')}, {self.value('stepping')}")
 
     def activate(self) -> None:
@@ -91,7 +91,7 @@ class TeleopLink(Component):
 
     def summary(self) -> dict[str, Any]:
         return {"link": {name: {"sent": link.sent, "arrived": link.arrived, "dropped": link.dropped, "under_way": link.under_way}
-                         for name, link in zip(DIRECTIONS, (self._relay.up, self._relay.down))}}
+                         for name, link in self._relay.links.items()}}
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +31,7 @@ from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
 HELD, DECAYING, PATH, REACTING = "held", "decaying", "path", "reacting"
+FAILURES = ("collision", "lift", "spin", "leaving")
 INTERVAL = 0.95  # of probabilities
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
@@ -131,7 +132,7 @@ class Outlook:
         return np.asarray((other.failed & ~self.failed) | (other.severe & ~self.severe))
 
     def by_name(self) -> dict[str, Frequency]:
-        return {"collision": self.collision, "lift": self.lift, "spin": self.spin, "leaving": self.leaving}
+        return {name: getattr(self, name) for name in FAILURES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +229,8 @@ class RiskRollouts:
         prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
         self._p, self._prediction = np.ascontiguousarray(p, dtype=self._dtype), prediction
         self._vehicle, self._draws = vehicle, draws
-        values, self._footprint = vehicle.parameters, vehicle.footprint
-        outline = self._footprint
+        values, outline = vehicle.parameters, vehicle.footprint
+        self._footprint = outline
         self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
@@ -283,10 +284,9 @@ class RiskRollouts:
         there is no path: the command is held."""
         s, command = self.settings, situation.operator
         assert command is not None
-        held = Intention(np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference(), s.remnant, command.reverse)
-        wanted, reference, until = held.wanted, held.reference, math.inf
+        (wanted, reference), until = self._held(command), math.inf
         if s.intention == DECAYING:
-            wanted = wanted * np.exp(-self.times / s.decay)[:, None]
+            wanted *= np.exp(-self.times / s.decay)[:, None]
         elif s.intention == PATH and situation.path is not None and not command.reverse:
             wanted, reference = self._along(situation.path, x, command)
         elif s.intention == REACTING:
@@ -300,7 +300,11 @@ class RiskRollouts:
             waits = self.times < s.reaction - 1e-9
             wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
         wanted[0] = acting
-        return replace(held, wanted=wanted, reference=reference, until=until)
+        return Intention(wanted, reference, s.remnant, command.reverse, until)
+
+    def _held(self, command: Command) -> tuple[np.ndarray, np.ndarray]:
+        """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""
+        return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
         return np.zeros((len(self.times), len(REFERENCE)))
@@ -322,14 +326,10 @@ class RiskRollouts:
         which no plan has, is held."""
         plan, command = situation.plan, situation.autonomy
         assert plan is not None
-        reverse = command is not None and command.reverse
-        if reverse:
-            assert command is not None
-            wanted, reference = np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
-        else:
-            wanted, reference = self._planned(plan, origin, begin)
+        backs = command if command is not None and command.reverse else None
+        wanted, reference = self._planned(plan, origin, begin) if backs is None else self._held(backs)
         wanted[0] = acting
-        return Intention(wanted, reference, reverse=reverse)
+        return Intention(wanted, reference, reverse=backs is not None)
 
     def _planned(self, plan: Plan, origin: np.ndarray, begin: float) -> tuple[np.ndarray, np.ndarray]:
         at = begin + self.times

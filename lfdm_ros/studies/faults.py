@@ -17,10 +17,10 @@ import numpy as np
 
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
-from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.studies.driving_tables import markdown
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import load_vehicle
 
 STEP, SPEED = 0.01, 10.0  # [s], [m/s]
 SETTLED, FAILS = 1.0, 1.0  # [s] before a source fails, and for how long
@@ -59,7 +59,7 @@ class Threatened:
 class Outcome:
     """What became of a fault. told: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then; refused:
     messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command to the
-    next, over what the actuator can; outside: commands that were not finite or out of range."""
+    next, over what the actuator can. A command that is not finite or out of range cannot be made (`Command`)."""
 
     source: str
     fault: str
@@ -69,19 +69,18 @@ class Outcome:
     refused: int
     back: float
     step: float
-    outside: int
 
     @property
     def good(self) -> bool:
-        """Told in time, unless there is nothing to tell; never a command outside limits; and over when the fault is."""
+        """Told in time, unless there is nothing to tell; never a step beyond the actuator's; and over when the fault is."""
         in_time = math.isnan(self.told) if self.fault in TOLERATED else self.told <= WITHIN + 1e-9
-        return in_time and self.step <= 1.0 + 1e-6 and not self.outside and self.back <= WITHIN
+        return in_time and self.step <= 1.0 + 1e-6 and self.back <= WITHIN
 
 
-def fail(source: str, fault: str, vehicle: Vehicle | None = None) -> Outcome:
+def fail(source: str, fault: str) -> Outcome:
     """Lets a source fail."""
-    own = vehicle or load_vehicle("hmmwv")
-    sharer = Sharer(own, SharingSettings(), (Threatened(),))
+    vehicle = load_vehicle("hmmwv")
+    sharer = Sharer(vehicle, SharingSettings(), (Threatened(),))
     decisions: list[Decision] = []
     begin, end = round(SETTLED / STEP), round((SETTLED + FAILS) / STEP)
     since = 100.0 + begin * STEP
@@ -100,7 +99,7 @@ def fail(source: str, fault: str, vehicle: Vehicle | None = None) -> Outcome:
     steps = np.abs(np.diff([d.command.steering for d in decisions[begin - 1:]]))
     return Outcome(source, fault, math.nan if told is None else (told + 1) * STEP, last.row.state, last.reason,
                    sharer.refusals.counts[source], math.inf if back is None else (back + 1) * STEP,
-                   float(steps.max() / (own.actuators.steering_rate * STEP)), sum(_outside(d.command) for d in decisions))
+                   float(steps.max() / (vehicle.actuators.steering_rate * STEP)))
 
 
 def _hear(sharer: Sharer, name: str, stamp: float, now: float, *, wrong: bool, standing: bool) -> None:
@@ -110,11 +109,6 @@ def _hear(sharer: Sharer, name: str, stamp: float, now: float, *, wrong: bool, s
         return
     hear, (steering, throttle, brake) = ((sharer.hear_operator, OPERATOR) if name == "operator" else (sharer.hear_autonomy, AUTONOMY))
     hear(stamp, (math.nan if wrong else steering, throttle, brake), now)
-
-
-def _outside(command: Command) -> bool:
-    return not all(map(math.isfinite, command.inputs)) or abs(command.steering) > 1.0 or abs(command.throttle) > 1.0 or not (
-        0.0 <= command.brake <= 1.0)
 
 
 def suite() -> list[Outcome]:
@@ -133,7 +127,7 @@ def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
 
 
 def main() -> int:
-    """Prints the table; 1 where a fault was not told in time, or a command was outside limits."""
+    """Prints the table; 1 where a fault was not told in time, or a command was a step too far."""
     outcomes = suite()
     print(markdown(table(outcomes)))
     return 0 if all(outcome.good for outcome in outcomes) else 1

@@ -21,7 +21,7 @@ from lfdm_ros.backends.hazard_kernel import SLOW
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings, friction_draws, interval_of, unsteady
+from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, friction_draws, interval_of, unsteady
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
@@ -184,7 +184,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
     place, loads = [index[n] for n in ("x", "y", "yaw")], [index[f"tyre_fz_{w}"] for w in ("fl", "fr", "rl", "rr")]
     noticed, speeds = [index[n] for n in ("vx", "yaw_rate")], [index[n] for n in ("vx", "vy")]
     share, hand, inputs = math.exp(-s.sample / s.remnant_time), 0.0, np.zeros(3)
-    happened: dict[str, Any] = dict.fromkeys(("collision", "lift", "spin", "leaving"), 0)
+    happened: dict[str, Any] = dict.fromkeys(FAILURES, 0)
     every, steps, sampled = round(s.sample / LOOK), round(LOOK / PHYSICS), round(NOTICED / LOOK)
     start = float(corridor.path.project(np.zeros(1), np.zeros(1))[0][0])
     for k in range(round(s.horizon / LOOK) + 1):
@@ -209,7 +209,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
             actuator.send(time, (float(np.clip(steering + world.hand * hand, -1.0, 1.0)), throttle, brake))
         before, inputs = inputs, actuator.advance(time + LOOK)
         simulator.advance(before, inputs, steps)
-    happened["failure"] = max(happened[what] for what in ("collision", "lift", "spin", "leaving"))
+    happened["failure"] = max(happened[what] for what in FAILURES)
     return happened
 
 

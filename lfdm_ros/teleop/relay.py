@@ -64,8 +64,9 @@ class Relay:
         if lockstep and (up.overtaking or down.overtaking):
             raise InputError("link: overtaking is on, which lockstep cannot have; set it to false, or stepping to free_running")
         seeds = np.random.SeedSequence(seed).generate_state(2).tolist() if seed >= 0 else [seed, seed]
-        self.up: Link[Any] = Link(up, seeds[0])
-        self.down: Link[Any] = Link(down, seeds[1])  # when it was asked for, and what
+        self.up: Link[_Picture] = Link(up, seeds[0])
+        self.down: Link[tuple[int, Any]] = Link(down, seeds[1])  # when it was asked for, and what
+        self.links: dict[str, Link[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
         self._scan_period_ns = round(1e9 / lidar_rate) if lockstep and lidar_rate > 0.0 else 0
         self._scan_latency_ns = round(1e9 * lidar_latency)
