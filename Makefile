@@ -11,7 +11,7 @@ PYTHON ?= $(or $(wildcard $(word 2,$(RECORD))),python3)
 WANTED := $(shell $(PYTHON) -S -c "import os, sys; print('%d.%d' % sys.version_info[:2], os.path.realpath(sys._base_executable))" 2>/dev/null) $(CURDIR)
 
 # Any change in what CMake generates or installs. Python code and config/ are used from the source tree, without a reinstall.
-SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action cmake/*) CMakeLists.txt package.xml setup.py pyproject.toml
+SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action interfaces/*/* interfaces/*/msg/* cmake/*) CMakeLists.txt package.xml setup.py pyproject.toml
 
 # Runs must not meet each other nor other machines. A guard of the ROS wheels must not leak in from another environment.
 ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 101 + 1))

@@ -2,9 +2,11 @@
 
 colcon reads package.xml and CMakeLists.txt and ignores this file. Here the same CMake project is installed into a staging
 prefix, and the wheel carries that prefix: the Python package as a package, the rest (libraries, executables, share/ with the
-ament index) as data files below sys.prefix, which is where the ROS wheels look for them.
+ament index) as data files below sys.prefix, which is where the ROS wheels look for them. So do the packages of interfaces/, of which there
+are no wheels; a ROS installation has them, and colcon does not look for packages inside a package.
 """
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parent
 # One build tree for each Python: CMake caches what it found of the interpreter.
 BUILD = ROOT / "build" / str(sys.implementation.cache_tag)
 STAGE = BUILD / "prefix"
+INTERFACES = sorted(path.parent for path in ROOT.glob("interfaces/*/package.xml"))
+PACKAGES = {ROOT: "lfdm_ros", **{path: path.name for path in INTERFACES}}
 
 
 def version() -> str:
@@ -27,6 +31,15 @@ def version() -> str:
     match = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
     assert match, "lfdm_ros/__init__.py has no __version__"
     return match[1]
+
+
+def missing_interfaces():
+    """Yields the folders of the interface packages that no wheel has brought."""
+    for path in INTERFACES:
+        try:
+            importlib.metadata.distribution(f"ros-{path.name.replace('_', '-')}")
+        except importlib.metadata.PackageNotFoundError:
+            yield path
 
 
 class CMakeBuild(build_py):
@@ -46,16 +59,16 @@ class CMakeBuild(build_py):
                 sys.exit("lfdm_ros: failed (its output is above): " + " ".join(command))
 
         shutil.rmtree(STAGE, ignore_errors=True)
-        cmake(
-            "-S", ROOT, "-B", BUILD / "cmake", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF",
-            f"-DCMAKE_INSTALL_PREFIX={STAGE}", f"-DPython3_EXECUTABLE={sys.executable}",
-            "-DCMAKE_PROJECT_INCLUDE=cmake/pypi_wheels.cmake")
-        cmake("--build", BUILD / "cmake", "--parallel")
-        cmake("--install", BUILD / "cmake")
-
-        package = next(STAGE.glob("lib/python*/site-packages")) / "lfdm_ros"
-        shutil.rmtree(Path(self.build_lib, "lfdm_ros"), ignore_errors=True)
-        self.copy_tree(str(package), str(Path(self.build_lib, "lfdm_ros")))
+        for source, tree in ((ROOT, BUILD / "cmake"), *((path, BUILD / path.name) for path in missing_interfaces())):
+            cmake(
+                "-S", source, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF",
+                f"-DCMAKE_INSTALL_PREFIX={STAGE}", f"-DPython3_EXECUTABLE={sys.executable}",
+                f"-DCMAKE_PROJECT_INCLUDE={ROOT / 'cmake' / 'pypi_wheels.cmake'}")
+            cmake("--build", tree, "--parallel")
+            cmake("--install", tree)
+            package = next(STAGE.glob("lib/python*/site-packages")) / PACKAGES[source]
+            shutil.rmtree(Path(self.build_lib, package.name), ignore_errors=True)
+            self.copy_tree(str(package), str(Path(self.build_lib, package.name)))
         self.distribution.data_files = [*self.staged_files()]
 
     def staged_files(self):
@@ -76,4 +89,5 @@ class BinaryDistribution(Distribution):
         return True
 
 
-setup(version=version(), packages=["lfdm_ros"], cmdclass={"build_py": CMakeBuild}, distclass=BinaryDistribution)
+setup(version=version(), packages=[*PACKAGES.values()], package_dir={path.name: str(path.relative_to(ROOT)) for path in INTERFACES},
+      cmdclass={"build_py": CMakeBuild}, distclass=BinaryDistribution)

@@ -20,6 +20,8 @@ PYTHONS = ((3, 10), (3, 13))  # first and last that the locked wheels are made f
 RMW = "rmw_fastrtps_cpp"  # the only one that the wheels bring
 SHARED_MEMORY_MIB = 64
 IMPORTS = ("numpy", "scipy", "llvmlite", "casadi", "pymc", "arviz", "h5netcdf", "matplotlib", "pint", "yaml", "rosbags")
+# One message of each package that is generated here, where no ROS installation has it.
+MESSAGES = (("lfdm_ros.msg", "VehicleState"), ("tf2_msgs.msg", "TFMessage"), ("ackermann_msgs.msg", "AckermannDriveStamped"))
 
 
 class Check(NamedTuple):
@@ -186,13 +188,14 @@ def check_imports(names: Iterable[str] = IMPORTS) -> Check:
 
 def check_messages() -> Check:
     """The generated messages and their compiled type support."""
-    try:
-        message = importlib.import_module("lfdm_ros.msg").VehicleState
-        importlib.import_module("rclpy.type_support").check_for_type_support(message)
-    except Exception as error:  # rclpy raises its own types when a library does not load
-        return Check("messages", "fail", "lfdm_ros.msg: {}".format(_first_line(error)),
-                     "make install, or colcon build and source install/setup.bash")
-    return Check("messages", "ok", "lfdm_ros.msg with type support")
+    for module, name in MESSAGES:
+        try:
+            message = getattr(importlib.import_module(module), name)
+            importlib.import_module("rclpy.type_support").check_for_type_support(message)
+        except Exception as error:  # rclpy raises its own types when a library does not load
+            return Check("messages", "fail", "{}: {}".format(module, _first_line(error)),
+                         "make install, or rosdep install, colcon build and source install/setup.bash")
+    return Check("messages", "ok", ", ".join(module for module, _ in MESSAGES) + " with type support")
 
 
 def check_discovery() -> Check:

@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.resources import share_directory
 from lfdm_ros.units import to_si
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted([*ROOT.glob("msg/*.msg"), *ROOT.glob("srv/*.srv"), *ROOT.glob("action/*.action")])
+OF_OTHERS = sorted(ROOT.glob("interfaces/*/msg/*.msg"))
 NUMBERS = r"(?:float|u?int)\d+(?:\[\d*\])?"
 FIELD = re.compile(r"^(?P<type>[A-Za-z][\w/]*(?:\[\d*\])?)\s+(?P<name>[a-z]\w*)\s*(?:#\s*(?P<comment>.*))?$")
 
@@ -43,7 +46,7 @@ def message_classes() -> list:
     return classes
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + OF_OTHERS, ids=lambda path: path.stem)
 def test_every_field_has_a_comment_and_every_number_a_unit(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# "), f"{path.name} does not say what it is"
     for field in fields(path):
@@ -56,7 +59,7 @@ def test_every_field_has_a_comment_and_every_number_a_unit(path: Path) -> None:
                 to_si(1.0, unit[1], unit[1], where)  # raises for a unit that pint does not know
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + OF_OTHERS, ids=lambda path: path.stem)
 def test_units_are_si(path: Path) -> None:
     for field in fields(path):
         unit = re.match(r"\[([^\]]+)\]", field["comment"] or "")
@@ -106,3 +109,20 @@ def test_definitions_are_installed_with_the_package() -> None:
     """bags/ registers the definitions from there, with no ROS."""
     assert sorted(path.name for path in (share_directory() / "msg").glob("*.msg")) == [
         path.name for path in FILES if path.suffix == ".msg"]
+
+
+@pytest.mark.parametrize("path", OF_OTHERS, ids=lambda path: path.stem)
+def test_interfaces_of_other_packages_are_those_of_a_ros_installation(path: Path) -> None:
+    """Names and types of fields in their order: the hash by which DDS compares types."""
+    name = f"{path.parent.parent.name}/msg/{path.stem}"
+    require_type(name)
+    installed = get_typestore(Stores.ROS2_JAZZY)
+    installed.register({known: fields for known, fields in RELEASED.items() if known not in installed.types})
+    assert typestore().hash_rihs01(name) == installed.hash_rihs01(name)
+
+
+# ackermann_msgs as released, which rosbags does not know.
+RELEASED = {
+    **get_types_from_msg("float32 steering_angle\nfloat32 steering_angle_velocity\nfloat32 speed\nfloat32 acceleration\nfloat32 jerk",
+                         "ackermann_msgs/msg/AckermannDrive"),
+    **get_types_from_msg("std_msgs/Header header\nackermann_msgs/AckermannDrive drive", "ackermann_msgs/msg/AckermannDriveStamped")}
