@@ -9,6 +9,7 @@ cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycl
 
 - `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
 - `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
+- `*/MODEL/hpipm_slalom_budget`: the same as it is shipped, with a cycle's time bounded (`time_budget`); all others take the time they need.
 - `part_ms_p50/MODEL/hpipm/PART`: in a run of its own, since taking the time costs some.
 - `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
@@ -107,6 +108,8 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         if model == do_mpc.MODEL:
             add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=SEEN), cycles)])
         add("hpipm_slalom", [through(slalom, controller, min(cycles, 2500))])
+        shipped = make_controller(model, solver, time_budget=Settings().time_budget)
+        add("hpipm_slalom_budget", [through(slalom, shipped, min(cycles, 2500))])
     if "do_mpc" in solvers:
         if not do_mpc.is_there():
             print(do_mpc.HINT, file=sys.stderr)
@@ -175,9 +178,9 @@ class Plant:
 
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
-    """A controller that never gives up for time: what is measured must not change what is computed."""
+    """A controller that never gives up for time, if no `time_budget` is given: what is measured must not change what is computed."""
     vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
-    chosen = Settings(model=model, solver=solver, time_budget=0.0, **settings)
+    chosen = Settings(model=model, solver=solver, **{"time_budget": 0.0, **settings})
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))
 
 

@@ -1,7 +1,8 @@
-"""Risk: how long 1,024 rollouts of an operator's command and of a plan take, 3 s ahead among 40 obstacles in a corridor.
+"""Risk: how long 1,024 rollouts of an operator's command and as many of a plan take, 3 s ahead among 40 obstacles in a corridor.
 
 `lfdm bench risk`, or `python benchmarks/risk.py`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same
-looks at obstacles in NumPy, and the rollouts again while the autonomy stack drives on the real graph in a process of its own.
+looks at obstacles in NumPy, and the rollouts again while the autonomy stack drives on the real graph in a process of its own: all of
+them, 1,024 of both together (`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def measure(runs: int) -> list[Record]:
     """All numbers of `lfdm bench risk`."""
     settings = RiskSettings(clear=0.0)  # all rollouts, however clear the answer is
     situation = example()
+    half, shipped = replace(settings, rollouts=settings.rollouts // 2), RiskSettings()
     records = []
-    for name, changed in (("", settings), ("/eighteen_dof", replace(settings, model="eighteen_dof")),
+    for name, changed in (("", settings), ("/1024_in_all", half), ("/eighteen_dof", replace(settings, model="eighteen_dof")),
                           ("/float64", replace(settings, single=False))):
         rollouts = RiskRollouts(VEHICLE, changed)
         times = [assessed(rollouts, situation) for _ in range(runs)]
@@ -48,9 +50,10 @@ def measure(runs: int) -> list[Record]:
             plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
             records += [Record.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
                         Record.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
-    quick = RiskRollouts(VEHICLE, RiskSettings())
+    quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
-    records += _quantiles("/beside_graph", beside_graph(settings, situation, runs))
+    for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):
+        records += _quantiles(f"{name}/beside_graph", beside_graph(chosen, situation, runs))
     return records
 
 

@@ -6,7 +6,7 @@ value. Here the half-implicit step, the right-hand side and the reports are made
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -281,66 +281,63 @@ class Layout:
     """Fields in the order declared, as records and back."""
 
     def __init__(self, fields: Sequence[Field]):
-        self._fields = tuple(fields)
-        self._wheels = tuple(dict.fromkeys(declared.wheel for declared in fields if declared.wheel))
+        wheels = list(dict.fromkeys(declared.wheel for declared in fields if declared.wheel))
+        self._count = len(wheels)
+        # Of each field: which part of a record has it, 0 for its own values and then the wheels; its name there; its role.
+        self._fields = tuple((wheels.index(declared.wheel) + 1 if declared.wheel else 0, declared.stem, declared.role)
+                             for declared in fields)
 
     def record(self, values: Sequence[Scalar]) -> Record:
         """The record of values in the order declared."""
-        record = self._empty()
-        for declared, value in zip(self._fields, values, strict=True):
-            setattr(self._place(record, declared), declared.stem, value)
-        return record
+        parts: list[dict[str, Scalar]] = [{} for _ in range(1 + self._count)]
+        for (part, stem, _), value in zip(self._fields, values, strict=True):
+            parts[part][stem] = value
+        return self._joined(parts)
 
     def values(self, record: Record) -> tuple[Scalar, ...]:
         """The values of a whole record in the order declared."""
-        return tuple(getattr(self._place(record, declared), declared.stem) for declared in self._fields)
+        parts = (record, *record.wheels)
+        return tuple(getattr(parts[part], stem) for part, stem, _ in self._fields)
 
     def after(self, old: Record, changes: Record, h: Scalar, new: Record | None = None) -> Record:
         """`new` (default `old`) with what `changes` make of `old` over h: derivatives, and new values of what is held or discrete."""
-        result = self._copy(new or old)
-        for declared, change in self._found(changes):
-            place = self._place(result, declared)
-            before = getattr(self._place(old, declared), declared.stem)
-            setattr(place, declared.stem, before + h * change if declared.role == "continuous" else change)
-        return result
+        result, before, change = self._copies(new or old), self._parts(old), self._parts(changes)
+        for part, stem, role in self._fields:
+            if stem in change[part]:
+                value = change[part][stem]
+                result[part][stem] = before[part][stem] + h * value if role == "continuous" else value
+        return self._joined(result)
 
     def replaced(self, record: Record, others: Record) -> Record:
         """The record with the values of another one where that has them."""
-        result = self._copy(record)
-        for declared, value in self._found(others):
-            setattr(self._place(result, declared), declared.stem, value)
-        return result
+        result, other = self._copies(record), self._parts(others)
+        for part, stem, _ in self._fields:
+            if stem in other[part]:
+                result[part][stem] = other[part][stem]
+        return self._joined(result)
 
     def mean(self, old: Record, new: Record) -> Record:
         """Half-way between two records; values that are the same in both stay as they are."""
-        result = self._copy(new)
-        for declared, after in self._found(new):
-            before = getattr(self._place(old, declared), declared.stem)
-            if before is not after:
-                setattr(self._place(result, declared), declared.stem, 0.5 * (before + after))
-        return result
+        result, before = self._copies(new), self._parts(old)
+        for part, stem, _ in self._fields:
+            if stem in result[part] and before[part][stem] is not result[part][stem]:
+                result[part][stem] = 0.5 * (before[part][stem] + result[part][stem])
+        return self._joined(result)
 
     def slopes(self, x: Record, changes: Record) -> tuple[Scalar, ...]:
         """For each state its derivative; for a held one new value minus present, for a discrete one 0."""
-        given = {declared.name: change for declared, change in self._found(changes)}
-        return tuple(0.0 if declared.role == "discrete" else given[declared.name] if declared.role == "continuous"
-                     else given[declared.name] - getattr(self._place(x, declared), declared.stem) for declared in self._fields)
+        now, change = self._parts(x), self._parts(changes)
+        return tuple(0.0 if role == "discrete" else change[part][stem] if role == "continuous" else change[part][stem] - now[part][stem]
+                     for part, stem, role in self._fields)
 
-    def _empty(self) -> Record:
-        return Record(wheels=tuple(Record() for _ in self._wheels))
+    def _parts(self, record: Record) -> list[dict[str, Scalar]]:
+        """What a record has of its own and of each wheel, by name; not to be changed."""
+        wheels = record.__dict__.get("wheels")
+        return [record.__dict__, *((wheel.__dict__ for wheel in wheels) if wheels is not None else [{}] * self._count)]
+
+    def _copies(self, record: Record) -> list[dict[str, Scalar]]:
+        return [dict(part) for part in self._parts(record)]
 
     @staticmethod
-    def _copy(record: Record) -> Record:
-        return record.but(wheels=tuple(wheel.but() for wheel in record.__dict__.get("wheels", ())))
-
-    def _place(self, record: Record, declared: Field) -> Record:
-        return record.wheels[self._wheels.index(declared.wheel)] if declared.wheel else record
-
-    def _found(self, record: Record) -> Iterator[tuple[Field, Scalar]]:
-        """The fields that a record has, and their values."""
-        for declared in self._fields:
-            if declared.wheel and "wheels" not in record.__dict__:
-                continue
-            place = self._place(record, declared)
-            if declared.stem in place.__dict__:
-                yield declared, getattr(place, declared.stem)
+    def _joined(parts: Sequence[dict[str, Scalar]]) -> Record:
+        return Record(**{**parts[0], "wheels": tuple(Record(**wheel) for wheel in parts[1:])})
