@@ -46,7 +46,8 @@ def sample(problem, *, draws, chains, seed, report, walkers, tune, thin):
             partner = np.take_along_axis(x[:, others], rng.integers(len(others), size=(chains, len(moving)))[:, :, None], axis=1)
             proposal = partner + z[:, :, None] * (x[:, moving] - partner)
             new = density(proposal)
-            accept = np.log(rng.random(new.shape)) < (dimension - 1.0) * np.log(z) + new - logp[:, moving]  # eq. 17
+            with np.errstate(invalid="ignore"):  # a walker that began where the density is 0 is not moved to another such place
+                accept = np.log(rng.random(new.shape)) < (dimension - 1.0) * np.log(z) + new - logp[:, moving]  # eq. 17
             x[:, moving] = np.where(accept[:, :, None], proposal, x[:, moving])
             logp[:, moving] = np.where(accept, new, logp[:, moving])
             accepted += accept.mean() / (2 * steps)

@@ -397,3 +397,54 @@ def test_a_mind_of_an_operator_in_one_file(outside, tmp_path, mind):
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
     assert run["reached"] < 12.0 and run["largest_error"] < 0.6 and run["outcomes"]["SOLVED"] > 800
+
+
+PACKAGE = {  # group of entry points: module, names of what it has
+    "tyres": ("dugoff_tyre", ["DUGOFF"]), "powertrains": ("hub_motors", ["HUB_MOTORS"]), "grounds": ("hilly_ground", ["HILLS"]),
+    "models": ("six_by_six", ["SIX_BY_SIX", "FIVE_AXLES"]), "samplers": ("ensemble_sampler", ["ENSEMBLE"]),
+    "operators": ("pursuit_operator", ["PURSUIT"]), "threats": ("brake_threat", ["Brake"]),
+    "nodes": ("sideslip_monitor", ["SideslipMonitor"]),
+}
+FOUND = """
+from lfdm_ros.models import SLOTS, model_names
+from lfdm_ros.nodes.stack import executables
+from lfdm_ros.samplers.sampler import known_sampler
+from lfdm_ros.sharing.components import component_names
+from lfdm_ros.teleop import get_operator
+print({"dugoff"} <= SLOTS["tyre"].keys(), {"hub_motors"} <= SLOTS["powertrain"].keys(), {"hills"} <= SLOTS["ground"].keys(),
+      {"six_by_six", "five_axles"} <= set(model_names()), known_sampler("ensemble").name == "ensemble",
+      get_operator("pursuit").name == "pursuit", "brake" in component_names(), "sideslip_monitor" in executables())
+"""
+
+
+def test_all_that_an_installed_package_names_in_its_entry_points(tmp_path):
+    """Objects in entry points, without a call that registers them, and no LFDM_PLUGINS."""
+    groups = []
+    for group, (module, names) in PACKAGE.items():
+        text = (ROOT / "examples" / f"{module}.py").read_text()
+        text, count = re.subn(r"^register_operator\((.*)\)$|^register_\w+\(.*\)$",
+                              lambda call: f"PURSUIT = {call[1]}" if call[1] else "", text, flags=re.MULTILINE)
+        assert count == len(names)
+        (tmp_path / f"{module}.py").write_text(text)
+        groups.append("\n".join([f"[lfdm_ros.{group}]", *(f"{name} = {module}:{name}" for name in names)]))
+    made = tmp_path / "mine-1.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (made / "entry_points.txt").write_text("\n".join(groups) + "\n")
+    environment = {key: value for key, value in os.environ.items() if key != "LFDM_PLUGINS"}
+    done = subprocess.run([sys.executable, "-c", FOUND], cwd=tmp_path, env={**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert done.stdout.split() == ["True"] * len(PACKAGE), done.stdout
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_loop_of_their_own_in_numba_and_in_c(tmp_path):
+    """Both come to the same, the yaw rate that they are to hold."""
+    for name in ("own_loop.py", "own_loop.c"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    done = subprocess.run([sys.executable, "own_loop.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    c, numba = (line.split()[1:] for line in done.stdout.splitlines())
+    assert c[:2] == numba[:2] and float(c[0]) > 14.0 and float(c[1]) == pytest.approx(0.2, abs=1e-6)
