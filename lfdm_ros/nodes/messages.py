@@ -18,9 +18,13 @@ from lfdm_ros.models import AXLES, WHEELS, Model
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.sensors import Scan
+from lfdm_ros.vehicles import Mount
+from lfdm_ros.vehicles.description import STEERING_JOINTS, wheel_joint
 
-ODOM_FRAME = "odom"
-BODY_FRAME = "base_link"
+# Frames, as REP 105 names them; all have x forward, y to the left, z up (REP 103).
+MAP_FRAME, ODOM_FRAME, BODY_FRAME, LIDAR_FRAME, IMU_FRAME = "map", "odom", "base_link", "lidar", "imu"
+# Variances of what is simulated without error, for those who take 0 for a mistake, and of what is not measured at all; whole SI units.
+EXACT, UNKNOWN = 1e-9, 1e6
 SCALARS = ("x", "y", "roll", "pitch", "yaw", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate",
             "road_wheel_angle", "engine_speed")
 # Of wheels: the field of a car's four, that of all wheels, and how the names of the models' outputs begin.
@@ -39,6 +43,19 @@ def checked_stamp(stamp: Time) -> int:
     time_ns = nanoseconds(stamp)
     require("stamp", 1e-9 * time_ns)
     return time_ns
+
+
+class Thinning:
+    """Lets one message through in each period of its stamps, whatever the clock; who goes back in time is let through."""
+
+    def __init__(self, rate: float) -> None:
+        """rate: [Hz]; a message that comes less often is let through each time."""
+        self._rate, self._number = rate, -1
+
+    def lets(self, time_ns: int) -> bool:
+        number = math.floor(1e-9 * time_ns * self._rate + 1e-6)
+        due, self._number = number != self._number or not time_ns, number  # 0: not stamped
+        return due
 
 
 def check_state(state: VehicleState) -> None:
@@ -115,10 +132,20 @@ def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserS
     return message
 
 
-class VehicleMessages:
-    """The messages of one tick: `clock`, `state`, `odometry`, `imu`, `wheels`."""
+def diagonal(variances: Sequence[float]) -> array[float]:
+    """A covariance of errors that do not depend on each other, row by row."""
+    covariance = np.diag(np.asarray(variances, float))
+    return array("d", covariance.tobytes())
 
-    def __init__(self, model: Model) -> None:
+
+class VehicleMessages:
+    """The messages of one tick: `clock`, `state`, `odometry`, `imu`, `joints`."""
+
+    def __init__(self, model: Model, imu: Mount | None = None) -> None:
+        """
+        Args:
+            imu: where the IMU sits; by default at the position point.
+        """
         known = model.known
         index = {output.name: i for i, output in enumerate(model.outputs) if output.name in known}
         self._scalars = [(name, index[name]) for name in SCALARS if name in index]
@@ -141,10 +168,17 @@ class VehicleMessages:
         self.state.wheel_names = list(model.wheels)
         self.odometry = Odometry(child_frame_id=BODY_FRAME)
         self.odometry.header.frame_id = ODOM_FRAME
+        self.odometry.pose.covariance = self.odometry.twist.covariance = diagonal([EXACT] * 6)
         self.imu = Imu()
-        self.imu.header.frame_id = BODY_FRAME
-        self.wheels = JointState(name=[f"wheel_{wheel}" for wheel in model.reported])
-        self._stamps = [self.clock.clock, *(m.header.stamp for m in (self.state, self.odometry, self.imu, self.wheels))]
+        self.imu.header.frame_id = IMU_FRAME
+        self.imu.orientation_covariance = self.imu.angular_velocity_covariance = self.imu.linear_acceleration_covariance = diagonal(
+            [EXACT] * 3)
+        self._mount = imu or Mount()
+        self.joints = JointState(name=[*(wheel_joint(wheel) for wheel in model.reported), *STEERING_JOINTS])
+        self._turned = [0.0] * len(model.reported)  # [rad], within a turn
+        self._steered = self._yaw_rate = 0.0
+        self._filled_ns: int | None = None
+        self._stamps = [self.clock.clock, *(m.header.stamp for m in (self.state, self.odometry, self.imu, self.joints))]
 
     def fill(self, time_ns: int, outputs: Sequence[float]) -> None:
         """Puts one state into all messages.
@@ -155,6 +189,8 @@ class VehicleMessages:
         """
         for stamp in self._stamps:
             set_stamp(stamp, time_ns)
+        span = 0.0 if self._filled_ns is None else max(1e-9 * (time_ns - self._filled_ns), 0.0)
+        self._filled_ns = time_ns
         state = self.state
         for name, i in self._scalars:
             setattr(state, name, outputs[i])
@@ -163,7 +199,7 @@ class VehicleMessages:
             getattr(state, field)[:] = [values[i] for i in four]
         for field, places in self._by_wheel:
             setattr(state, field, array("d", [values[i] + values[j] for i, j in places]))
-        self.wheels.velocity = array("d", [values[i] for i in self._turning])
+        self._fill_joints([values[i] for i in self._turning], state.road_wheel_angle, span)
         state.gear = int(outputs[self._gear])
 
         def known(value: float) -> float:
@@ -171,15 +207,32 @@ class VehicleMessages:
 
         roll, pitch, yaw = known(state.roll), known(state.pitch), state.yaw
         q = quaternion(roll, pitch, yaw)
-        _set(self.odometry.pose.pose.orientation, "xyzw", q)
+        set_fields(self.odometry.pose.pose.orientation, "xyzw", q)
         position, twist = self.odometry.pose.pose.position, self.odometry.twist.twist
         position.x, position.y = state.x, state.y
         twist.linear.x, twist.linear.y, twist.angular.z = state.vx, state.vy, state.yaw_rate
-        _set(self.imu.orientation, "xyzw", q)
-        _set(self.imu.angular_velocity, "xyz", (known(state.roll_rate), known(state.pitch_rate), state.yaw_rate))
-        _set(self.imu.linear_acceleration, "xyz", specific_force(state.ax, state.ay, roll, pitch))
+        set_fields(self.imu.orientation, "xyzw", q)
+        set_fields(self.imu.angular_velocity, "xyz", (known(state.roll_rate), known(state.pitch_rate), state.yaw_rate))
+        ax, ay = state.ax, state.ay
+        if self._mount.x or self._mount.y:
+            ax, ay = self._at_mount(ax, ay, state.yaw_rate, span)
+        set_fields(self.imu.linear_acceleration, "xyz", specific_force(ax, ay, roll, pitch))
+
+    def _fill_joints(self, spins: list[float], steered: float, span: float) -> None:
+        """Angles and rates of the joints; what does not turn in this model stands, and its rate is NaN."""
+        self._turned = [math.remainder(angle + span * spin, 2.0 * math.pi) if spin == spin else angle
+                        for angle, spin in zip(self._turned, spins)]
+        rate, self._steered = (steered - self._steered) / span if span else 0.0, steered
+        self.joints.position = array("d", [*self._turned, *[steered] * len(STEERING_JOINTS)])
+        self.joints.velocity = array("d", [*spins, *[rate] * len(STEERING_JOINTS)])
+
+    def _at_mount(self, ax: float, ay: float, yaw_rate: float, span: float) -> tuple[float, float]:
+        """The acceleration [m/s^2] where the IMU sits, in the plane; the yaw acceleration is the mean of the tick."""
+        mount, alpha = self._mount, (yaw_rate - self._yaw_rate) / span if span else 0.0
+        self._yaw_rate = yaw_rate
+        return ax - yaw_rate**2 * mount.x - alpha * mount.y, ay + alpha * mount.x - yaw_rate**2 * mount.y
 
 
-def _set(target: Any, fields: str, values: Sequence[float]) -> None:
+def set_fields(target: Any, fields: str, values: Sequence[float]) -> None:
     for field, value in zip(fields, values):
         setattr(target, field, value)

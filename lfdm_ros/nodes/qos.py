@@ -26,7 +26,9 @@ SENSOR = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=Reliab
 CLOCK = _reliable(1)
 # Status and diagnostics, once or twice a second.
 STATUS = _reliable(10)
-# Kept for those who come later: posterior.
+# What tf2 publishes and hears: transforms of many, each of which counts for a while.
+TRANSFORMS = _reliable(100)
+# Kept for those who come later: posterior, what does not move.
 LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
 # To hear what nodes log, also what they said before we were there.
 LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)

@@ -27,7 +27,7 @@ from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
-               "operator_model", "teleop_link", "joystick", "keyboard")
+               "operator_model", "teleop_link", "joystick", "keyboard", "vehicle_frames")
 _STACK_KEYS = ("description", "parameters", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")

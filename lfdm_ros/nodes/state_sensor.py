@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import check_state, unmeasured
+from lfdm_ros.nodes.messages import (
+    BODY_FRAME,
+    UNKNOWN,
+    Thinning,
+    check_state,
+    diagonal,
+    nanoseconds,
+    quaternion,
+    set_fields,
+    specific_force,
+    unmeasured,
+)
 from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.sensors import Datum
 
 _NOISE = "noise_"
-_CHANNELS = {"x": "m", "y": "m", "roll": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
-             "roll_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
+_CHANNELS = {"x": "m", "y": "m", "roll": "rad", "pitch": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",
+             "roll_rate": "rad/s", "pitch_rate": "rad/s", "yaw_rate": "rad/s", "wheel_speeds": "rad/s"}
+# What the measured messages of other packages say, by the channels that they are made of; None: nothing that is measured here.
+_POSE = ("x", "y", None, "roll", "pitch", "yaw")
+_TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
+_ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
 
 
 class StateSensor(Component):
     """Publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
 
-    The noise depends on the seed and on the number of states since activation alone, so a lockstep run repeats to the bit.
+    The same measurement, number by number, is in `measured/odom`, `measured/imu` and `gnss/fix`, as far as they have a channel of it; their
+    covariances are those of the noise, and UNKNOWN for what is not measured. The noise depends on the seed and on the number of states
+    since activation alone, so a lockstep run repeats to the bit.
     """
 
     NAME = "state_sensor"
@@ -32,21 +54,53 @@ class StateSensor(Component):
         Parameter("seed", 1, "seed of the noise", 0, 2**31),
         *(Parameter(_NOISE + name, 0.0, f"standard deviation of {name}; 0: not measured", 0.0, 1e6, unit=unit)
           for name, unit in _CHANNELS.items()),
+        Parameter("gnss_latitude", 48.0, "of the origin of the plane that is driven on, WGS 84; x points to the east", -89.9, 89.9,
+                  unit="deg"),
+        Parameter("gnss_longitude", 11.0, "of the origin", -180.0, 180.0, unit="deg"),
+        Parameter("gnss_altitude", 0.0, "of the origin, above the ellipsoid", -1000.0, 1e5, unit="m"),
+        Parameter("gnss_rate", 10.0, "fixes a second, of states that measure x and y; 0: none", 0.0, 1000.0, unit="Hz"),
     )
 
     def configure(self) -> None:
         self._sigmas = {name: self.value(_NOISE + name) for name in _CHANNELS if self.value(_NOISE + name) > 0.0}
         self._message = unmeasured()
-        self._publisher = self.create_lifecycle_publisher(VehicleState, "measured/state", qos.STATE)
+        self._odometry = Odometry()
+        self._odometry.pose.covariance, self._odometry.twist.covariance = self._covariance(_POSE), self._covariance(_TWIST)
+        self._imu = Imu()
+        self._imu.header.frame_id = BODY_FRAME  # a state's accelerations are those of the position point
+        self._imu.orientation_covariance = self._covariance(_ATTITUDE)
+        self._imu.angular_velocity_covariance = self._covariance(_GYRO)
+        self._imu.linear_acceleration_covariance = self._covariance(_ACCELEROMETER)
+        self._fix = NavSatFix(position_covariance=self._covariance(_POSE[:3]),
+                              position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
+        self._fix.header.frame_id = BODY_FRAME
+        self._fix.status.status, self._fix.status.service = NavSatStatus.STATUS_FIX, NavSatStatus.SERVICE_GPS
+        self._datum = Datum(*(self.value(f"gnss_{name}") for name in ("latitude", "longitude", "altitude")))
+        publish = self.create_lifecycle_publisher
+        # A topic without publishers tells that there is nothing of the kind.
+        self._publisher = publish(VehicleState, "measured/state", qos.STATE)
+        self._odometry_publisher = publish(Odometry, "measured/odom", qos.STATE) if self._measures(*_POSE, *_TWIST) else None
+        self._imu_publisher = publish(Imu, "measured/imu", qos.STATE) if self._measures(*_ATTITUDE, *_GYRO, *_ACCELEROMETER) else None
+        fixes = {"x", "y"} <= self._sigmas.keys() and self.value("gnss_rate") > 0.0
+        self._fix_publisher = publish(NavSatFix, "gnss/fix", qos.STATE) if fixes else None
         self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+
+    def _measures(self, *channels: str | None) -> bool:
+        return any(channel in self._sigmas for channel in channels)
+
+    def _covariance(self, channels: tuple[str | None, ...]) -> array[float]:
+        return diagonal([self._sigmas[name] ** 2 if name in self._sigmas else UNKNOWN for name in channels])
 
     def activate(self) -> None:
         self._random = np.random.default_rng(self.value("seed"))
         self._measured = self._measured_before = 0
+        self._fixes = Thinning(self.value("gnss_rate"))
 
     def cleanup(self) -> None:
         self.destroy_subscription(self._subscription)
-        self.destroy_lifecycle_publisher(self._publisher)
+        for publisher in (self._publisher, self._odometry_publisher, self._imu_publisher, self._fix_publisher):
+            if publisher is not None:
+                self.destroy_lifecycle_publisher(publisher)
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":
@@ -64,7 +118,13 @@ class StateSensor(Component):
                 self._measure_wheels(message, state, sigma)
             else:
                 setattr(message, name, getattr(state, name) + sigma * self._random.standard_normal())
-        self._publisher.publish(message)
+        if self._odometry_publisher is not None:
+            self._odometry_publisher.publish(self._fill_odometry())
+        if self._imu_publisher is not None:
+            self._imu_publisher.publish(self._fill_imu(state))
+        if self._fix_publisher is not None and self._fixes.lets(nanoseconds(self._stamp)):
+            self._fix_publisher.publish(self._fill_fix())
+        self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
     def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
         """The spins; a wheel that is one of a car's four is measured once."""
@@ -74,6 +134,38 @@ class StateSensor(Component):
         message.speed_by_wheel = array("d", [
             speed + (errors[wheel] if wheel in errors else sigma * self._random.standard_normal())
             for wheel, speed in zip(state.wheel_names, state.speed_by_wheel)])
+
+    def _known(self, channels: tuple[str | None, ...]) -> list[float]:
+        """What was measured; 0 for the rest, whose variance tells."""
+        values = (math.nan if name is None else getattr(self._message, name) for name in channels)
+        return [value if value == value else 0.0 for value in values]
+
+    def _fill_odometry(self) -> Odometry:
+        odometry, pose, twist = self._odometry, self._known(_POSE), self._known(_TWIST)
+        odometry.header, odometry.child_frame_id = self._message.header, self._message.child_frame_id
+        set_fields(odometry.pose.pose.position, "xyz", pose[:3])
+        set_fields(odometry.pose.pose.orientation, "xyzw", quaternion(*pose[3:]))
+        set_fields(odometry.twist.twist.linear, "xyz", twist[:3])
+        set_fields(odometry.twist.twist.angular, "xyz", twist[3:])
+        return odometry
+
+    def _fill_imu(self, state: VehicleState) -> Imu:
+        """An accelerometer leans with the body, whether its lean is measured or not: the noise comes on top of what it feels."""
+        imu, message = self._imu, self._message
+        imu.header.stamp = self._stamp
+        set_fields(imu.orientation, "xyzw", quaternion(*self._known(_ATTITUDE)))
+        set_fields(imu.angular_velocity, "xyz", self._known(_GYRO))
+        felt = specific_force(state.ax, state.ay, *(value if value == value else 0.0 for value in (state.roll, state.pitch)))
+        along, across = (force + noisy - true if noisy == noisy else 0.0 for force, noisy, true in zip(
+            felt, (message.ax, message.ay), (state.ax, state.ay)))
+        set_fields(imu.linear_acceleration, "xyz", (along, across, GRAVITY))
+        return imu
+
+    def _fill_fix(self) -> NavSatFix:
+        fix = self._fix
+        fix.header.stamp = self._stamp
+        fix.latitude, fix.longitude, fix.altitude = self._datum.geodetic(self._message.x, self._message.y)
+        return fix
 
     _stamp = Time()
 

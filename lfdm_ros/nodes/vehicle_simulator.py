@@ -26,7 +26,7 @@ from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import Picture
-from lfdm_ros.nodes.messages import ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
+from lfdm_ros.nodes.messages import LIDAR_FRAME, ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
@@ -37,7 +37,6 @@ from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
-_LIDAR_FRAME = "lidar"
 _PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
 
 
@@ -99,7 +98,7 @@ class VehicleSimulator(Component):
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._posterior_version, self._posterior_refused = 0, ""
-        self._messages = VehicleMessages(simulator.model)
+        self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
@@ -116,7 +115,7 @@ class VehicleSimulator(Component):
         self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)
         self._odometry_publisher = self.create_lifecycle_publisher(Odometry, "odom", qos.STATE)
         self._imu_publisher = self.create_lifecycle_publisher(Imu, "imu", qos.STATE)
-        self._wheels_publisher = self.create_lifecycle_publisher(JointState, "wheels", qos.STATE)
+        self._joints_publisher = self.create_lifecycle_publisher(JointState, "joint_states", qos.STATE)
         self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
         # A topic without publishers tells that there is nothing of the kind.
         self._scan_publisher = self.create_lifecycle_publisher(LaserScan, "scan", qos.STATE) if self._lidar else None
@@ -162,7 +161,7 @@ class VehicleSimulator(Component):
         for service in self._offered:
             self.destroy_service(service)
         for publisher in (self._clock_publisher, self._state_publisher, self._odometry_publisher, self._imu_publisher,
-                          self._wheels_publisher, self._status_publisher, self._scan_publisher, self._world_publisher):
+                          self._joints_publisher, self._status_publisher, self._scan_publisher, self._world_publisher):
             if publisher is not None:
                 self.destroy_lifecycle_publisher(publisher)
 
@@ -186,11 +185,11 @@ class VehicleSimulator(Component):
         self._clock_publisher.publish(messages.clock)
         self._odometry_publisher.publish(messages.odometry)
         self._imu_publisher.publish(messages.imu)
-        self._wheels_publisher.publish(messages.wheels)
+        self._joints_publisher.publish(messages.joints)
         if self._lidar is not None and self._scan_publisher is not None:
             x, y, yaw = (outputs[i] for i in self._pose)
             for stamp_ns, scan in self._lidar.arrivals(time_ns, x, y, yaw):
-                self._scan_publisher.publish(scan_message(scan, stamp_ns, _LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
+                self._scan_publisher.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
         # Last, because in lockstep its answer starts the next tick.
         self._state_publisher.publish(messages.state)
         for news in self._judge.look(1e-9 * time_ns, outputs):

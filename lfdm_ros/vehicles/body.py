@@ -22,7 +22,11 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
     "sensors": (
         Field("lidar_x", "m", "place of the LIDAR, ahead of the front axle", "", -20.0, 20.0),
         Field("lidar_y", "m", "place of the LIDAR, to the left of the middle", "", -20.0, 20.0),
-        Field("lidar_yaw", "rad", "heading of the LIDAR against the vehicle's, + left", "", -math.pi, math.pi)),
+        Field("lidar_yaw", "rad", "heading of the LIDAR against the vehicle's, + left", "", -math.pi, math.pi),
+        Field("lidar_z", "m", "height of the LIDAR above the ground", "", 0.0, 20.0),
+        Field("imu_x", "m", "place of the IMU, ahead of the front axle", "", -20.0, 20.0),
+        Field("imu_y", "m", "place of the IMU, to the left of the middle", "", -20.0, 20.0),
+        Field("imu_z", "m", "height of the IMU above the ground", "", 0.0, 20.0)),
     "actuators": (
         Field("actuation_delay", "s", "from a command to its effect", "", 0.0, 2.0),
         Field("steering_lag", "s", "time constant of the steering actuator", "", 0.0, 2.0),
@@ -71,11 +75,12 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Mount:
-    """Place of a sensor from the position point, in the vehicle's axes: x forward, y to the left [m], yaw + left [rad]."""
+    """Place of a sensor, in the vehicle's axes: x ahead of the position point, y to its left, z above the ground [m], yaw + left [rad]."""
 
     x: float = 0.0
     y: float = 0.0
     yaw: float = 0.0
+    z: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,14 @@ def footprint_of(p: Mapping[str, float]) -> Footprint:
 
 def lidar_mount_of(p: Mapping[str, float]) -> Mount:
     """Where the LIDAR sits; above the middle of the front axle where the parameters do not say."""
-    return Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0))
+    return Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0),
+                 p.get("lidar_z", p.get("cg_height", 0.0)))
+
+
+def imu_mount_of(p: Mapping[str, float]) -> Mount:
+    """Where the IMU sits; at the sprung mass's centre, which is above the position point, where the parameters do not say."""
+    return Mount(p["cg_to_front_axle"] + p["imu_x"] if "imu_x" in p else 0.0, p.get("imu_y", 0.0), 0.0,
+                 p.get("imu_z", p.get("cg_height", 0.0)))
 
 
 def actuators_of(p: Mapping[str, float]) -> Actuators:

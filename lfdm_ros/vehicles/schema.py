@@ -142,7 +142,10 @@ _GROUPS: dict[str, Group] = {
     "steering_map": Group("a steering map", {"steering": ("steering_map",)}),
     # Without these, see lfdm_ros.vehicles.body.
     "body": Group("a body", {"body": tuple(f.name for f in body.SECTIONS["body"])}),
-    "lidar": Group("a LIDAR", {"sensors": tuple(f.name for f in body.SECTIONS["sensors"])}),
+    "lidar": Group("a LIDAR", {"sensors": ("lidar_x", "lidar_y", "lidar_yaw")}),
+    "lidar_z": Group("the height of a LIDAR", {"sensors": ("lidar_z",)}, needs=("lidar",)),
+    "imu": Group("an IMU", {"sensors": ("imu_x", "imu_y")}),
+    "imu_z": Group("the height of an IMU", {"sensors": ("imu_z",)}),
     **{f.name: Group("an actuator", {"actuators": (f.name,)}) for f in body.SECTIONS["actuators"]},
 }
 

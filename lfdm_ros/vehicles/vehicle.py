@@ -111,6 +111,11 @@ class Vehicle:
         return body.lidar_mount_of(self.parameters)
 
     @property
+    def imu(self) -> body.Mount:
+        """Where the IMU sits, from the position point."""
+        return body.imu_mount_of(self.parameters)
+
+    @property
     def actuators(self) -> body.Actuators:
         """What lies between a command and its effect."""
         return body.actuators_of(self.parameters)

@@ -74,12 +74,12 @@ def test_every_output_lands_in_its_field() -> None:
         assert getattr(state, name) == outputs[index[name]], name
     for field, output in (("wheel_speeds", "omega"), ("tyre_force_x", "tyre_fx"), ("tyre_force_y", "tyre_fy"), ("tyre_force_z", "tyre_fz")):
         assert list(getattr(state, field)) == [outputs[index[f"{output}_{w}"]] for w in ("fl", "fr", "rl", "rr")]
-    assert list(messages.wheels.velocity) == list(state.wheel_speeds) and len(messages.wheels.name) == 4
+    assert list(messages.joints.velocity) == [*state.wheel_speeds, 0.0, 0.0] and len(messages.joints.name) == 6
     assert state.wheel_names == ["fl", "fr", "rl", "rr"]
     for four, every, _ in OF_WHEELS:
         assert list(getattr(state, four)) == list(getattr(state, every))
     assert messages.odometry.twist.twist.linear.x == state.vx and messages.odometry.pose.pose.position.y == state.y
-    for message in (state, messages.odometry, messages.imu, messages.wheels):
+    for message in (state, messages.odometry, messages.imu, messages.joints):
         assert nanoseconds(message.header.stamp) == 12_345_678_901
     assert nanoseconds(messages.clock.clock) == 12_345_678_901
 
@@ -90,7 +90,7 @@ def test_what_a_model_lacks_is_nan_and_the_imu_is_level() -> None:
     messages.fill(0, [0.0] * len(model.outputs))
     state = messages.state
     assert math.isnan(state.roll) and math.isnan(state.pitch_rate) and state.yaw_rate == 0.0
-    for speeds in (state.wheel_speeds, state.speed_by_wheel, messages.wheels.velocity):  # its wheels do not turn
+    for speeds in (state.wheel_speeds, state.speed_by_wheel, messages.joints.velocity[:-2]):  # its wheels do not turn
         assert len(speeds) and all(math.isnan(speed) for speed in speeds)
     assert messages.imu.linear_acceleration.z == pytest.approx(9.80665)
 
@@ -99,11 +99,11 @@ def test_each_wheel_of_six_by_its_name() -> None:
     wheels = ("fl", "fr", "ml", "mr", "rl", "rr")
     index, outputs, messages = filled(replace(EIGHT, wheels=wheels, states=roll_chassis.states(wheels), outputs=outputs_of(wheels)))
     state = there_and_back(messages.state)
-    assert state.wheel_names == list(wheels) and messages.wheels.name == [f"wheel_{wheel}" for wheel in wheels]
+    assert state.wheel_names == list(wheels) and messages.joints.name[:-2] == [f"wheel_{wheel}" for wheel in wheels]
     for four, every, output in OF_WHEELS:
         assert list(getattr(state, every)) == [outputs[index[f"{output}_{wheel}"]] for wheel in wheels]
         assert list(getattr(state, four)) == [outputs[index[f"{output}_{wheel}"]] for wheel in ("fl", "fr", "rl", "rr")]
-    assert list(messages.wheels.velocity) == list(state.speed_by_wheel)
+    assert list(messages.joints.velocity)[:-2] == list(state.speed_by_wheel)
     # The controller and the calibrator find them by the names of the model's states.
     speeds = values_of_state(state)
     assert [speeds[f"omega_{wheel}"] for wheel in wheels] == list(state.speed_by_wheel)

@@ -63,7 +63,7 @@ def test_what_a_stack_sets_arrives_in_the_records() -> None:
     for name, value in {"lidar_range": 40.0, "lidar_range_min": 0.1, "tracker_gate": 1, "tracker_max_tracks": 9, "lattice_side": 12.5,
                         "lattice_slopes": 4, "weight_lateral": 3.0, "mpc_controller.solver": "piqp"}.items():
         stack = stack.with_override(name, value, f"--set {name}")
-    controller, simulator = stack.nodes
+    _, controller, simulator = stack.nodes
     assert LIDAR.record(simulator.value) == LidarSettings(range_max=40.0, range_min=0.1)
     assert TRACKER.record(controller.value, noise_sd=0.01) == TrackerSettings(noise_sd=0.01, gate=1.0, max_tracks=9)
     assert LATTICE.record(controller.value) == GuideSettings(side=12.5, slopes=4)

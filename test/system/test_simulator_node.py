@@ -91,7 +91,7 @@ def test_clock_and_topics_agree_and_speed_is_live(graph: Any) -> None:
     clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock")
     heard = {topic: graph.listen(topic, msgtype) for topic, msgtype in (
         ("vehicle/state", "lfdm_ros/msg/VehicleState"), ("odom", "nav_msgs/msg/Odometry"),
-        ("imu", "sensor_msgs/msg/Imu"), ("wheels", "sensor_msgs/msg/JointState"))}
+        ("imu", "sensor_msgs/msg/Imu"), ("joint_states", "sensor_msgs/msg/JointState"))}
     status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
     graph.add(VehicleSimulator, initial_speed=8.0, speed_factor=2.0)
     graph.wait(lambda: len(clock) > 50)

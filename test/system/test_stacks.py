@@ -62,7 +62,7 @@ def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: P
     assert summary["messages_dropped"] == 0
     assert not {reason for reason, count in summary["commands_rejected"].items() if count} - {"answered_already"}
     counts = {t["topic"]: t["count"] for t in bag_info(tmp_path / "a", digest=False)["topics"]}
-    for topic in ("/vehicle/state", "/odom", "/imu", "/wheels"):
+    for topic in ("/vehicle/state", "/odom", "/imu", "/joint_states"):
         assert counts[topic] >= 401, topic
     # Who is late answers a state that is published again once more, with the same stamp.
     assert counts["/control/command"] >= 400 == len(set(read_series(tmp_path / "a", "control/command", ["steering"]).time))

@@ -35,7 +35,7 @@ def test_shipped_vehicles_say_what_they_are_and_where_it_is_from(name, tmp_path)
 
 def test_the_hmmwv_is_as_it_was():
     vehicle = load_vehicle("hmmwv")
-    assert astuple(vehicle.footprint) == (2.4, 2.4, 1.1) and vehicle.lidar == Mount(1.0, 0.0, 0.0)
+    assert astuple(vehicle.footprint) == (2.4, 2.4, 1.1) and vehicle.lidar == Mount(1.0, z=0.713)
     assert vehicle.actuators == Actuators(0.0, 0.0, 0.8, math.inf, math.inf)
 
 
@@ -52,7 +52,7 @@ def small(tmp_path: Path, **sections: dict) -> Path:
 def test_a_file_without_a_body_loads_and_says_what_it_is_taken_for(tmp_path, capsys):
     vehicle = load_vehicle(small(tmp_path))
     assert astuple(vehicle.footprint) == pytest.approx((1.6 * 1.6889, 1.6 * 1.6889, 0.6 * 1.82))
-    assert vehicle.lidar == Mount(1.6889) and vehicle.actuators == Actuators(steering_rate=0.8)
+    assert vehicle.lidar == Mount(1.6889, z=0.713) and vehicle.actuators == Actuators(steering_rate=0.8)
     assert "has no body in its file: taken as 5.4 x 2.18 m, overhangs of 0.3 wheelbases" in vehicle.assumed
     assert main(["vehicle", "show", str(tmp_path / "small.yaml")]) == 0
     assert "not in the file, so: overhangs of 0.3 wheelbases" in capsys.readouterr().out

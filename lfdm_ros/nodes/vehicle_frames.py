@@ -1,0 +1,150 @@
+"""The vehicle frames node: where the vehicle and its parts are, as tf2 and RViz take it, and what the vehicle looks like."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
+
+from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
+from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter
+from lfdm_ros.nodes.plan_messages import values_of_odometry
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles.description import FIXED, Joint, joints_of, robot_description
+
+_JOINTS = 512  # that a message may have
+
+
+class VehicleFrames(Component):
+    """Turns `odom` and `joint_states` into `tf`, and the vehicle's file into `tf_static` and `robot_description`.
+
+    The frames are those of REP 105: `map`, `odom` and `base_link`, which is on the ground below the position point; `lidar` and `imu` are
+    where the vehicle's file puts them.
+    """
+
+    NAME = "vehicle_frames"
+    PARAMETERS = (
+        VEHICLE, VEHICLE_CHANGES,
+        Parameter("rate", 50.0, "odometries and joint states a second that are passed on", 0.1, 10_000.0, unit="Hz"),
+        Parameter("joints", True, "publish the transforms of steered and turning wheels; false: robot_state_publisher does"),
+        Parameter("map_is_odom", False, "publish map and odom as the same, as for a simulated vehicle, which does not drift; false: who "
+                                        "localises the vehicle says where odom is, or nobody does"),
+    )
+
+    def configure(self) -> None:
+        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        joints = joints_of(vehicle)
+        self._moving = {joint.name: joint for joint in joints if joint.kind != FIXED} if self.value("joints") else {}
+        self._fixed = [_transform(joint) for joint in joints if joint.kind == FIXED]
+        if self.value("map_is_odom"):
+            self._fixed.append(_transform(Joint("map_is_odom", FIXED, MAP_FRAME, ODOM_FRAME, 0.0, 0.0, 0.0)))
+        self._description = robot_description(vehicle)
+        self._body = TransformStamped()
+        self._odometry, self._joints = Thinning(self.value("rate")), Thinning(self.value("rate"))
+        self._odometries = self._odometries_before = 0
+        publish = self.create_lifecycle_publisher
+        self._transforms = publish(TFMessage, "tf", qos.TRANSFORMS)
+        self._static = publish(TFMessage, "tf_static", qos.LATCHED)
+        self._looks = publish(String, "robot_description", qos.LATCHED)
+        self._heard = [self.create_subscription(Odometry, "odom", self._on_odometry, qos.STATE),
+                       self.create_subscription(JointState, "joint_states", self._on_joints, qos.STATE)]
+
+    def activate(self) -> None:
+        for transform in self._fixed:
+            transform.header.stamp = self.stamp()
+        self._static.publish(TFMessage(transforms=self._fixed))
+        self._looks.publish(String(data=self._description))
+
+    def cleanup(self) -> None:
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+        for publisher in (self._transforms, self._static, self._looks):
+            self.destroy_lifecycle_publisher(publisher)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        if self.state != "active":
+            return
+        self._odometries += 1
+        try:
+            if not self._odometry.lets(checked_stamp(message.header.stamp)):
+                return
+            if not message.header.frame_id or message.child_frame_id != BODY_FRAME:
+                raise Refused(f"odometry of '{message.child_frame_id}' in '{message.header.frame_id}'; the vehicle's frame is {BODY_FRAME}",
+                              FRAME)
+            values = values_of_odometry(message)
+            require_all(values, ("x", "y", "yaw", "quaternion"))
+            require("x", message.pose.pose.position.z, "z")
+        except InputError as error:
+            self.refusals.refuse("odometry", error)
+            return
+        self._stamp = message.header.stamp
+        body, position = self._body, message.pose.pose.position
+        body.header, body.child_frame_id = message.header, message.child_frame_id
+        set_fields(body.transform.translation, "xyz", (position.x, position.y, position.z))
+        body.transform.rotation = message.pose.pose.orientation
+        self._transforms.publish(TFMessage(transforms=[body]))
+
+    def _on_joints(self, message: JointState) -> None:
+        if self.state != "active" or not self._moving:
+            return
+        try:
+            if not self._joints.lets(checked_stamp(message.header.stamp)):
+                return
+            if not len(message.name) == len(message.position) <= _JOINTS:
+                raise Refused(f"{len(message.position)} positions of {len(message.name)} joints", MALFORMED)
+            angles = dict(zip(message.name, message.position))
+            for name in self._moving.keys() & angles.keys():
+                require("yaw", angles[name], f"position of {name}")
+        except InputError as error:
+            self.refusals.refuse("joints", error)
+            return
+        moved = [_transform(joint, angles[name]) for name, joint in self._moving.items() if name in angles]
+        for transform in moved:
+            transform.header.stamp = message.header.stamp
+        if moved:
+            self._transforms.publish(TFMessage(transforms=moved))
+
+    _stamp = Time()
+
+    def stamp(self) -> Time:
+        """Of the last odometry: this node keeps no clock."""
+        return self._stamp
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        silent, self._odometries_before = self._odometries == self._odometries_before, self._odometries
+        return (WARN, "no odom in the last second", {}) if silent else (OK, "publishing", {})
+
+
+def _transform(joint: Joint, angle: float = 0.0) -> TransformStamped:
+    """Where a joint's child is in its parent, turned by an angle [rad] about the joint's axis."""
+    transform = TransformStamped(child_frame_id=joint.child)
+    transform.header.frame_id = joint.parent
+    set_fields(transform.transform.translation, "xyz", (joint.x, joint.y, joint.z))
+    if joint.kind == FIXED:
+        set_fields(transform.transform.rotation, "zw", (math.sin(0.5 * joint.yaw), math.cos(0.5 * joint.yaw)))
+    else:
+        half = math.sin(0.5 * angle)
+        set_fields(transform.transform.rotation, "xyzw", (*(half * part for part in joint.axis), math.cos(0.5 * angle)))
+    return transform
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(VehicleFrames)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
