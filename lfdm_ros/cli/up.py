@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it")
     parser.add_argument("--processes", action="store_true",
-                        help="run each node in a process of its own; one that dies is named and ends the run, exit 1")
+                        help="run each node in a process of its own; one that dies is named and ends the run, exit 1, unless the "
+                             "stack says how often it is started again")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,6 +54,7 @@ def _report(summary: Mapping[str, Any]) -> str:
         parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
     if summary.get("collisions") is not None:
         parts.append(f"{summary['collisions']} collisions, at most {summary['lifted_wheels_most']} wheels lifted")
+    parts += [f"{name} started again {count} x" for name, count in summary.get("restarts", {}).items()]
     if "messages_recorded" in summary:
         parts.append(f"{summary['messages_recorded']} messages recorded, {summary['messages_dropped']} dropped")
     return "; ".join(parts)

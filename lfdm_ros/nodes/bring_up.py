@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
-from lifecycle_msgs.msg import State, Transition
-from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.msg import Log
 from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.recorder import is_wanted
+from lfdm_ros.nodes.remote import STEPS, Remote
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
 # Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
 DISCOVERY = 0.5
-_ANSWER = 180.0  # [s] for a node to start and to configure: the first use of a model compiles it, on a busy machine too
-_ASK_AGAIN = 3.0  # [s] without an answer
+SILENT = 0.75  # [s] without an answer after which a node is named: within a second of its last one
+FROZEN = 30.0  # [s] after which it is ended
 _LOOK_AGAIN = 0.05  # [s]
 _NAMELESS = "_NODE_NAME_UNKNOWN_"  # as rmw calls the node of an endpoint of which it has not heard yet
 _FIND_TOPICS = 10.0  # [s] for a recorder
-_STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
-          "activate": (Transition.TRANSITION_ACTIVATE, State.PRIMARY_STATE_ACTIVE)}
 # What a process says that was told to end by a signal: nothing, that it was interrupted, or that it was terminated.
 _TOLD = (0, 128 + signal.SIGINT, -signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGTERM)
 
@@ -39,35 +36,88 @@ T = TypeVar("T")
 def in_order(nodes: Iterable[T]) -> Iterator[tuple[str, T]]:
     """The steps that bring nodes up: (step, node) with step "configure" or "activate"."""
     nodes = tuple(nodes)
-    return ((step, node) for step in _STEPS for node in nodes)
+    return ((step, node) for step in STEPS for node in nodes)
 
 
-def bring_up(stack: Stack, manager: Node, dead: Callable[[], str]) -> Generator[None, None, None]:
-    """Brings up nodes in other processes through their lifecycle services; a generator that yields where it waits.
+class Manager:
+    """Brings the nodes of a stack up, each in a process of its own, and watches them, through their lifecycle services.
 
-    Args:
-        stack: its nodes have been started; those with autostart are brought up.
-        manager: the node that asks; the caller serves it, and may give up, at each yield.
-        dead: names a node that has ended, else "".
-
-    Raises:
-        InputError: a node has ended, has not started, has refused, or finds its place taken.
+    Its generators yield where they wait; the caller serves `node` then, and may give up.
     """
-    errors: dict[str, str] = {}
 
-    def on_log(line: Log) -> None:
+    def __init__(self, stack: Stack, node: Node, dead: Callable[[], str], frozen: Callable[[NodeEntry], None]) -> None:
+        """
+        Args:
+            stack: its nodes have been started; those with autostart are managed.
+            node: asks, and logs.
+            dead: names a node that has ended and is not started again, else "".
+            frozen: told of a node that has not answered for FROZEN; ends its process.
+        """
+        self._stack, self._node, self._frozen = stack, node, frozen
+        self._errors: dict[str, str] = {}
+        node.create_subscription(Log, "/rosout", self._on_log, qos.LOG)
+        self._remotes = [Remote(entry, node, dead, self._errors) for entry in stack.nodes if entry.autostart]
+        self._rising: dict[str, Generator[None, None, None]] = {}
+        self._silent: dict[str, float] = {}  # since when [s], of those that were told of
+
+    def _on_log(self, line: Log) -> None:
         if line.level >= Log.ERROR:
-            errors["/" + line.name.replace(".", "/")] = line.msg
+            self._errors["/" + line.name.replace(".", "/")] = line.msg
 
-    manager.create_subscription(Log, "/rosout", on_log, qos.LOG)
-    remotes = [_Remote(entry, manager, dead, errors) for entry in stack.nodes if entry.autostart]
-    steps = list(in_order(remotes))
-    for number, (step, remote) in enumerate(steps):
-        if number == len(remotes):  # all are configured and known to the graph, none has begun
-            refuse_others(stack, manager, started=True)
-        yield from remote.change(step)
-        if step == "activate" and remote.entry.executable == "recorder":
-            yield from _wait_for_recorder(remote, manager, stack)
+    def bring_up(self) -> Generator[None, None, None]:
+        """Configures all, then activates all.
+
+        Raises:
+            InputError: a node has ended, has not started, has refused, or finds its place taken.
+        """
+        steps = list(in_order(self._remotes))
+        for number, (step, remote) in enumerate(steps):
+            if number == len(self._remotes):  # all are configured and known to the graph, none has begun
+                refuse_others(self._stack, self._node, started=True)
+            yield from remote.change(step)
+            if step == "activate" and remote.entry.executable == "recorder":
+                yield from _wait_for_recorder(remote, self._node, self._stack)
+        self._node.get_logger().info("all nodes are active")
+
+    def started_again(self, entry: NodeEntry) -> None:
+        """A node has a new process; `watch` brings it up."""
+        remote = next((remote for remote in self._remotes if remote.entry is entry), None)
+        if remote is not None:
+            self._rising[entry.full_name] = (wait for step in STEPS for wait in remote.change(step))
+            self._silent.pop(entry.full_name, None)
+
+    def watch(self) -> Generator[None, None, None]:
+        """Goes on for ever: brings up what was started again, and names who does not answer, and who does again.
+
+        Raises:
+            InputError: a node that was started again does not come up.
+        """
+        for remote in self._remotes:
+            remote.begin_to_watch()
+        while True:
+            for remote in self._remotes:
+                name = remote.entry.full_name
+                if name in self._rising:
+                    if next(self._rising[name], self) is self:
+                        del self._rising[name]
+                        remote.begin_to_watch()
+                        self._node.get_logger().info(f"node {name} is active again")
+                else:
+                    self._look_at(remote)
+            yield
+
+    def _look_at(self, remote: Remote) -> None:
+        silence, name = remote.beat(), remote.entry.full_name
+        if silence > SILENT and name not in self._silent:
+            self._silent[name] = time.monotonic() - silence
+            self._node.get_logger().error(f"node {name} does not answer")
+        elif silence < SILENT and name in self._silent:
+            self._node.get_logger().info(f"node {name} answers again, after {time.monotonic() - self._silent.pop(name):.1f} s")
+        elif silence > FROZEN:
+            self._node.get_logger().error(f"node {name} has not answered for {FROZEN:g} s and is ended")
+            self._silent.pop(name)
+            remote.begin_to_watch()
+            self._frozen(remote.entry)
 
 
 def death(name: str, status: int, *, told: bool) -> str:
@@ -129,88 +179,7 @@ def _full_name(namespace: str, name: str) -> str:
     return f"{namespace.rstrip('/')}/{name}"
 
 
-# ---- a node in another process ------------------------------------------------------------------------------------------
-
-
-class _Remote:
-    """A node in another process, seen through its lifecycle services."""
-
-    def __init__(self, entry: NodeEntry, manager: Node, dead: Callable[[], str], errors: Mapping[str, str]) -> None:
-        """
-        Args:
-            errors: the last error that each node has logged, by its full name.
-        """
-        self.entry, self._dead, self._errors = entry, dead, errors
-        self._change = manager.create_client(ChangeState, f"{entry.full_name}/change_state")
-        self._get = manager.create_client(GetState, f"{entry.full_name}/get_state")
-
-    def change(self, step: str) -> Generator[None, None, None]:
-        """Makes a transition.
-
-        Raises:
-            InputError: it failed, or took longer than any configuration does.
-        """
-        transition, goal = _STEPS[step]
-        if not (yield from self._reach()):
-            raise InputError(f"node {self.entry.name} did not start within {_ANSWER:g} s")
-        end = time.monotonic() + _ANSWER
-        request = ChangeState.Request(transition=Transition(id=transition))
-        call = self._change.call_async(request)
-        # DDS may lose a request or its answer while the two have not fully discovered each other: then the node's state tells.
-        while not (yield from self.wait(call.done, _ASK_AGAIN)):
-            state = yield from self._state()
-            if state == goal:
-                return
-            if time.monotonic() > end:
-                raise InputError(f"node {self.entry.name} did not {step} within {_ANSWER:g} s")
-            if state is not None and not call.done():
-                call = self._change.call_async(request)
-        if not call.result().success and (yield from self._state()) != goal:
-            # The answer does not say why; the log does.
-            yield from self.wait(lambda: self.entry.full_name in self._errors, _ASK_AGAIN)
-            raise InputError(f"node {self.entry.name}: {self._errors.get(self.entry.full_name, f'{step} failed, see its log')}")
-
-    def _reach(self) -> Generator[None, None, bool]:
-        """Waits until the node can be asked; False: it has not come.
-
-        Services are not ready, for rmw_fastrtps, while it knows more ends of requests than of answers under their name, whoever's they are.
-        A node of that name that was killed while it was coming or going can leave that behind for 20 s, in which one that is there answers
-        all the same. So it is asked now and then.
-        """
-        end = time.monotonic() + _ANSWER
-        asked: list[Any] = []
-
-        def there() -> bool:
-            return any(call.done() for call in asked) or (self._change.service_is_ready() and self._get.service_is_ready())
-
-        while not (yield from self.wait(there, _ASK_AGAIN)):
-            if time.monotonic() > end:
-                return False
-            asked.append(self._get.call_async(GetState.Request()))
-        return True
-
-    def _state(self) -> Generator[None, None, int | None]:
-        """The id of the node's lifecycle state; None without an answer."""
-        state = self._get.call_async(GetState.Request())
-        return int(state.result().current_state.id) if (yield from self.wait(state.done, _ASK_AGAIN)) else None
-
-    def wait(self, done: Callable[[], bool], patience: float) -> Generator[None, None, bool]:
-        """Waits until `done`, or `patience` [s] is over, which is False.
-
-        Raises:
-            InputError: a node's process has ended.
-        """
-        end = time.monotonic() + patience
-        while not done():
-            if died := self._dead():
-                raise InputError(died)
-            if time.monotonic() > end:
-                return False
-            yield
-        return True
-
-
-def _wait_for_recorder(recorder: _Remote, manager: Node, stack: Stack) -> Generator[None, None, None]:
+def _wait_for_recorder(recorder: Remote, manager: Node, stack: Stack) -> Generator[None, None, None]:
     """Gives a recorder time to subscribe to all that the others will publish, before they begin."""
     if not (yield from recorder.wait(lambda: not _unheard(manager, recorder.entry, stack), _FIND_TOPICS)):
         missing = ", ".join(sorted(_unheard(manager, recorder.entry, stack)))

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
@@ -17,7 +20,7 @@ from launch_ros.ros_adapters import get_ros_node
 
 from launch import LaunchContext, LaunchDescription
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.bring_up import DISCOVERY, bring_up, death, refuse_others
+from lfdm_ros.nodes.bring_up import DISCOVERY, Manager, death, refuse_others
 from lfdm_ros.nodes.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
@@ -43,33 +46,56 @@ def _actions(context: LaunchContext) -> list[Any]:
     stack = stack_of({name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS})
     # As PushROSNamespace of a file that includes ours wants it.
     stack = stack.below(context.launch_configurations.get("ros_namespace", ""))
-    manager = get_ros_node(context)
+    node = get_ros_node(context)
     time.sleep(DISCOVERY)  # nothing else is to be done before we know; launch_ros serves its node in a thread of its own
-    refuse_others(stack, manager, started=False)
-    return [*(_node(entry) for entry in stack.nodes), OpaqueFunction(function=_begin, args=[stack, manager])]
+    refuse_others(stack, node, started=False)
+    run = _Run(stack, node)
+    return [*(run.action(entry) for entry in stack.nodes), OpaqueFunction(function=run.begin)]
 
 
-def _node(entry: NodeEntry) -> LifecycleNode:
-    def ended(event: Any, context: LaunchContext) -> list[Any]:
-        # Whoever loses a node loses the run.
-        if died := death(entry.name, event.returncode, told=context.is_shutdown):
-            raise InputError(died)
-        # A node that ends the run (the player's on_finish) ends the others too. A second shutdown would be an error in launch_ros.
-        return [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]
+class _Run:
+    """The nodes of a stack as actions, and who manages them."""
 
-    executable, *arguments = entry.program
-    return LifecycleNode(
-        package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
-        parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
-        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
-        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default=_PATIENCE))
+    def __init__(self, stack: Stack, node: Any) -> None:
+        self._processes: dict[str, LifecycleNode] = {}
+        self._restarts = Counter[str]()
+        # Launch itself tells of nodes that end.
+        self._manager = Manager(stack, node, dead=lambda: "", frozen=self._kill)
+        self._log = node.get_logger()
 
+    def action(self, entry: NodeEntry) -> LifecycleNode:
+        """The action that runs a node."""
+        def ended(event: Any, context: LaunchContext) -> list[Any]:
+            if died := death(entry.name, event.returncode, told=context.is_shutdown):
+                if context.is_shutdown or self._restarts[entry.full_name] >= entry.respawn:
+                    raise InputError(died)  # whoever loses a node loses the run
+                self._restarts[entry.full_name] += 1
+                self._log.error(f"{died}; it is started again, {self._restarts[entry.full_name]} of {entry.respawn} times")
+                self._manager.started_again(entry)
+                return [self.action(entry)]
+            # A node that ends the run (the player's on_finish) ends the others too. A second shutdown would be an error in launch_ros.
+            return [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]
 
-def _begin(context: LaunchContext, stack: Stack, manager: Any) -> None:
-    async def serve() -> None:
-        for _ in bring_up(stack, manager, dead=lambda: ""):  # launch itself tells of nodes that end
-            await asyncio.sleep(_SERVE)
-            if context.is_shutdown:
-                return
+        executable, *arguments = entry.program
+        self._processes[entry.full_name] = LifecycleNode(
+            package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
+            parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
+            sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
+            sigkill_timeout=LaunchConfiguration("sigkill_timeout", default=_PATIENCE))
+        return self._processes[entry.full_name]
 
-    context.add_completion_future(context.asyncio_loop.create_task(serve()))
+    def _kill(self, entry: NodeEntry) -> None:
+        details = self._processes[entry.full_name].process_details
+        if details is not None:
+            os.kill(details["pid"], signal.SIGKILL)
+
+    def begin(self, context: LaunchContext) -> None:
+        """Brings the nodes up, and watches them."""
+        async def serve() -> None:
+            for steps in (self._manager.bring_up(), self._manager.watch()):
+                for _ in steps:
+                    await asyncio.sleep(_SERVE)
+                    if context.is_shutdown:
+                        return
+
+        context.add_completion_future(context.asyncio_loop.create_task(serve()))

@@ -15,7 +15,7 @@ import yaml
 from rclpy.node import Node
 
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.nodes.bring_up import DISCOVERY, bring_up, death, refuse_others
+from lfdm_ros.nodes.bring_up import DISCOVERY, Manager, death, refuse_others
 from lfdm_ros.nodes.runtime import PARENT, Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack
 
@@ -37,11 +37,11 @@ def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
 def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     """Runs a stack until one of its nodes ends, a signal comes, or `timeout` [s] of wall time is over; then all end.
 
-    Whoever loses a node loses the run: without its simulator, its controller or its recorder it is not what was asked for. The nodes end
-    by themselves if this process does.
+    Whoever loses a node loses the run: without its simulator, its controller or its recorder it is not what was asked for; unless the
+    stack says of that node how often it is started again. The nodes end by themselves if this process does.
 
     Returns:
-        reason and wall_seconds.
+        reason, wall_seconds, and restarts by node.
 
     Raises:
         InputError: a node does not come up, or another run is on the same topics.
@@ -52,15 +52,15 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     deaths: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="lfdm_stack_") as folder, Runtime() as runtime:
-            manager = Node("stack_manager", context=runtime.context, use_global_arguments=False, start_parameter_services=False)
-            runtime.executor.add_node(manager)
+            node = Node("stack_manager", context=runtime.context, use_global_arguments=False, start_parameter_services=False)
+            runtime.executor.add_node(node)
             try:
-                summary = _run(stack, timeout, manager, runtime, Path(folder), children)
+                summary = _run(stack, timeout, node, runtime, Path(folder), children)
             finally:
                 runtime.begin_end()  # however often a signal comes, each is told to end, the recorder last
                 deaths += [line for line in [child.end() for child in reversed(children)] if line]
-                runtime.executor.remove_node(manager)
-                manager.destroy_node()
+                runtime.executor.remove_node(node)
+                node.destroy_node()
     except InputError as error:
         raise InputError("; ".join(dict.fromkeys([str(error), *deaths]))) from None
     if deaths:
@@ -68,39 +68,76 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     return summary
 
 
-def _run(stack: Stack, timeout: float | None, manager: Node, runtime: Runtime, folder: Path, children: list[_Child]) -> dict[str, Any]:
+def _run(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, folder: Path, children: list[_Child]) -> dict[str, Any]:
     def ended() -> str:
         return next((child.ended for child in children if child.ended), "")
 
     runtime.spin_some(DISCOVERY)
     runtime.raise_if_interrupted()
-    refuse_others(stack, manager, started=False)
+    refuse_others(stack, node, started=False)
     for entry in stack.nodes:
         children.append(_Child(entry, folder / f"{len(children)}.yaml"))
-    for _ in bring_up(stack, manager, ended):
+    manager = Manager(stack, node, ended, lambda entry: next(child for child in children if child.entry is entry).kill())
+    for _ in manager.bring_up():
         runtime.spin_some(_SERVE)
         runtime.raise_if_interrupted()
-    begin = time.monotonic()
-    reason = runtime.spin(timeout=timeout, until=lambda: bool(ended()))
-    return {"reason": ended() if reason == "until" else reason, "wall_seconds": time.monotonic() - begin}
+    begin, watch = time.monotonic(), manager.watch()
+    for child in children:
+        child.respawn = child.entry.respawn
+
+    def over() -> bool:
+        for child in children:
+            if again := child.started_again():
+                node.get_logger().error(again)
+                manager.started_again(child.entry)
+        next(watch)
+        return bool(ended())
+
+    reason = runtime.spin(timeout=timeout, until=over)
+    return {"reason": ended() if reason == "until" else reason, "wall_seconds": time.monotonic() - begin,
+            "restarts": {child.entry.name: child.restarts for child in children if child.restarts}}
 
 
 class _Child:
     """A node's process."""
 
     def __init__(self, entry: NodeEntry, parameters_file: Path) -> None:
-        self._name = entry.name
+        self.entry = entry
+        self.restarts = self.respawn = 0  # how often it was started again, and may be
         module, *arguments = entry.program
-        command = [sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{module}", *arguments, PARENT, str(os.getpid()),
-                   *node_arguments(entry, parameters_file)]
+        self._command = [sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{module}", *arguments, PARENT, str(os.getpid()),
+                         *node_arguments(entry, parameters_file)]
+        self._start()
+
+    def _start(self) -> None:
         # A session of its own: Ctrl-C in the terminal reaches us alone, and we end the nodes in order.
-        self._process = subprocess.Popen(command, start_new_session=True)
+        self._process = subprocess.Popen(self._command, start_new_session=True)
 
     @property
     def ended(self) -> str:
-        """How it has ended of itself; "": it runs."""
+        """How it has ended of itself; "": it runs, or is to be started again."""
         status = self._process.poll()
-        return "" if status is None else death(self._name, status, told=False) or f"{self._name} ended"
+        return "" if status is None or self._dead else self._death(status, told=False) or f"{self.entry.name} ended"
+
+    @property
+    def _dead(self) -> str:
+        """How it died, where it is to be started again."""
+        status = self._process.poll()
+        return self._death(status, told=False) if status is not None and self.restarts < self.respawn else ""
+
+    def started_again(self) -> str:
+        """Starts the process again if it died and the stack wants that; a line then, else ""."""
+        died = self._dead
+        if died:
+            self.restarts += 1
+            self._start()
+            died += f"; it is started again, {self.restarts} of {self.respawn} times"
+        return died
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._process.kill()
+        self._process.wait()
 
     def end(self) -> str:
         """Ends the process; a line if it ended otherwise than it should, now or before."""
@@ -110,7 +147,9 @@ class _Child:
         try:
             status = self._process.wait(_STOP)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            return f"node {self._name} did not end within {_STOP:g} s and was killed"
-        return death(self._name, status, told=told)
+            self.kill()
+            return f"node {self.entry.name} did not end within {_STOP:g} s and was killed"
+        return self._death(status, told=told)
+
+    def _death(self, status: int, *, told: bool) -> str:
+        return death(self.entry.name, status, told=told)

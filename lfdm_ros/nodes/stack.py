@@ -8,6 +8,7 @@
         parameters: {stepping: lockstep}    # optional; checked against the node's own table
         remappings: {odom: odometry}        # optional
         autostart: true                     # optional: configured and activated by whoever runs the stack
+        respawn: 0                          # optional: how often its process is started again if it dies; not where all share one
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", 
                "operator_model", "teleop_link", "joystick", "keyboard", "vehicle_frames")
 _STACK_KEYS = ("description", "parameters", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
-_NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart")
+_MOST_RESPAWNS = 1000
+_NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart", "respawn")
 
 
 _outside: dict[str, type[Component]] = {}
@@ -78,6 +80,7 @@ class NodeEntry:
     parameters: Mapping[str, Value] = field(default_factory=dict)
     remappings: Mapping[str, str] = field(default_factory=dict)
     autostart: bool = True
+    respawn: int = 0
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -283,10 +286,13 @@ def _entry(data: Any, where: str) -> NodeEntry:
     autostart = data.get("autostart", True)
     if not isinstance(autostart, bool):
         raise InputError(f"{where}: autostart: {quote(autostart)} is not true or false")
+    respawn = data.get("respawn", 0)
+    if not isinstance(respawn, int) or isinstance(respawn, bool) or not 0 <= respawn <= _MOST_RESPAWNS:
+        raise InputError(f"{where}: respawn: {quote(respawn)} is no whole number from 0 to {_MOST_RESPAWNS}")
     remappings = _by_name(data.get("remappings") or {}, f"{where}: remappings")
     if not all(isinstance(value, str) for value in remappings.values()):
         raise InputError(f"{where}: remappings: give FROM: TO, both names")
-    entry = NodeEntry(executable, name, namespace, remappings=remappings, autostart=autostart)
+    entry = NodeEntry(executable, name, namespace, remappings=remappings, autostart=autostart, respawn=respawn)
     for parameter, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
         entry = entry.with_parameter(parameter, value, f"{where}: parameters: {parameter}")
     return entry

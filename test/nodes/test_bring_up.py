@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import bring_up
-from lfdm_ros.nodes.bring_up import _unheard, death, in_order, refuse_others
+from lfdm_ros.nodes import bring_up, remote
+from lfdm_ros.nodes.bring_up import Manager, _unheard, death, in_order, refuse_others
 from lfdm_ros.nodes.stack import load_stack
 
 
@@ -88,30 +88,89 @@ def test_a_publisher_whose_node_is_not_known_yet_is_asked_for_again() -> None:
     assert looks[0] == looks[1]
 
 
-@pytest.mark.parametrize(("answers", "words"), [(True, ""), (False, "node recorder did not start within 0.05 s")])
-def test_a_node_that_answers_is_there_whatever_the_graph_says_of_its_services(monkeypatch: Any, answers: bool, words: str) -> None:
-    """As while another one of that name that was killed is known by half."""
-    monkeypatch.setattr(bring_up, "_ASK_AGAIN", 0.01)
-    monkeypatch.setattr(bring_up, "_ANSWER", 0.05)
+class Managing(World):
+    """A node that asks others, which answer or not; time is what the test says."""
 
-    def call(request: Any) -> Any:
-        result = SimpleNamespace(success=True, current_state=SimpleNamespace(id=1))
-        return SimpleNamespace(done=lambda: answers, result=lambda: result)
-
-    class Manager(World):
-        def create_client(self, kind: Any, name: str) -> Any:
-            return SimpleNamespace(service_is_ready=lambda: False, call_async=call)
-
-        def create_subscription(self, *arguments: Any) -> None:
-            pass
-
-    steps = bring_up.bring_up(load_stack({"nodes": [{"executable": "recorder"}]}), Manager(), lambda: "")  # type: ignore[arg-type]
-    if answers:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: bool = True) -> None:
+        super().__init__()
+        self.answers, self.now, self.lines, self.changes = answers, 0.0, list[str](), list[int]()
+        for module in (bring_up, remote):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr(bring_up, "_wait_for_recorder", lambda *_: iter(()))
-        list(steps)
+
+    def create_client(self, kind: Any, name: str) -> Any:
+        def call(request: Any) -> Any:
+            self.changes += [request.transition.id] if hasattr(request, "transition") else []
+            result = SimpleNamespace(success=True, current_state=SimpleNamespace(id=1))
+            return SimpleNamespace(done=lambda: self.answers, result=lambda: result)
+
+        return SimpleNamespace(service_is_ready=lambda: False, call_async=call, remove_pending_request=lambda call: None)
+
+    def create_subscription(self, *arguments: Any) -> None:
+        pass
+
+    def get_logger(self) -> Any:
+        return SimpleNamespace(error=self.lines.append, info=self.lines.append)
+
+    def serve(self, steps: Any, seconds: float) -> None:
+        for _ in range(round(seconds / 0.05)):
+            self.now += 0.05
+            next(steps)
+
+
+ONE = load_stack({"nodes": [{"executable": "recorder", "namespace": "car", "respawn": 1}]})
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_node_that_answers_is_there_whatever_the_graph_says_of_its_services(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """As while another one of that name that was killed is known by half."""
+    graph = Managing(monkeypatch, answers)
+    steps = Manager(ONE, graph, lambda: "", pytest.fail).bring_up()  # type: ignore[arg-type]
+    if answers:
+        with pytest.raises(StopIteration):
+            graph.serve(steps, 30.0)
+        assert graph.lines == ["all nodes are active"]
     else:
-        with pytest.raises(InputError, match=words):
-            list(steps)
+        with pytest.raises(InputError, match="node recorder did not start within 180 s"):
+            graph.serve(steps, 200.0)
+
+
+def test_who_is_silent_is_named_within_a_second_and_ended_after_thirty(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, ended = Managing(monkeypatch), list[str]()
+    watch = Manager(ONE, graph, lambda: "", lambda entry: ended.append(entry.full_name)).watch()  # type: ignore[arg-type]
+    graph.serve(watch, 5.0)
+    assert not graph.lines
+    graph.answers = False
+    graph.serve(watch, 1.0)
+    assert graph.lines == ["node /car/recorder does not answer"]
+    graph.answers = True
+    graph.serve(watch, 1.0)
+    assert len(graph.lines) == 2 and graph.lines[1].startswith("node /car/recorder answers again, after ")
+    graph.answers = False
+    graph.serve(watch, 29.0)
+    assert not ended
+    graph.serve(watch, 2.0)
+    assert ended == ["/car/recorder"] and "node /car/recorder has not answered for 30 s and is ended" in graph.lines
+
+
+def test_who_was_held_up_itself_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Managing(monkeypatch)
+    watch = Manager(ONE, graph, lambda: "", pytest.fail).watch()  # type: ignore[arg-type]
+    graph.serve(watch, 1.0)
+    graph.answers, graph.now = False, graph.now + 20.0
+    graph.serve(watch, 0.5)
+    assert not graph.lines
+
+
+def test_who_was_started_again_is_configured_and_activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Managing(monkeypatch)
+    manager = Manager(ONE, graph, lambda: "", pytest.fail)  # type: ignore[arg-type]
+    watch = manager.watch()
+    graph.serve(watch, 1.0)
+    manager.started_again(ONE.nodes[0])
+    graph.serve(watch, 10.0)
+    assert graph.changes == [transition for transition, _ in remote.STEPS.values()]
+    assert graph.lines == ["node /car/recorder is active again"]
 
 
 @pytest.mark.parametrize(("parameters", "heard", "missing"), [

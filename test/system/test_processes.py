@@ -66,3 +66,40 @@ def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
     assert up.process.returncode == 1
     assert errors.splitlines()[-1] == "lfdm up: node vehicle_simulator was killed by signal 9 (Killed)"
     assert bag_info(up.bag, digest=False)["closed"]
+
+
+def test_a_node_that_dies_is_started_again_as_often_as_the_stack_says(tmp_path: Path) -> None:
+    """Frozen, it is named; killed, it is started again once; then the run ends."""
+    stack = tmp_path / "stack.yaml"
+    stack.write_text("nodes: [{executable: joystick, respawn: 1}]\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
+    run = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "up", str(stack), "--processes"], env=env, text=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert run.stderr is not None
+    lines = list[str]()
+
+    def heard(words: str) -> bool:
+        for line in run.stderr:  # type: ignore[union-attr]
+            lines.append(line)
+            if words in line:
+                return True
+        return False
+
+    def joystick() -> int:
+        return next(int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline")
+                    if f"joystick\0--parent\0{run.pid}\0" in path.read_text(errors="replace"))
+
+    try:
+        for signals, words in (([], "all nodes are active"),
+                               ([signal.SIGSTOP], "node /joystick does not answer"),
+                               ([signal.SIGCONT], "node /joystick answers again"),
+                               ([signal.SIGKILL], "is started again, 1 of 1 times"),
+                               ([], "node /joystick is active again"),
+                               ([signal.SIGKILL], "node joystick was killed by signal 9 (Killed)")):
+            for number in signals:
+                os.kill(joystick(), number)
+            assert heard(words), lines
+        assert run.wait(PATIENCE) == 1
+    finally:
+        run.kill()
+        run.wait()
