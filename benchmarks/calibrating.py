@@ -60,8 +60,9 @@ def prepare(work: Path) -> None:
 @contextmanager
 def background_load(work: Path, condition: str, seed: int) -> Iterator[None]:
     """A calibration that samples from now on until the end of the block; none for `alone`."""
+    from lfdm_ros.calibration.progress import Progress
     from lfdm_ros.engine.background import NORMAL, Share
-    from lfdm_ros.engine.calibration_process import CalibrationProcess, Progress
+    from lfdm_ros.engine.calibration_process import CalibrationProcess
 
     if condition == "alone":
         yield

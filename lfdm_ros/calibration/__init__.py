@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lfdm_ros.calibration.progress import Progress
     from lfdm_ros.calibration.recipe import Recipe, load_recipe
     from lfdm_ros.calibration.results import load_posterior_summary
-    from lfdm_ros.calibration.run import Progress, calibrate
+    from lfdm_ros.calibration.run import calibrate
     from lfdm_ros.calibration.validation import predict
 
-_HOME = {"Recipe": "recipe", "load_recipe": "recipe", "calibrate": "run", "Progress": "run", "predict": "validation",
+_HOME = {"Recipe": "recipe", "load_recipe": "recipe", "calibrate": "run", "Progress": "progress", "predict": "validation",
          "load_posterior_summary": "results"}
 __all__ = ["Progress", "Recipe", "calibrate", "load_posterior_summary", "load_recipe", "predict"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.data import load_stage
+from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.recipe import sampled_by
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
@@ -24,20 +24,6 @@ from lfdm_ros.vehicles import save_vehicle
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a calibration is. temperature and progress [0, 1] are of the present stage; time_left [s] and ess too, NaN: unknown."""
-
-    stage: str
-    stage_index: int
-    stage_count: int
-    temperature: float
-    progress: float
-    time_left: float
-    message: str
-    ess: float
 
 
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,

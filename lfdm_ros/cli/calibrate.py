@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
@@ -17,7 +15,7 @@ from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from lfdm_ros.calibration.run import Progress
+    from lfdm_ros.calibration.progress import Progress
 
 EPILOG = """example:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
@@ -87,11 +85,11 @@ def run(args: argparse.Namespace) -> int:
                 "options": read_options(args.option), "continued": args.continued}
     try:
         if args.scheduler is not None:
-            from lfdm_ros.calibration.elsewhere import calibrate_elsewhere
+            from lfdm_ros.calibration.cluster import calibrate_on_cluster
             from lfdm_ros.scheduling import get_scheduler
 
             with get_scheduler(args.scheduler) as scheduler:
-                summary = calibrate_elsewhere(scheduler, recipe, args.bag, args.out, **settings)
+                summary = calibrate_on_cluster(scheduler, recipe, args.bag, args.out, **settings)
         else:
             summary = calibrate(recipe, args.bag, args.out, **settings, progress=show)
     finally:
@@ -136,8 +134,7 @@ class ProgressJson:
     def __call__(self, state: Progress) -> None:
         if state.stage_index != self._stage or state.progress == 1.0 or time.monotonic() - self._last >= JSON_INTERVAL:
             self._last, self._stage = time.monotonic(), state.stage_index
-            record = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in asdict(state).items()}
-            print(json.dumps(record), flush=True)
+            print(state.line, flush=True)
 
     def close(self) -> None:
         pass

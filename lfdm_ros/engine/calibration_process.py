@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -12,47 +11,16 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import POSTERIOR, SUMMARY
 from lfdm_ros.engine.background import Share
 from lfdm_ros.errors import InputError
 
 LFDM = (sys.executable, "-m", "lfdm_ros.cli")
 DEFAULT_SHARE = Share()
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One report of `lfdm calibrate --progress-json`; ess and time_left [s], NaN: unknown."""
-
-    stage: str = ""
-    stage_index: int = 0
-    stage_count: int = 1
-    temperature: float = 0.0
-    progress: float = 0.0
-    ess: float = math.nan
-    time_left: float = math.nan
-    message: str = ""
-
-    @classmethod
-    def parse(cls, line: str) -> Progress | None:
-        """Reads one line; None for a line that is no report."""
-        try:
-            data = json.loads(line)
-            return cls(
-                stage=str(data["stage"]), stage_index=int(data["stage_index"]), stage_count=max(1, int(data["stage_count"])),
-                temperature=float(data["temperature"]), progress=min(1.0, max(0.0, float(data["progress"]))),
-                ess=_number(data.get("ess")), time_left=_number(data["time_left"]), message=str(data["message"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-
-    @property
-    def overall(self) -> float:
-        """Share of all stages done, [0, 1]."""
-        return (self.stage_index + self.progress) / self.stage_count
 
 
 class CalibrationProcess:
@@ -171,7 +139,3 @@ def last_line(output: bytes) -> str:
     """The last line with something in it."""
     lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)

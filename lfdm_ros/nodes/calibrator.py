@@ -22,13 +22,14 @@ from std_srvs.srv import SetBool, Trigger
 from lfdm_ros.action import Calibrate
 from lfdm_ros.bounds import BOUNDS, require_all, require_asked
 from lfdm_ros.calibration.gates import Limits, finished_stages
+from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version
 from lfdm_ros.documents import read_json
 from lfdm_ros.engine import calibration_process
 from lfdm_ros.engine.applying import MANUAL, POLICIES, Applier
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.bag_folder import BagFolder, Job
-from lfdm_ros.engine.calibration_process import CalibrationProcess, Progress
+from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
 from lfdm_ros.nodes import qos

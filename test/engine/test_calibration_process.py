@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.engine.background import NORMAL, Share, core_set
-from lfdm_ros.engine.calibration_process import CalibrationProcess, Progress, examine
+from lfdm_ros.engine.calibration_process import CalibrationProcess, examine
 from lfdm_ros.errors import InputError
 
 LINE = '{"stage": "s", "stage_index": 1, "stage_count": 4, "temperature": 0.5, "progress": 0.5, "time_left": null, "message": "m"}'

@@ -16,7 +16,7 @@ from lfdm_ros.scheduling import Scheduler
 _Work = tuple[Recipe, Sequence[str], Mapping[str, Any]]
 
 
-def calibrate_elsewhere(scheduler: Scheduler, recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str],
+def calibrate_on_cluster(scheduler: Scheduler, recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str],
                         **settings: Any) -> dict[str, Any]:
     """As `calibrate`, on a worker of `scheduler`, which must see the bags at the same paths; files and summary are the same.
 
