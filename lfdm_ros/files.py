@@ -12,19 +12,21 @@ from pathlib import Path
 def replacing(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to; at the end it takes the place of `path`. What fails leaves nothing behind and `path` as it was.
 
-    A device or a pipe, which has no place to take, is written as it is; a link stays one.
+    A device or a pipe, which has no place to take, is written as it is; a link stays one. An OSError of what is written names `path`.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    partial = path.with_name(f".{path.name}.partial")
+    given, path = path, path.resolve()
+    whole = path.is_file() or not path.exists()
+    partial = path.with_name(f".{path.name}.partial") if whole else path
     try:
         yield partial
-        partial.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink()
+        if whole:
+            partial.replace(path)
+    except BaseException as error:
+        if whole:
+            with suppress(OSError):
+                partial.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(partial)):  # a write that fails names no file by itself
+            error.filename, error.filename2 = str(given), None
         raise
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lfdm_ros.bags import BagWriter, bag_info
 from lfdm_ros.calibration import results
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.store import APPLIED, PosteriorStore
@@ -22,6 +24,8 @@ from lfdm_ros.compiler import code_cache
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.samplers.sampler import SampleRun
+from lfdm_ros.scheduling import Here
+from lfdm_ros.studies.resuming import KEPT, carry_out
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
 
@@ -124,6 +128,48 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(OSError) as error:
         write_text(tmp_path, "x")
     assert reason(error.value) == os.strerror(errno.EISDIR)
+
+
+def test_what_a_command_writes_is_whole_or_as_it_was_and_the_line_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "inputs.txt").write_text("0 0 0.5 0\n1 0 0.5 0\n")
+    (tmp_path / "run.csv").write_text("before")
+    command = ["simulate", "--vehicle", "hmmwv", "--model", "linear_single_track", "--inputs", str(tmp_path / "inputs.txt"), "--out"]
+    with full(2000):
+        assert main([*command, str(tmp_path / "run.csv")]) == 2
+    assert capsys.readouterr().err == f"lfdm simulate: {tmp_path / 'run.csv'}: {os.strerror(errno.EFBIG)}\n"
+    assert (tmp_path / "run.csv").read_text() == "before" and len(list(tmp_path.iterdir())) == 2
+    assert main([*command, "/dev/full"]) == 2
+    assert capsys.readouterr().err == f"lfdm simulate: /dev/full: {os.strerror(errno.ENOSPC)}\n"
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_bag_on_a_full_disk_leaves_no_half_metadata(tmp_path: Path, storage: str) -> None:
+    with BagWriter(tmp_path / "bag", storage) as writer:
+        writer.write("a", "lfdm_ros/msg/DriverCommand", 0, {"throttle": 0.5})
+        writer.checkpoint()
+        with full(100), pytest.raises(OSError):
+            writer._writer.checkpoint()  # there is nothing else to write any more
+        assert not list((tmp_path / "bag").glob("*.tmp"))
+    assert bag_info(tmp_path / "bag")["closed"]
+
+
+def test_a_study_goes_on_after_a_full_disk(tmp_path: Path) -> None:
+    long = {"text": "x" * 3000}
+    found: dict[int, dict[str, Any]] = {}
+    with full(4000), pytest.raises(InputError, match="what is done is kept"):
+        carry_out([1, 2], lambda item: long, str, Here(), found, tmp_path)
+    with (tmp_path / KEPT).open("ab") as file:  # and what a damaged disk may give
+        file.write(b"\xff")
+    done: list[int] = []
+
+    def work(item: int) -> dict[str, Any]:
+        done.append(item)
+        return long
+
+    for _ in range(2):
+        found = {}
+        carry_out([1, 2], work, str, Here(), found, tmp_path)
+        assert found == {0: long, 1: long} and done == [2]
 
 
 def test_every_command_says_in_one_line_what_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

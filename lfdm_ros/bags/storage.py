@@ -16,6 +16,7 @@ import os
 import sqlite3
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -102,10 +103,19 @@ class CheckpointWriter(Writer):
         self.custom_data["closed"] = "false"
         self.storage = _Kept(storage.path)  # type: ignore[assignment]
         try:
-            super().close()
+            self._finish()
         finally:
             self.storage = storage
 
     def close(self) -> None:
         self.custom_data.pop("closed", None)
-        super().close()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Closes the storage and replaces metadata.yaml; where the disk refuses, half a file does not stay."""
+        try:
+            super().close()
+        except OSError:
+            with suppress(OSError):
+                self.metapath.with_suffix(".yaml.tmp").unlink()
+            raise

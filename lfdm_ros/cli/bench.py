@@ -18,6 +18,7 @@ from typing import Any
 
 from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 from lfdm_ros.resources import share_directory
 
 EPILOG = """examples:
@@ -76,8 +77,7 @@ def run(args: argparse.Namespace) -> int:
     records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:
-        Path(args.json).write_text(
-            json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n", encoding="utf-8")
+        write_text(Path(args.json), json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n")
     return 0
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 
 EPILOG = """examples:
   lfdm fuzz bags --seeds 300
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), print, sys.stderr)
     summary = {**tally.summary(), "seconds": time.monotonic() - began}
     if args.json is not None:
-        args.json.write_text(json.dumps(summary, indent=2), encoding="utf-8")
+        write_text(args.json, json.dumps(summary, indent=2))
     print(f"{args.kind}: {summary['cases']} cases in {summary['seconds']:.0f} s: {tally.line()}")
     if tally.failures:
         print(f"one alone: lfdm fuzz {args.kind} --seed {tally.failures[0]['seed']} --keep DIR")

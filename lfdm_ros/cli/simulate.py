@@ -13,6 +13,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
 
 MOST_STEPS, MOST_ROWS = 2_000_000_000, 1_000_000  # about an hour, and a gigabyte
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     columns = (*COLUMNS, *args.also)
     picked = outputs[:, [simulator.output_index[name] for name in columns]]
-    with args.out.open("w", newline="", encoding="utf-8") as file:
+    with replacing(args.out) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("time", *columns))
         writer.writerows([f"{t:.6f}", *(f"{value:.12g}" for value in row)] for t, row in zip(times, picked))

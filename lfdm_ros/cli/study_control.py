@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +50,8 @@ def run_control_study(args: argparse.Namespace) -> int:
     text, good, figures = report(runs, outcome)
     outcome["runs"] = [{name: value for name, value in run.items() if name != "cycle_us"} for run in runs]
     if args.out is not None:
-        (args.out / "results.json").write_text(json.dumps(outcome) + "\n", encoding="utf-8")
-        (args.out / "table.md").write_text(text + "\n", encoding="utf-8")
+        write_text(args.out / "results.json", json.dumps(outcome) + "\n")
+        write_text(args.out / "table.md", text + "\n")
         from lfdm_ros.studies.pictures import save_png
 
         for name, draw in figures.items():

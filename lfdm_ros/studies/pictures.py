@@ -18,6 +18,7 @@ from PIL import Image
 
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import replacing
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario, load_scenario
 from lfdm_ros.studies.closed_loop import Run
@@ -39,7 +40,8 @@ def save_png(figure: Figure, path: Path) -> None:
     try:
         # Not the usual median cut: it gives thin lines of different colours the same.
         image = Image.open(drawn).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        image.save(path, format="png", optimize=True)
+        with replacing(path) as partial:
+            image.save(partial, format="png", optimize=True)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
 
@@ -107,7 +109,8 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
         if written.tell() < LARGEST_GIF:
             break
     try:
-        path.write_bytes(written.getvalue())
+        with replacing(path) as partial:
+            partial.write_bytes(written.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     return written.tell()

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path as File
 from typing import Any, TypeVar
 
@@ -35,8 +36,10 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            kept = _kept(folder / KEPT)
+            kept, whole = _kept(folder / KEPT)
             file = (folder / KEPT).open("a", encoding="utf-8")
+            if not whole:  # what comes next would be lost with it
+                file.write("\n")
         except OSError as error:
             raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
         found |= {i: kept[key] for i, key in enumerate(keys) if key in kept}
@@ -50,22 +53,28 @@ def carry_out(items: Sequence[Item], work: Callable[[Item], dict[str, Any]], key
             text = json.dumps(result)
             found[missing[number]] = json.loads(text)
             if file is not None:
-                file.write(json.dumps({"key": keys[missing[number]]})[:-1] + f', "result": {text}}}\n')
-                file.flush()
+                try:
+                    file.write(json.dumps({"key": keys[missing[number]]})[:-1] + f', "result": {text}}}\n')
+                    file.flush()
+                except OSError as error:
+                    raise InputError(f"cannot write to {folder}: {error.strerror or error}; start again where there is room, what is done "
+                                     "is kept") from None
             if progress is not None:
                 progress(len(found), len(items), (time.perf_counter() - began) / done * (len(missing) - done))
     finally:
         if file is not None:
-            file.close()
+            with suppress(OSError):  # the same that has been told
+                file.close()
 
 
-def _kept(path: File) -> dict[str, dict[str, Any]]:
+def _kept(path: File) -> tuple[dict[str, dict[str, Any]], bool]:
+    """What is kept, and whether its last line is whole."""
     kept = {}
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-                kept[row["key"]] = row["result"]
-            except (ValueError, KeyError, TypeError):  # not whole: killed while it was written
-                continue
-    return kept
+    text = path.read_bytes() if path.is_file() else b""
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+            kept[row["key"]] = row["result"]
+        except (ValueError, KeyError, TypeError):  # not whole: killed while it was written
+            continue
+    return kept, not text or text.endswith(b"\n")
