@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
                         "as its file says, known to the controller, for example sprung_mass=2600; repeat")
     parser.add_argument("--plant", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
-    parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), default="tmeasy", help="its tyre model (default %(default)s)")
+    parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="its tyre model (default: tmeasy where the vehicle has it, else its "
+                        "own)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
     parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
@@ -52,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_changes
     from lfdm_ros.control.guidance import LATTICE, GuideSettings
-    from lfdm_ros.control.limits import largest_model
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings
@@ -85,9 +85,8 @@ def run(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle, changes)
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
-    model = args.plant or largest_model(vehicle, tyre=args.tyre).name.split("/")[0]
-    plant = Plant(model, args.tyre, state_age=args.state_age, lidar=LidarSettings(**lidar), tracker=TrackerSettings(**tracker),
-                  seed=1 if args.seed is None else args.seed)
+    plant = Plant.of(vehicle, args.plant, args.tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+                     tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, controller="operator" if operated else "mpc", settings=settings, plant=plant,
                           vehicle=args.vehicle, changes=changes, density=args.density)
     scenario = studies.trial_scenario(trial)
@@ -97,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         seed = plant.seed if args.driver_seed is None else args.driver_seed
         driver = Remote.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
-        driver = studies.make_driver("mpc", vehicle, settings, args.tyre, GuideSettings(**further))
+        driver = studies.make_driver("mpc", vehicle, settings, plant.tyre, GuideSettings(**further))
     film = None
     if args.animation is not None:
         from lfdm_ros.studies.pictures import Film

@@ -33,7 +33,9 @@ class Target:
         return registers * size // {"double": 8, "float": 4}[real]
 
     def machine(self, **place: Any) -> llvm.TargetMachine:
-        """LLVM's own of it; `place` is where the code is to lie."""
+        """LLVM's own of it; `place` is where the code is to lie. Of another kind of processor than this one LLVM must be told first."""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
@@ -92,6 +94,4 @@ def here() -> Target:
 
 
 def _machine() -> llvm.TargetMachine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     return here().machine(jit=True)

@@ -22,10 +22,9 @@ from lfdm_ros.control.backing import Backing
 from lfdm_ros.control.guard import Guard
 from lfdm_ros.control.guidance import GuideSettings
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.navigator import Navigator, Task
+from lfdm_ros.control.navigator import Assignment, Navigator
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Outcome as PlanOutcome
-from lfdm_ros.control.planner import Plan, Planner
+from lfdm_ros.control.planner import Plan, Planner, PlanOutcome
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.rules import STANDING, Rates, rated
@@ -125,7 +124,7 @@ class Controller:
         self._rates = Rates.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
-        self._task: Task | None = None
+        self._task: Assignment | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -162,7 +161,7 @@ class Controller:
         Raises:
             InputError: a speed that is negative or not finite, or a corridor that is no table of rising s and finite room.
         """
-        task = Task.follow(path, speed, corridor, stop)
+        task = Assignment.follow(path, speed, corridor, stop)
         task.reference = self._navigator.along(task)
         self._begin(task)
 
@@ -172,13 +171,13 @@ class Controller:
         Raises:
             InputError: the speed is not positive.
         """
-        self._begin(Task.go_to(goal, speed))
+        self._begin(Assignment.go_to(goal, speed))
 
     def idle(self) -> None:
         """No task: the vehicle comes to a stop and stands."""
         self._task = None
 
-    def _begin(self, task: Task) -> None:
+    def _begin(self, task: Assignment) -> None:
         self._task, self._ways = task, 0
         self._planner.forget()
         self._backing.begin()
@@ -365,7 +364,7 @@ class Controller:
             (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver,
             age=age, plan=self._good, seconds=time.perf_counter() - began))
 
-    def _back(self, task: Task, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
+    def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
         """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
         backing, measured, pose = self._backing, self._measured, self._pose(x)
         assert measured is not None
@@ -418,12 +417,12 @@ class Controller:
             except _RAISED:  # a state from which there is no way: the next cycle says so, on its rung
                 task.routed = now
 
-    def _way(self, task: Task, now: float, x: np.ndarray) -> Reference:
+    def _way(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         """What the plan is to do now."""
         joining = self._navigator.join(task, now, self._pose(x), self._cold, lambda: self._obstacles.at(now))
         return joining or task.reference or self._find(task, now, x)
 
-    def _find(self, task: Task, now: float, x: np.ndarray) -> Reference:
+    def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)
         return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._obstacles.at(now)),
                                     lambda: self._guard.seen_along(self._good, now, pose, self._obstacles))

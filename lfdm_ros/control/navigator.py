@@ -29,7 +29,7 @@ CREEPING = 4.0  # [m/s] a vehicle that sees little goes on with this speed
 
 
 @dataclass(eq=False)
-class Task:
+class Assignment:
     """What is to be done: a path as it is, or a goal with the route that is in force."""
 
     speed: float
@@ -49,26 +49,26 @@ class Task:
     done: bool = False
 
     @staticmethod
-    def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool) -> Task:
+    def follow(path: Path, speed: float | np.ndarray, corridor: np.ndarray | None, stop: bool) -> Assignment:
         """See `Controller.follow`. Raises InputError."""
         if corridor is not None:
             corridor = np.array(corridor, float)
             if corridor.ndim != 2 or corridor.shape[1] != 3 or not len(corridor) or not np.isfinite(corridor).all() or (
                     np.diff(corridor[:, 0]) <= 0.0).any():
                 raise InputError("corridor: give rows [s, left, right] in m, finite, with rising s")
-        return Task(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor)
+        return Assignment(float(np.max(speed)), stop, path=path, speeds=speed, corridor=corridor)
 
     @staticmethod
-    def go_to(goal: Goal, speed: float) -> Task:
+    def go_to(goal: Goal, speed: float) -> Assignment:
         """See `Controller.go_to`. Raises InputError."""
         if not (math.isfinite(speed) and speed > 0.0):
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
         require("speed", speed, "speed to a goal")
-        return Task(speed, goal.stop, goal)
+        return Assignment(speed, goal.stop, goal)
 
-    def anew(self) -> Task:
+    def anew(self) -> Assignment:
         """The same task, of which nothing is done yet."""
-        return Task(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor)
+        return Assignment(self.speed, self.stop, self.goal, self.path, self.speeds, self.corridor)
 
 
 class Navigator:
@@ -86,7 +86,7 @@ class Navigator:
         if self._guide.settings != lattice:  # its tables take as long as some cycles
             self._guide = Guide(lattice)
 
-    def along(self, task: Task) -> Reference:
+    def along(self, task: Assignment) -> Reference:
         """The reference of a path."""
         assert task.path is not None
         s = self._settings
@@ -96,7 +96,7 @@ class Navigator:
         return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
                          slowing=s.path_braking)
 
-    def find(self, task: Task, now: float, pose: Pose, known: Callable[[], Obstacles], seen_along: Callable[[], float]) -> Reference:
+    def find(self, task: Assignment, now: float, pose: Pose, known: Callable[[], Obstacles], seen_along: Callable[[], float]) -> Reference:
         """The way to the goal.
 
         Args:
@@ -127,7 +127,7 @@ class Navigator:
                                    slowing=s.path_braking)
         return task.reference
 
-    def join(self, task: Task, now: float, pose: Pose, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
+    def join(self, task: Assignment, now: float, pose: Pose, begins: bool, known: Callable[[], Obstacles]) -> Reference | None:
         """The way back to a path that leads the other way; None where the vehicle is on it. `begins`: there is no plan yet.
 
         The optimisation is local: on the path or near it, it does not find that it has to drive away to turn round.
@@ -156,14 +156,14 @@ class Navigator:
         task.joining = Reference(longer, speeds, task.speed, free_end=True, slowing=s.path_braking)
         return task.joining
 
-    def remaining(self, task: Task, pose: Pose, station: float) -> float:
+    def remaining(self, task: Assignment, pose: Pose, station: float) -> float:
         """How far it is to the goal, or to the end of the path, along which the plan is at `station` [m]."""
         if task.goal is None:
             assert task.path is not None
             return max(task.path.length - (station if task.joining is None else task.station), 0.0)
         return math.hypot(pose.x - task.goal.x, pose.y - task.goal.y)
 
-    def finish(self, task: Task, pose: Pose, station: float) -> None:
+    def finish(self, task: Assignment, pose: Pose, station: float) -> None:
         """Marks a task that is done: from then on the vehicle stops where the way goes on."""
         if task.done:
             return
@@ -174,13 +174,13 @@ class Navigator:
             if task.path is not None:
                 task.reference = self.along(task)
 
-    def _look(self, task: Task, pose: Pose, to: tuple[float, float], known: Obstacles) -> Route:
+    def _look(self, task: Assignment, pose: Pose, to: tuple[float, float], known: Obstacles) -> Route:
         task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, known, self._outline.half_width,
                                        self._settings.obstacle_margin, task.route)
         task.ways += 1
         return task.route
 
-    def _profile(self, task: Task, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
+    def _profile(self, task: Assignment, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
         """Speeds (n,) [m/s] along a way, by its bends and by what is seen; a vehicle that is too fast slows down, but not as hard as for an
         obstacle."""
         s = self._settings

@@ -71,7 +71,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PlanOutcome:
     """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as
     shares of the longest step that is taken. `unfinished`: the time was over before the gaps were closed; the next call goes on."""
 
@@ -88,9 +88,9 @@ class Outcome:
     unfinished: bool = False
 
     @staticmethod
-    def failed(status: str) -> Outcome:
+    def failed(status: str) -> PlanOutcome:
         """Of a solver that gave nothing."""
-        return Outcome(False, status, 1, math.inf, math.inf, {}, (), (), math.inf, math.inf)
+        return PlanOutcome(False, status, 1, math.inf, math.inf, {}, (), (), math.inf, math.inf)
 
 
 class Planner:
@@ -219,7 +219,7 @@ class Planner:
         np.clip(self.w, [-r.steering, -r.down], [r.steering, r.up], out=self.w)
 
     def plan(self, z0: np.ndarray, reference: Reference, obstacles: Obstacles | None, time: float, iterations: int,
-             until: float = math.inf, begun: bool = False) -> Outcome:
+             until: float = math.inf, begun: bool = False) -> PlanOutcome:
         """Improves the plan by steps of sequential quadratic programming. Where that fails, the plan stays what it was.
 
         Args:
@@ -231,7 +231,7 @@ class Planner:
             begun: the plan is a first guess, of which no part is worth keeping before a whole step: the first one may take longer.
         """
         if not np.isfinite(z0).all():
-            return Outcome.failed(UNKNOWN)
+            return PlanOutcome.failed(UNKNOWN)
         self.z[0] = z0
         before = self.z.copy(), self.w.copy()
         reached: tuple[np.ndarray, np.ndarray] | None = None  # the last plan that proved to be one
@@ -403,7 +403,8 @@ class Planner:
         np.subtract([-r.steering, -r.down], self.w[:-1], out=qp.lower_u)
         np.subtract([r.steering, r.up], self.w[:-1], out=qp.upper_u)
 
-    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, gap: float, dx: np.ndarray | None = None) -> Outcome:
+    def _outcome(self, solved: bool, status: str, iterations: int, residual: float, gap: float,
+                 dx: np.ndarray | None = None) -> PlanOutcome:
         """Cost by its terms, and the rows as they will be after a step `dx` (N+1, nz), to first order; without one, as they are."""
         terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
@@ -419,7 +420,7 @@ class Planner:
             elif distance > -ACTIVE:
                 active.append(KINDS[kind])
         step = 0.0 if dx is None else float((np.abs(dx) * self._reach).max())
-        return Outcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated), gap, step)
+        return PlanOutcome(solved, status, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated), gap, step)
 
     def snapshot(self, time: float) -> Plan:
         """The plan as it is now, beginning at `time` [s]."""

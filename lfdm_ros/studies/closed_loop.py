@@ -6,14 +6,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from lfdm_ros.control.controller import Cycle
 from lfdm_ros.control.driver import Driver
+from lfdm_ros.control.limits import largest_model
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
+from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
@@ -40,6 +43,19 @@ class Plant:
     lidar: LidarSettings | None = field(default_factory=LidarSettings)
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     seed: int = 1
+
+    @classmethod
+    def of(cls, vehicle: Vehicle, model: str | None = None, tyre: str | None = None, **others: Any) -> Plant:
+        """Of a vehicle: its largest model on TMeasy tyres where it has them, on its own otherwise; what is named is taken instead.
+
+        Raises:
+            InputError: the vehicle fits no model that has a load of each wheel.
+        """
+        chassis, *parts = (model or "").split("/")
+        has_choice = not model or ("tyre" in chassis_slots(chassis) and not set(parts) & SLOTS["tyre"].keys())
+        if tyre is None and has_choice and "tmeasy" in vehicle.parts("tyre"):
+            tyre = "tmeasy"
+        return cls(model or largest_model(vehicle, tyre=tyre).name.split("/")[0], tyre, **others)
 
 
 @dataclass(eq=False)

@@ -110,6 +110,7 @@ def controllers_settings(controller: str, base: Settings, known: Mapping[str, di
 def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
            vehicle: str = "hmmwv") -> list[Trial]:
     """Obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
+    plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for speed in speeds:
         for controller in controllers:
@@ -117,13 +118,14 @@ def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequ
                 continue
             settings = controllers_settings(controller, base)
             count = min(slow_seeds, seeds) if controller in SLOW else seeds
-            trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, Plant(seed=seed), vehicle, track=seed <= TRACKS)
+            trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, track=seed <= TRACKS)
                        for seed in range(1, count + 1)]
     return trials
 
 
 def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     """Every other scenario of the package that is a task."""
+    plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml")):
         if path.stem.startswith(FIELD):
@@ -133,7 +135,7 @@ def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") ->
             continue
         for controller in controllers:
             if controller != "do_mpc" or scenario.path is not None:
-                trials.append(Trial(path.stem, None, controller, controllers_settings(controller, base), Plant(), vehicle, track=True))
+                trials.append(Trial(path.stem, None, controller, controllers_settings(controller, base), plant, vehicle, track=True))
     return trials
 
 
@@ -142,7 +144,7 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     trials = []
     for delay in DELAYS:
         for compensate in (True, False) if delay else (True,):
-            settings, plant, changes = _delayed(base, delay, compensate)
+            settings, plant, changes = _delayed(base, vehicle, delay, compensate)
             trials += [Trial(name, None, "mpc", settings, plant, vehicle, changes, track=True)
                        for name in ("slalom", "nato_lane_change")]
             trials += [Trial(f"{FIELD}{speed}", seed, "mpc", settings, replace(plant, seed=seed), vehicle, changes)
@@ -154,11 +156,13 @@ def dense_fields(seeds: int, others: int | None, densities: Sequence[float], spe
                  base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
     None: as many as `EVERY` says."""
+    plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
         settings = controllers_settings(controller, base, RIVALS)
         count = seeds if controller == "mpc" else -(-seeds // EVERY[controller]) if others is None else min(others, seeds)
-        trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, Plant(seed=seed), vehicle, density=density, patience=PATIENCE)
+        trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, density=density,
+                         patience=PATIENCE)
                    for speed in speeds for density in densities for seed in range(1, count + 1)]
     return trials
 
@@ -170,15 +174,16 @@ def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> l
     found = []
     for course in LANE_CHANGES:
         for delay, compensate in ((0.0, True), (0.2, True), (0.2, False)):
-            settings, plant, changes = _delayed(base, delay, compensate)
+            settings, plant, changes = _delayed(base, vehicle, delay, compensate)
             found.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle, changes), step=step))
     return found
 
 
-def _delayed(base: Settings, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
+def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
     """Settings, plant and changes of the vehicle with which half of a delay [s] is the state's age, half the actuators'."""
     half = 0.5 * delay
-    return replace(base, compensate=compensate), Plant(state_age=half), (f"actuation_delay={half}",) if half else ()
+    plant = Plant.of(load_vehicle(vehicle), state_age=half)
+    return replace(base, compensate=compensate), plant, (f"actuation_delay={half}",) if half else ()
 
 
 # -- A run --------------------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Threatened:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Reaction:
     """What became of a fault. told: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then; refused:
     messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command to the
     next, over what the actuator can. A command that is not finite or out of range cannot be made (`Command`)."""
@@ -77,7 +77,7 @@ class Outcome:
         return in_time and self.step <= 1.0 + 1e-6 and self.back <= WITHIN
 
 
-def fail(source: str, fault: str) -> Outcome:
+def fail(source: str, fault: str) -> Reaction:
     """Lets a source fail."""
     vehicle = load_vehicle("hmmwv")
     sharer = Sharer(vehicle, SharingSettings(), (Threatened(),))
@@ -97,7 +97,7 @@ def fail(source: str, fault: str) -> Outcome:
     back = next((i for i, d in enumerate(decisions[end:]) if d.row.state == "sharing"), None)
     last = during[-1] if told is None else during[told]
     steps = np.abs(np.diff([d.command.steering for d in decisions[begin - 1:]]))
-    return Outcome(source, fault, math.nan if told is None else (told + 1) * STEP, last.row.state, last.reason,
+    return Reaction(source, fault, math.nan if told is None else (told + 1) * STEP, last.row.state, last.reason,
                    sharer.refusals.counts[source], math.inf if back is None else (back + 1) * STEP,
                    float(steps.max() / (vehicle.actuators.steering_rate * STEP)))
 
@@ -111,26 +111,26 @@ def _hear(sharer: Sharer, name: str, stamp: float, now: float, *, wrong: bool, s
     hear(stamp, (math.nan if wrong else steering, throttle, brake), now)
 
 
-def suite() -> list[Outcome]:
+def suite() -> list[Reaction]:
     """Every fault of every source."""
     return [fail(source, fault) for source in SOURCES for fault in FAULTS]
 
 
-def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
+def table(reactions: list[Reaction]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows."""
     def milliseconds(seconds: float) -> str:
         return f"{1e3 * seconds:.0f}" if math.isfinite(seconds) else "-"
 
     heads = ["source", "fault", "told after [ms]", "state", "back after [ms]", "refused", "largest step, of what the actuator can"]
-    return heads, [[o.source, f"{o.fault}: {FAULTS[o.fault][0]}", milliseconds(o.told), o.state, milliseconds(o.back), str(o.refused),
-                    f"{o.step:.2f}"] for o in outcomes]
+    return heads, [[r.source, f"{r.fault}: {FAULTS[r.fault][0]}", milliseconds(r.told), r.state, milliseconds(r.back), str(r.refused),
+                    f"{r.step:.2f}"] for r in reactions]
 
 
 def main() -> int:
     """Prints the table; 1 where a fault was not told in time, or a command was a step too far."""
-    outcomes = suite()
-    print(markdown(table(outcomes)))
-    return 0 if all(outcome.good for outcome in outcomes) else 1
+    reactions = suite()
+    print(markdown(table(reactions)))
+    return 0 if all(reaction.good for reaction in reactions) else 1
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -91,6 +92,13 @@ int main(int argc, char **argv) {
     places = [[field.name for field in model.states].index(name) for name in ("vx", "yaw_rate")]
     assert fine == "1"
     np.testing.assert_allclose([float(vx), float(yaw_rate)], simulator.state[places], rtol=1e-12)
+
+
+def test_an_object_is_the_first_thing_that_a_process_compiles(tmp_path):
+    code = ("from pathlib import Path; from lfdm_ros.backends import write_object; from lfdm_ros.models import get_model; "
+            "print(write_object(get_model('kinematic_bicycle'), Path('.')).object.stat().st_size)")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and int(done.stdout) > 1000, done.stderr
 
 
 def test_a_library_of_it_loads_in_another_process(tmp_path):

@@ -10,7 +10,7 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import LidarSettings
-from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, World
+from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, Simulator, World
 from lfdm_ros.studies.closed_loop import OBSERVED, Plant, drive
 from lfdm_ros.vehicles import load_vehicle
 
@@ -90,3 +90,14 @@ def test_two_runs_are_equal_to_the_bit_and_the_noise_is_the_seeds():
 def test_a_scenario_of_inputs_is_no_task():
     with pytest.raises(InputError, match="scenario straight has no goal and no path"):
         drive(HMMWV, replace(towards(), goal=None), Blind())
+
+
+@pytest.mark.parametrize(("vehicle", "given", "expected"), [
+    ("hmmwv", {}, ("twenty_four_dof", "tmeasy")), ("sedan", {}, ("twenty_four_dof", "tmeasy")),
+    ("genesis", {}, ("eighteen_dof", None)), ("dart", {"seed": 4}, ("eighteen_dof", None)),  # on tyres of their own, Fiala's
+    ("hmmwv", {"tyre": "fiala"}, ("twenty_four_dof", "fiala")), ("hmmwv", {"model": "eight_dof/fiala"}, ("eight_dof/fiala", None)),
+    ("hmmwv", {"model": "driven_bicycle"}, ("driven_bicycle", None)), ("hmmwv", {"model": "eight_dof"}, ("eight_dof", "tmeasy"))])
+def test_any_vehicle_is_simulated_on_what_it_has(vehicle, given, expected) -> None:
+    plant = Plant.of(load_vehicle(vehicle), **given)
+    assert (plant.model, plant.tyre) == expected and plant.seed == given.get("seed", 1)
+    Simulator(load_vehicle(vehicle), plant.model, plant.step, plant.tyre)  # all its parameters are there
