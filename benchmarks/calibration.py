@@ -36,7 +36,7 @@ from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
-from lfdm_ros.inference.model import BatchedDensity, build_model
+from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.inference.plan import Recipe
 from lfdm_ros.resources import find_config
 from lfdm_ros.samplers.sampler import SAMPLERS, Problem, SampleRun, get_sampler
@@ -101,7 +101,7 @@ def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
     stage = next(stage for stage in recipe.stages if stage.name == STAGE)
     data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
     asked = stage_model(stage, data, recipe, recipe.start_vehicle)
-    density = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
+    density = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
     density(density.draw_prior(100, np.random.default_rng(0)))
     asked.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in asked.unknowns.values()]))
     density.evaluations = 0

@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.inference.gaussian import Group
 from lfdm_ros.inference.likelihood import _Column
-from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress
@@ -51,7 +51,7 @@ def prior(kind: str, **numbers: float) -> Prior:
 def problem(likelihood, unknowns: dict[str, Prior], noise: Prior, correlation: Prior | None = None) -> Problem:
     """The posterior of a likelihood with one group y."""
     errors = {"y": ErrorPriors(noise, correlation)}
-    density = BatchedDensity(build_model(likelihood, unknowns, errors))
+    density = BatchedDensity(likelihood, unknowns, errors)
     return Problem(likelihood, density, unknowns, errors, np.full(len(unknowns), np.nan), Objective())
 
 

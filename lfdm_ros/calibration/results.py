@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,6 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
     """
     import arviz as az
-    import pymc
     import xarray as xr
 
     groups: dict[str, dict[str, Any]] = {name: {} for name in (
@@ -64,7 +64,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
             own = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
             groups["sample_stats"][f"{stage}.{name}"] = (own, values)
     attributes = {
-        "inference_library": "pymc", "inference_library_version": pymc.__version__, "lfdm_ros_version": __version__, "seed": seed,
+        "inference_library": "pymc", "inference_library_version": version("pymc"), "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
         "recordings": json.dumps({key: r.name for result in results for key, r in result.data.recordings.items()})}
     datasets = {}

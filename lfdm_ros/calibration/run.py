@@ -68,7 +68,8 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in known)]
     # All stages are read before the first is run: a mistake in the last one should not cost minutes.
     datasets = [load_stage(stage, recordings, recipe, vehicle) for stage in recipe.stages]
-    # From here on PyMC is needed, which takes seconds to import; what is wrong with arguments and recordings has been told.
+    # From here on SciPy, ArviZ and perhaps PyMC are needed, which take seconds to import; what is wrong with arguments and recordings has
+    # been told.
     from lfdm_ros.calibration import scoring, summary
     from lfdm_ros.calibration.predictive import kept_draws
     from lfdm_ros.calibration.stage import run_stage

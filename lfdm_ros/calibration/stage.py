@@ -13,7 +13,7 @@ from lfdm_ros.calibration.predictive import PREDICTIVE_DRAWS, Predictive, predic
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Dataset, initial_priors
 from lfdm_ros.inference.likelihood import RolloutLikelihood
-from lfdm_ros.inference.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity, build_model
+from lfdm_ros.inference.model import BatchedDensity, Density, ErrorPriors, UpdatedDensity
 from lfdm_ros.inference.plan import INFLATED, INITIAL, RHO, SIGMA, Objective, Recipe, Segment, Stage
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.samplers import least_squares
@@ -90,7 +90,7 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
     labels = {group.label for group in likelihood.groups}
     errors = {label: ErrorPriors(c.noise, c.correlation) for label, c in stage.channels.items() if label in labels}
     if stage.errors == INFLATED and not labels <= set(weights or {}):
-        plain = BatchedDensity(build_model(likelihood, unknowns, errors))
+        plain = BatchedDensity(likelihood, unknowns, errors)
 
         def tell(state: SamplerProgress) -> None:
             if report is not None:
@@ -122,7 +122,7 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
     """
     where = f"{recipe.path}: stages ({stage.name})"
     asked = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
-    plain = BatchedDensity(build_model(asked.likelihood, asked.unknowns, asked.errors))
+    plain = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
     density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
     problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,
                       earlier.population if earlier else None, earlier.log_evidence if earlier else 0.0)
@@ -178,10 +178,10 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
     replaces = not any(is_new) or dict(earlier.vehicle.parameters) != dict(vehicle.parameters)
     seen = stage_model(stage, data.part(earlier.hashes), recipe, earlier.vehicle, earlier.weights)
-    old = BatchedDensity(build_model(seen.likelihood, seen.unknowns, seen.errors))
+    old = BatchedDensity(seen.likelihood, seen.unknowns, seen.errors)
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)
-    return UpdatedDensity(old, BatchedDensity(build_model(asked.likelihood.only(is_new), asked.unknowns, asked.errors)), replaces=False)
+    return UpdatedDensity(old, BatchedDensity(asked.likelihood.only(is_new), asked.unknowns, asked.errors), replaces=False)
 
 
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],

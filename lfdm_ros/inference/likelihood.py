@@ -31,7 +31,7 @@ GAP = 2.5
 
 
 class Likelihood(Protocol):
-    """What the PyMC model needs of a simulator."""
+    """What a density needs of a simulator."""
 
     groups: tuple[Group, ...]
 

@@ -1,78 +1,25 @@
-"""The PyMC model of a stage, and its log density for many particles at once.
+"""The log density of a stage for many particles at once.
 
-The simulator enters as one Op, the moments of the errors; priors, noise and the Gaussian stay in PyTensor. The batched density comes
-from the same graph by `vectorize_graph`, with the Op replaced by its batched form: nothing is written twice.
+The simulator gives the moments of the errors; priors and Gaussian are NumPy's, so that neither PyMC is imported nor anything compiled.
+`lfdm_ros.inference.pymc_model` has the same as a PyMC model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pymc.pytensorf import compile as compile_function
-from pymc.pytensorf import join_nonshared_inputs
-from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
-from pytensor.graph.replace import vectorize_graph
 
-from lfdm_ros.inference.gaussian import MOMENTS, Group, correlated_noise, log_density
+from lfdm_ros.inference.gaussian import log_density
 from lfdm_ros.inference.likelihood import Likelihood
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
-from lfdm_ros.inference.pymc_adapter import register_batched, sized
 
-COMPILE_MODE = "FAST_COMPILE"
-
-
-def without_compiler() -> Any:
-    """Context in which PyTensor runs as Python: the simulator is nearly all of the cost, and C would take 15 s to compile."""
-    return pytensor.config.change_flags(cxx="")
-
-
-class Moments(Op):
-    """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
-
-    One simulation gives both, and the gradient uses the second output of the node that is there. Equal likelihood, equal Op: PyTensor
-    then merges the nodes of all groups into one.
-    """
-
-    __props__ = ("likelihood",)
-    itypes = [pt.dvector]
-    otypes = [pt.dmatrix, pt.dtensor3]
-
-    def __init__(self, likelihood: Likelihood):
-        self.likelihood = likelihood
-
-    def perform(self, node: Apply, inputs: list[np.ndarray], outputs: list[list[Any]]) -> None:
-        outputs[0][0], outputs[1][0] = self.likelihood.moments_and_slopes(inputs[0])
-
-    def L_op(self, inputs: Any, outputs: Any, output_gradients: Any) -> list[Any]:
-        return [pt.tensordot(output_gradients[0], outputs[1], axes=[[0, 1], [0, 1]])]
-
-
-class MomentsBatch(Op):
-    """q (N, Q) -> moments (N, G, 3): all particles in a few compiled parallel calls."""
-
-    __props__ = ("likelihood",)
-    itypes = [pt.dmatrix]
-    otypes = [pt.dtensor3, pt.dtensor4]
-
-    def __init__(self, likelihood: Likelihood):
-        self.likelihood = likelihood
-
-    def perform(self, node: Apply, inputs: list[np.ndarray], outputs: list[list[Any]]) -> None:
-        outputs[0][0] = self.likelihood.moments(inputs[0])
-        outputs[1][0] = np.empty((0, 0, 0, 0))  # a population needs no derivatives
-
-
-@register_batched(Moments)
-def _vectorize_moments(op: Moments, node: Apply, q: Any) -> Apply:
-    return MomentsBatch(op.likelihood).make_node(q)
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @dataclass(frozen=True)
@@ -83,66 +30,32 @@ class ErrorPriors:
     correlation: Prior | None = None
 
 
-def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]) -> pm.Model:
-    """The joint density of a stage.
-
-    Args:
-        unknowns: prior by name, in the order of the likelihood's q.
-        errors: priors by group; of groups too that this likelihood does not have.
-
-    Returns:
-        Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
-    """
-    moments = Moments(likelihood)
-    with pm.Model() as model:
-        q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])
-        noise = {label: (own.noise.variable(SIGMA + label), own.correlation.variable(RHO + label) if own.correlation else pt.constant(0.0))
-                 for label, own in errors.items()}
-        for index, group in enumerate(likelihood.groups):
-            pm.CustomDist(group.label, q, *noise[group.label], np.arange(group.count), logp=_gaussian(moments, index, group),
-                          random=_response(likelihood, index), signature="(q),(),(),(k)->(k)", observed=likelihood.measured(index))
-    return model
-
-
-def _gaussian(moments: Moments, index: int, group: Group) -> Callable[..., Any]:
-    def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
-        own = [moments(q)[0][index, i] for i in range(MOMENTS)]
-        return log_density(group, own, pt.log(sigma), rho, maths=pt)
-
-    return logp
-
-
-def _response(likelihood: Likelihood, index: int) -> Callable[..., np.ndarray]:
-    def draw(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rows: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        # One draw of the unknowns at a time, as PyMC's predictive sampling asks for it.
-        response = likelihood.measured(index) - likelihood.errors(q[None, :])[index][0]
-        return response + correlated_noise(rng, (*(size or ()), len(rows)), sigma, rho)
-
-    return draw
-
-
 class BatchedDensity:
-    """Log prior and log likelihood of particles (N, D) in the model's unconstrained space (`model.value_vars`, all scalar)."""
+    """Log prior and log likelihood of particles (N, D) in the coordinates of the priors (`Prior.coordinate`).
 
-    def __init__(self, model: pm.Model):
-        """`model`: of `build_model`."""
-        self.model = model
+    names (D,): NAME of the unknowns, then sigma.GROUP and rho.GROUP of each group.
+    """
+
+    def __init__(self, likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]):
+        """Args:
+            unknowns: prior by name, in the order of the likelihood's q.
+            errors: priors by group; of groups too that this likelihood does not have.
+        """
         self.evaluations = 0
-        free = model.free_RVs
-        self.names = [rv.name for rv in free]
-        transforms = [model.rvs_to_transforms[rv] for rv in free]
-        values = [model.rvs_to_values[rv] for rv in free]
-        constrained = [t.backward(v, *rv.owner.inputs) if t else v for rv, t, v in zip(free, transforms, values)]
-        particles = pt.dmatrix("particles")
-        with without_compiler():
-            # One term for each variable, added up in NumPy: as one sum PyTensor would make it an operation that takes at most 31 terms,
-            # and loops over the particles in Python.
-            terms = [[term.sum() for term in model.logp(vars=variables, sum=False)] for variables in (free, model.observed_RVs)]
-            outputs, joined = join_nonshared_inputs(model.initial_point(), [*terms[0], *terms[1], *constrained], values)
-            batched = vectorize_graph(outputs, {joined: particles})
-            first, last = len(terms[0]), len(terms[0]) + len(terms[1])
-            self._prior, self._likelihood, self._constrain = (
-                compile_function([particles], part, mode=COMPILE_MODE) for part in (batched[:first], batched[first:last], batched[last:]))
+        self._likelihood, self._unknowns, self._errors = likelihood, unknowns, errors
+        self._priors = dict(unknowns)
+        for label, own in errors.items():
+            self._priors[SIGMA + label] = own.noise
+            if own.correlation is not None:
+                self._priors[RHO + label] = own.correlation
+        self.names = list(self._priors)
+
+    @cached_property
+    def model(self) -> pm.Model:
+        """The same as a PyMC model, whose value variables are the coordinates."""
+        from lfdm_ros.inference.pymc_model import build_model
+
+        return build_model(self._likelihood, self._unknowns, self._errors)
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where a run diverged, and beyond the priors, where none is made."""
@@ -150,13 +63,21 @@ class BatchedDensity:
         inside = np.flatnonzero(prior > -np.inf)
         likelihood = np.full(len(particles), -np.inf)
         if len(inside):
-            likelihood[inside] = sum(self._likelihood(particles[inside]), start=np.zeros(len(inside)))
+            likelihood[inside] = self._log_likelihood(self.constrain(particles[inside]))
             self.evaluations += len(inside)
         return prior, np.where(np.isnan(likelihood), -np.inf, likelihood)
 
+    def _log_likelihood(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        moments = self._likelihood.moments(np.column_stack([values[name] for name in self._unknowns]))
+        total = np.zeros(len(moments))
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            for group, own in zip(self._likelihood.groups, moments.transpose(1, 2, 0)):
+                total += log_density(group, own, np.log(values[SIGMA + group.label]), values.get(RHO + group.label, 0.0))
+        return total
+
     def log_prior(self, particles: np.ndarray) -> np.ndarray:
         """particles (N, D) -> log prior (N,), without a simulation."""
-        total: np.ndarray = np.sum(self._prior(particles), axis=0)
+        total: np.ndarray = np.sum([prior.log_density(x) for prior, x in zip(self._priors.values(), particles.T)], axis=0)
         return total
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
@@ -165,17 +86,11 @@ class BatchedDensity:
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """`count` particles (N, D) from the prior."""
-        draws = []
-        for rv in self.model.free_RVs:
-            transform = self.model.rvs_to_transforms[rv]
-            drawn = sized(rv, (count,))
-            draws.append(transform.forward(drawn, *rv.owner.inputs) if transform else drawn)
-        with without_compiler():
-            return np.column_stack(pm.draw(draws, random_seed=int(rng.integers(2**31)), mode=COMPILE_MODE))
+        return np.column_stack([prior.coordinate(prior.frozen().rvs(count, random_state=rng)) for prior in self._priors.values()])
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
         """particles (N, D) -> values (N,) by variable, in the units of the model."""
-        return dict(zip(self.names, self._constrain(particles)))
+        return {name: prior.value(x) for (name, prior), x in zip(self._priors.items(), particles.T)}
 
 
 class UpdatedDensity:
@@ -188,7 +103,7 @@ class UpdatedDensity:
 
     def __init__(self, old: BatchedDensity, new: BatchedDensity, *, replaces: bool):
         """`new`: the model with the new data alone, or, with `replaces`, with old and new data."""
-        self.model, self.names = new.model, new.names
+        self.names = new.names
         self._old, self._new, self._replaces = old, new, replaces
         self._columns = [new.names.index(name) for name in old.names]
 

@@ -1,4 +1,4 @@
-"""Prior distributions: declared in a recipe, used by PyMC, drawn and plotted through SciPy; each kind is declared once."""
+"""Prior distributions: declared in a recipe, drawn and plotted through SciPy, known to PyMC; each kind is declared once."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class Prior:
         exact = {key: np.float64(value) for key, value in self.numbers}
         return KINDS[self.kind].variable(name, exact, **({} if self.logarithmic else {"default_transform": None}))
 
-    # -- The coordinate in which the unknown is searched: the unconstrained one of the PyMC model ------------------
+    # -- The coordinate in which the unknown is searched: that of the PyMC model's value variable too ----------------
 
     @property
     def logarithmic(self) -> bool:
@@ -281,6 +281,13 @@ class Prior:
     def slope(self, coordinate: Any) -> Any:
         """Derivative of the log density of the coordinate, inside the bounds."""
         return KINDS[self.kind].slope(self.values, coordinate, self.logarithmic)
+
+    def log_density(self, coordinate: np.ndarray) -> np.ndarray:
+        """Of coordinates; -inf beyond the bounds."""
+        lower, upper, constant = _support(self)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inside = constant - 0.5 * self.deviation(coordinate) ** 2
+        return np.where((coordinate >= lower) & (coordinate <= upper), inside, -np.inf)
 
     @property
     def flat(self) -> bool:
@@ -314,6 +321,17 @@ class Prior:
 @lru_cache(maxsize=1024)
 def _frozen(kind: str, numbers: tuple[tuple[str, float], ...]) -> Any:
     return KINDS[kind].frozen(dict(numbers))
+
+
+@lru_cache(maxsize=1024)
+def _support(prior: Prior) -> tuple[float, float, float]:
+    """Bounds of the coordinate, and what its log density is more than -r^2/2 between them."""
+    with np.errstate(divide="ignore"):
+        lower, upper = prior.coordinate(np.array(prior.bounds()))
+    median = prior.frozen().median()
+    x = prior.coordinate(median)
+    constant = prior.frozen().logpdf(median) + (x if prior.logarithmic else 0.0) + 0.5 * prior.deviation(x) ** 2
+    return float(lower), float(upper), float(constant)
 
 
 @lru_cache(maxsize=1024)

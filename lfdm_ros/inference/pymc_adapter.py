@@ -13,31 +13,23 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection, RaveledVars
-from pymc.distributions.shape_utils import change_dist_size
 from pymc.smc.kernels import SMC_KERNEL
 from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator, IntegrationError, State
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFullAdapt
-from pytensor.compile.mode import Mode
-from pytensor.graph.replace import _vectorize_node
 
 MADE_FOR = {"pymc": ("5.25", "5.28"), "pytensor": ("2.31", "2.38")}
 LOOK_AT = {
-    "_vectorize_node": "the dispatch of vectorize_graph: (op, node, *batched inputs) -> Apply",
-    "change_dist_size": "a random variable of the same distribution with leading dimensions",
     "CpuLeapfrogIntegrator": "its __init__ reads _pytensor_function, _raveled_inputs and dtype of the density (as _Density gives them) and "
                              "keeps _potential and _logp_dlogp_func(q, map); _step(epsilon, state) is one leapfrog step, an "
                              "IntegrationError in it a divergence; the fields of State are those that _Integrator._step fills",
     "GradientSharedStep": "reads _extra_vars_shared of the density; pm.NUTS takes it as logp_dlogp_func, `integrator` may be replaced, "
                           "`tune` says whether it adapts, and astep(point) -> point, [statistics]",
     "QuadPotentialFullAdapt": "velocity, energy; (size, mean, covariance, weight, rng=)",
-    "SMC_KERNEL": "update_beta_and_weights and resample read and write beta, weights, iteration, log_marginal_likelihood, "
-                  "resampling_indexes, tempered_posterior, prior_logp, likelihood_logp, tempered_posterior_logp; _initialize_kernel fills "
-                  "the last four and var_info",
+    "SMC_KERNEL": "its __init__ is not called: update_beta_and_weights and resample read draws, threshold and rng, read and write beta, "
+                  "weights, iteration, log_marginal_likelihood, resampling_indexes, tempered_posterior, prior_logp, likelihood_logp, "
+                  "tempered_posterior_logp; _initialize_kernel fills the last four, variables and var_info",
 }
 Drift = Callable[[np.ndarray, np.ndarray, float, Callable[[np.ndarray], np.ndarray]], tuple[np.ndarray, np.ndarray]]
-
-register_batched = _vectorize_node.register  # decorates what vectorize_graph puts in place of an Op
-sized = change_dist_size  # (variable, shape)
 
 
 # -- NUTS -------------------------------------------------------------------------------------------------------------
@@ -108,11 +100,13 @@ class TemperedPopulation(SMC_KERNEL):
 
     stats_dtypes_shapes: dict[str, Any] = {"log_marginal_likelihood": (float, []), "beta": (float, []), "accept_rate": (float, [])}
 
-    model: pm.Model
-
-    def __init__(self, *args: Any, compile_kwargs: Any = None, **kwargs: Any):
-        # The densities of single particles that PyMC compiles here are never called.
-        super().__init__(*args, compile_kwargs={"mode": Mode("py", None)}, **kwargs)
+    def __init__(self, draws: int = 2000, start: Any = None, model: pm.Model | None = None, random_seed: Any = None, threshold: float = 0.5,
+                 compile_kwargs: Any = None):
+        """As PyMC's, which would compile two densities of single particles that are never called; `model` is for pm.sample_smc alone."""
+        self.draws, self.start, self.threshold, self.rng = draws, start, threshold, np.random.default_rng(random_seed)
+        self.beta, self.iteration, self.log_marginal_likelihood = 0.0, 0, 0.0
+        self.weights = np.full(draws, 1.0 / draws)
+        self.model = model
 
     @abstractmethod
     def begin(self) -> None:
@@ -125,6 +119,7 @@ class TemperedPopulation(SMC_KERNEL):
     def _initialize_kernel(self) -> None:
         if self.start:
             raise ValueError("the population starts from the prior; `start` would change the target's meaning, not the target")
-        point = self.model.initial_point()
+        model = pm.modelcontext(self.model)
+        point, self.variables = model.initial_point(), model.value_vars
         self.var_info = {v.name: (point[v.name].shape, point[v.name].size) for v in self.variables}
         self.begin()

@@ -6,7 +6,7 @@ The optimum of the default objective is the mode of the posterior of paper 000, 
 
 r_j being the residual that prior j amounts to, and sigma_c the mode given those errors: the two alternate until they agree. Where
 neighbouring errors are correlated, e_c is whitened with the correlation rho_c, estimated with sigma_c (Cochrane and Orcutt 1949). Unknowns
-are searched in the coordinate of the PyMC model (logarithm where that has one) in units of the prior's standard deviation. In these
+are searched in the coordinate of their priors (a logarithm for some) in units of the prior's standard deviation. In these
 units the Fisher information F = sum_c J_c' J_c / sigma_c^2 says what the data know: along an eigenvector of eigenvalue w the posterior
 is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian as wide).
 """

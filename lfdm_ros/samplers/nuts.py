@@ -66,11 +66,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
 
 
 class LogDensity:
-    """The log density of the PyMC model up to a constant, with its slope, in the model's coordinates.
-
-    In NumPy: PyTensor takes longer for priors and Gaussian of one point than the simulator for its run with derivatives, and without
-    a C compiler it fails at sums of more than 31 terms.
-    """
+    """The log density of a stage up to a constant, with its slope, in the coordinates of `Problem.density`."""
 
     def __init__(self, problem: Problem):
         names = problem.density.names

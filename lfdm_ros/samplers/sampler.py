@@ -20,7 +20,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.inference.plan import RHO, SIGMA, Objective
 from lfdm_ros.inference.priors import Prior
 
-if TYPE_CHECKING:  # PyMC is imported when a calibration is run, not when a sampler is looked up
+if TYPE_CHECKING:  # a sampler is looked up without what it needs to run
     from lfdm_ros.inference.likelihood import Likelihood
     from lfdm_ros.inference.model import Density, ErrorPriors
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
-from lfdm_ros.inference.model import BatchedDensity, Density, without_compiler
+from lfdm_ros.inference.model import Density
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
@@ -33,13 +32,10 @@ Chain = Generator[np.ndarray, Evaluation, None]
 class LockstepKernel(TemperedPopulation):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
-    def __init__(self, *args: Any, density: Density | None = None, steps: int = STEPS, final_steps: int = FINAL_STEPS,
-                 **kwargs: Any):
-        """`density`: of the model, when it is at hand; `steps`, `final_steps`: moves at each temperature and at the last."""
-        with without_compiler():
-            super().__init__(*args, **kwargs)
-            self.density = density or BatchedDensity(pm.modelcontext(kwargs.get("model")))
-            self.model = self.density.model
+    def __init__(self, *args: Any, density: Density, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
+        """`density`: what is sampled, that of the model in pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the last."""
+        super().__init__(*args, **kwargs)
+        self.density = density
         self.steps, self.final_steps = steps, final_steps
         self.scale = 0.0
         self.acceptance = [np.nan, np.nan]  # of independence and random-walk moves
@@ -240,7 +236,7 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
 def together(density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
              seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
     """One chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
-    kernel = LockstepKernel(draws=populations.shape[1], model=density.model, density=density, steps=steps, final_steps=final_steps)
+    kernel = LockstepKernel(draws=populations.shape[1], density=density, steps=steps, final_steps=final_steps)
     kernels = [kernel.fresh(np.random.default_rng(own), population) for own, population in zip(seeds, populations)]
     lockstep(kernels, evaluate)
     return np.array([own.tempered_posterior for own in kernels])
@@ -259,7 +255,7 @@ def sample(density: Density, *, draws: int, chains: int, seed: np.random.SeedSeq
         ValueError: no particle of the start has a finite likelihood.
     """
     began, evaluations = time.perf_counter(), density.evaluations
-    first = LockstepKernel(draws=draws, model=density.model, density=density, steps=steps, final_steps=final_steps)
+    first = LockstepKernel(draws=draws, density=density, steps=steps, final_steps=final_steps)
     kernels = [first.fresh(np.random.default_rng(s), None if population is None else population[i])
                for i, s in enumerate(seed.spawn(chains))]
     clock = _Clock(kernels, steps, final_steps, began)

@@ -2,7 +2,7 @@
 
 Truths are drawn from the priors of a stage, data are simulated with them on the stage's own windows, inputs and initial states, and
 inferred as recordings would be. If likelihood and sampler are right, the rank of a truth among its posterior draws is uniform. Truths come
-from the priors as SciPy has them, inference from those of PyMC: they check each other.
+from the priors as SciPy has them, inference from `Prior.log_density`, which is written apart from them: they check each other.
 
 The band around the ECDF of the ranks holds the whole curve with a given probability (Säilynoja, Bürkner and Vehtari 2022, "Graphical test
 for discrete uniformity", Statistics and Computing 32:32): the least of the pointwise binomial probabilities, whose distribution is
@@ -31,7 +31,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.inference.gaussian import Group, correlated_noise
 from lfdm_ros.inference.likelihood import Likelihood, RolloutLikelihood
-from lfdm_ros.inference.model import BatchedDensity, build_model
+from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, able, get_sampler
@@ -157,7 +157,7 @@ class _Bench:
     def __init__(self, design: Design):
         self.model = stage_model(design.stage, design.data, design.recipe, design.recipe.start_vehicle)
         self.likelihood = SimulatedLikelihood(self.model.likelihood)
-        self.density = BatchedDensity(build_model(self.likelihood, self.model.unknowns, self.model.errors))
+        self.density = BatchedDensity(self.likelihood, self.model.unknowns, self.model.errors)
         self.problem = Problem(self.likelihood, self.density, self.model.unknowns, self.model.errors, self.model.start,
                                design.stage.objective)
         self.priors: Mapping[str, Prior] = self.problem.priors
@@ -244,7 +244,7 @@ def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel],
                     seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
     density, together = bench.density, design.method.together
     assert together is not None
-    # Particles of the prior for a whole block at once, since PyMC compiles at each draw; a replication has the same ones in any part of it.
+    # Particles of the prior for a whole block at once; a replication has the same ones in any part of it.
     block = replications.start // design.size
     rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
     populations = density.draw_prior(design.size * design.draws, rng).reshape(design.size, design.draws, -1)

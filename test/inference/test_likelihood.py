@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 from lfdm_ros.inference.dataset import Dataset, Recording
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.measurement import InputPath
-from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -95,7 +95,7 @@ def test_correlated_errors_have_the_density_of_a_gaussian_process():
     priors = {name: Prior("normal", (("mean", 0.0), ("sd", 1e6)), "") for name in [*"ab", *NUISANCES, "initial.a", "initial.b"]}
     uniform = Prior("uniform", (("lower", 0.0), ("upper", 0.99)), "")
     errors = {name: ErrorPriors(Prior("log_normal", (("median", 0.1), ("log_sd", 1.0)), ""), uniform) for name in ("vy", "yaw_rate")}
-    density = BatchedDensity(build_model(problem, priors, errors))
+    density = BatchedDensity(problem, priors, errors)
     q, sigma, rho = np.append(Q, 15.0), (0.1, 0.05), (0.7, 0.3)
     point = dict(zip(density.names, [*q, np.log(sigma[0]), rho[0], np.log(sigma[1]), rho[1]]))
     assert list(point)[-4:] == ["sigma.vy", "rho.vy", "sigma.yaw_rate", "rho.yaw_rate"]

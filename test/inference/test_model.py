@@ -1,4 +1,4 @@
-"""The PyMC model of a stage on the 8-DOF: the batched density is PyMC's own, and eq. 3."""
+"""The density of a stage on the 8-DOF, in NumPy: it is PyMC's own, and eq. 3."""
 
 import numpy as np
 import pymc as pm
@@ -10,23 +10,24 @@ from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.likelihood import RolloutLikelihood
-from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
+from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.inference.pymc_model import COMPILE_MODE, without_compiler
 
 
 @pytest.fixture
 def lateral(bags, recipe_file):
-    """Likelihood and model of the lateral stage, which has an estimated initial state."""
+    """Likelihood and density of the lateral stage, which has an estimated initial state."""
     recipe = load_recipe(recipe_file)
     stage = recipe.stages[1]
     data = load_stage(stage, find_recordings([bags["turn"]]), recipe, recipe.start_vehicle)
     data.fitted[0][1].observed[::7, 1] = np.nan
     asked = stage_model(stage, data, recipe, recipe.start_vehicle)
-    return asked.likelihood, build_model(asked.likelihood, asked.unknowns, asked.errors)
+    return asked.likelihood, BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
 
 
 def test_batched_density_is_that_of_pymc(lateral):
-    _, model = lateral
-    density = BatchedDensity(model)
+    _, density = lateral
+    model = density.model
     particles = density.draw_prior(5, np.random.default_rng(0))
     prior, data = density(particles)
     with without_compiler():
@@ -38,8 +39,7 @@ def test_batched_density_is_that_of_pymc(lateral):
 
 
 def test_likelihood_is_the_gaussian_of_eq_3(lateral):
-    likelihood, model = lateral
-    density = BatchedDensity(model)
+    likelihood, density = lateral
     particles = density.draw_prior(3, np.random.default_rng(1))
     values = density.constrain(particles)
     q = np.column_stack([values[n] for n in ("cornering_stiffness_front", "cornering_stiffness_rear", "initial.vx")])
@@ -51,8 +51,7 @@ def test_likelihood_is_the_gaussian_of_eq_3(lateral):
 
 
 def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
-    _, model = lateral
-    density = BatchedDensity(model)
+    _, density = lateral
     calls = []
     original = RolloutLikelihood.moments
     monkeypatch.setattr(RolloutLikelihood, "moments", lambda self, q: calls.append(len(q)) or original(self, q))
@@ -62,8 +61,7 @@ def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
 
 
 def test_nothing_is_simulated_beyond_the_priors(lateral):
-    _, model = lateral
-    density = BatchedDensity(model)
+    _, density = lateral
     particles = density.draw_prior(4, np.random.default_rng(0))
     _, inside = density(particles)
     particles[1, density.names.index("cornering_stiffness_rear")] = 1e9  # its prior is uniform
@@ -75,8 +73,7 @@ def test_nothing_is_simulated_beyond_the_priors(lateral):
 
 
 def test_a_run_that_diverges_has_no_likelihood(lateral, monkeypatch):
-    _, model = lateral
-    density = BatchedDensity(model)
+    _, density = lateral
     particles = density.draw_prior(4, np.random.default_rng(0))
     monkeypatch.setattr(RolloutLikelihood, "moments", lambda self, q: np.full((len(q), 2, 3), np.inf))
     assert (density(particles)[1] == -np.inf).all()
@@ -90,8 +87,8 @@ def test_estimated_speed_moves_the_start_and_the_free_wheels(lateral):
 
 
 def test_pymc_draws_the_predictive_itself(lateral):
-    _, model = lateral
-    with model, without_compiler():
+    _, density = lateral
+    with density.model, without_compiler():
         drawn = pm.sample_prior_predictive(draws=20, random_seed=1, compile_kwargs={"mode": COMPILE_MODE})
     assert drawn.prior_predictive["vy"].shape == (1, 20, 200)
     assert np.isfinite(drawn.observed_data["yaw_rate"].values).all()

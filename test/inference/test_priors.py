@@ -1,4 +1,4 @@
-"""Each prior is the same distribution for PyMC and for SciPy, in SI."""
+"""Each prior is the same distribution for PyMC, for SciPy and for the samplers, in SI."""
 
 import numpy as np
 import pymc as pm
@@ -30,9 +30,21 @@ def test_density_in_pymc_is_that_of_scipy(kind, unknown):
     x = np.array([6e3, 21e3, 34e3, 79e3])
     logp = pm.logp(variable, x).eval()
     np.testing.assert_allclose(logp, prior.frozen().logpdf(x), rtol=1e-9)
+    coordinates = prior.coordinate(x)
+    by_coordinate = model.compile_logp(sum=False, mode="FAST_COMPILE")
+    np.testing.assert_allclose(prior.log_density(coordinates), [by_coordinate({model.value_vars[0].name: one})[0] for one in coordinates],
+                               rtol=1e-9)
     # Bounded priors stay in their own coordinates, see Prior.variable; unknowns too, see Prior.as_unknown.
     transform = model.rvs_to_transforms[variable]
     assert (transform is None) == (unknown or kind in ("uniform", "normal", "truncated_normal"))
+
+
+@pytest.mark.parametrize(("kind", "outside"), [("uniform", [19.9e3, 80.1e3]), ("half_normal", [-1.0]), ("log_normal", [0.0, -1.0]),
+                                               ("truncated_normal", [4.9e3])])
+def test_there_is_no_density_beyond_the_bounds(kind, outside):
+    prior = parse_prior(SPECS[kind], "N", "here").as_unknown()
+    assert (prior.log_density(np.array(outside)) == -np.inf).all()
+    assert np.isfinite(prior.log_density(np.array([21e3]))).all()
 
 
 def test_an_unknown_over_orders_of_magnitude_stays_in_logarithms():

@@ -10,7 +10,8 @@ from lfdm_ros.calibration.results import load_posterior, load_summary
 from lfdm_ros.calibration.run import calibrate
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings
-from lfdm_ros.inference.model import COMPILE_MODE, BatchedDensity, build_model, without_compiler
+from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.inference.pymc_model import COMPILE_MODE, without_compiler
 from lfdm_ros.samplers import nuts
 from lfdm_ros.samplers.sampler import Problem
 
@@ -72,7 +73,7 @@ def everything(bags, tmp_path):
     asked = stage_model(stage, data, recipe, recipe.start_vehicle)
     likelihood = asked.likelihood.weighted({"second.vy": 0.3})
     assert [group.weight for group in likelihood.groups].count(0.3) == 1
-    density = BatchedDensity(build_model(likelihood, asked.unknowns, asked.errors))
+    density = BatchedDensity(likelihood, asked.unknowns, asked.errors)
     return Problem(likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective)
 
 
@@ -94,7 +95,7 @@ def test_gradient_of_a_stage_with_all_kinds_of_unknowns(everything):
 
 def test_pymc_has_the_same_density_and_gradient_by_itself(everything):
     model, function = everything.density.model, nuts.LogDensity(everything)
-    with without_compiler():  # and therefore not as one sum: see BatchedDensity
+    with without_compiler():  # and therefore not as one sum, which PyTensor then takes of at most 31 terms
         logp, dlogp = model.compile_logp(sum=False, mode=COMPILE_MODE), model.compile_dlogp(mode=COMPILE_MODE)
     offsets = []
     for particle in everything.density.draw_prior(3, np.random.default_rng(2)):

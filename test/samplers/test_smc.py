@@ -7,7 +7,7 @@ from problems import Linear, prior, stop_at
 from scipy import stats
 from scipy.special import logsumexp
 
-from lfdm_ros.inference.model import BatchedDensity, ErrorPriors, build_model
+from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.samplers import smc
 
 
@@ -17,8 +17,8 @@ def gaussian():
     t = np.linspace(0, 1, 60)
     problem = Linear(np.column_stack([np.ones(60), 1.0 + 0.3 * t]), np.array([1.0, -0.5]), 0.2)
     means, sds = np.array([0.0, 0.5]), np.array([2.0, 1.0])
-    model = build_model(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)},
-                        {"y": ErrorPriors(prior("half_normal", sigma=0.5))})
+    density = BatchedDensity(problem, {"a": prior("normal", mean=0.0, sd=2.0), "b": prior("normal", mean=0.5, sd=1.0)},
+                             {"y": ErrorPriors(prior("half_normal", sigma=0.5))})
     log_sigma = np.linspace(np.log(0.1), np.log(0.45), 400)
     y, gain = problem.observed, problem.gain
     weights, moments = [], []
@@ -34,7 +34,7 @@ def gaussian():
     exact = {"a": (mean[0], covariance[0, 0] ** 0.5), "b": (mean[1], covariance[1, 1] ** 0.5)}
     s = np.exp(log_sigma)
     exact["sigma.y"] = (float(p @ s), float(np.sqrt(p @ s**2 - (p @ s) ** 2)))
-    return BatchedDensity(model), exact, evidence
+    return density, exact, evidence
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_sum_that_is_known_and_two_parts_that_are_not():
     # The ridge on which a Gaussian independence proposal is 15 to 25 % too narrow; ka is then uniform where kb fits into its prior.
     problem = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
     priors = {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)}
-    density = BatchedDensity(build_model(problem, priors, {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
+    density = BatchedDensity(problem, priors, {"y": ErrorPriors(prior("half_normal", sigma=1.0))})
     run = smc.sample(density, draws=1000, chains=4, seed=np.random.SeedSequence(4))
     total = run.draws["ka"] + run.draws["kb"]
     low, high = 0.2, problem.observed.mean() - 0.3  # of ka, to the thickness of the ridge
@@ -86,7 +86,7 @@ def test_a_thin_ridge_at_a_bound_of_the_prior():
     t = np.linspace(0, 1, 200)
     problem = Linear(np.column_stack([1.0 + 1e-3 * t, np.ones(200)]), np.array([1924.0, 4758.0]), 5.0)
     priors = dict.fromkeys(("a", "b"), prior("uniform", lower=1000.0, upper=50000.0))
-    density = BatchedDensity(build_model(problem, priors, {"y": ErrorPriors(prior("log_normal", median=5.0, log_sd=1.0))}))
+    density = BatchedDensity(problem, priors, {"y": ErrorPriors(prior("log_normal", median=5.0, log_sd=1.0))})
     run = smc.sample(density, draws=500, chains=4, seed=np.random.SeedSequence(4))
     means = run.draws["a"].mean(axis=1)
     assert means.std(ddof=1) < 0.12 * run.draws["a"].std()
@@ -126,7 +126,6 @@ def test_a_prior_that_cannot_be_simulated_is_an_error():
             return np.full((len(q), 1, 3), np.inf)
 
     problem = Broken(np.ones((5, 1)), np.array([1.0]), 0.1)
-    density = BatchedDensity(build_model(problem, {"a": prior("normal", mean=0.0, sd=1.0)},
-                                         {"y": ErrorPriors(prior("half_normal", sigma=1.0))}))
+    density = BatchedDensity(problem, {"a": prior("normal", mean=0.0, sd=1.0)}, {"y": ErrorPriors(prior("half_normal", sigma=1.0))})
     with pytest.raises(ValueError, match="finite likelihood"):
         smc.sample(density, draws=20, chains=1, seed=np.random.SeedSequence(1))
