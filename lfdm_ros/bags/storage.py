@@ -21,13 +21,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import yaml
+from rosbags.interfaces import ConnectionExtRosbag2, Qos, QosTime
 from rosbags.rosbag2 import CompressionMode, StoragePlugin, Writer
 from rosbags.rosbag2.storage_mcap import McapWriter
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Writer
 
+from lfdm_ros.files import write_text
+
 MCAP_MAGIC = b"\x89MCAP0\r\n"
 # Data End record (CRC 0: not computed), then Footer record (no summary, no offsets, CRC 0), then the magic.
 MCAP_END = struct.pack("<BQI", 0x0F, 4, 0) + struct.pack("<BQQQI", 0x02, 20, 0, 0, 0) + MCAP_MAGIC
+
+
+class _Dumper(yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:  # what stands twice is written twice
+        return True
 
 
 _CHUNK_CHECKSUM = 9 + 24  # where it is in a chunk record: after opcode, length, two times and a size
@@ -77,16 +86,6 @@ class CommittedSqlite3Writer(Sqlite3Writer):
         self.conn.commit()
 
 
-class _Kept:
-    """Stands in for the storage while Writer.close() writes metadata.yaml: the storage itself stays open."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def close(self, version: int, metadata: str) -> None:
-        pass
-
-
 class CheckpointWriter(Writer):
     """rosbags' Writer with `checkpoint()`."""
 
@@ -100,18 +99,9 @@ class CheckpointWriter(Writer):
         """Makes everything written so far readable by others."""
         storage: Any = self.storage
         storage.checkpoint()
-        self.custom_data["closed"] = "false"
-        self.storage = _Kept(storage.path)  # type: ignore[assignment]
-        try:
-            self._finish()
-        finally:
-            self.storage = storage
+        write_text(self.metapath, yaml.dump(self._metadata(storage.path.name), Dumper=_Dumper, sort_keys=False))
 
     def close(self) -> None:
-        self.custom_data.pop("closed", None)
-        self._finish()
-
-    def _finish(self) -> None:
         """Closes the storage and replaces metadata.yaml; where the disk refuses, half a file does not stay."""
         try:
             super().close()
@@ -119,3 +109,28 @@ class CheckpointWriter(Writer):
             with suppress(OSError):
                 self.metapath.with_suffix(".yaml.tmp").unlink()
             raise
+
+    def _metadata(self, file: str) -> dict[str, Any]:
+        """What `close` writes in the end, as far as it is known; rosbags' own words for ten topics take 80 ms, twice a second."""
+        count = sum(self.counts.values())
+        start, duration = {"nanoseconds_since_epoch": self.min_timestamp}, {"nanoseconds": max(0, self.max_timestamp - self.min_timestamp)}
+        topics = [{"topic_metadata": {"name": c.topic, "type": c.msgtype, "serialization_format": c.ext.serialization_format,
+                                      "offered_qos_profiles": [_profile(qos) for qos in c.ext.offered_qos_profiles],
+                                      "type_description_hash": c.digest}, "message_count": self.counts[c.id]}
+                  for c in self.connections if isinstance(c.ext, ConnectionExtRosbag2)]
+        return {"rosbag2_bagfile_information": {
+            "version": self.version, "storage_identifier": self.storage_plugin.name.lower(), "relative_file_paths": [file],
+            "duration": duration, "starting_time": start, "message_count": count, "topics_with_message_count": topics,
+            "compression_format": "", "compression_mode": "",
+            "files": [{"path": file, "starting_time": start, "duration": duration, "message_count": count}],
+            "custom_data": {**self.custom_data, "closed": "false"}, "ros_distro": "rosbags"}}
+
+
+def _profile(qos: Qos) -> dict[str, Any]:
+    def time(own: QosTime) -> dict[str, int]:
+        return {"sec": own.sec, "nsec": own.nsec}
+
+    return {"history": qos.history.name.lower(), "depth": qos.depth, "reliability": qos.reliability.name.lower(),
+            "durability": qos.durability.name.lower(), "deadline": time(qos.deadline), "lifespan": time(qos.lifespan),
+            "liveliness": qos.liveliness.name.lower(), "liveliness_lease_duration": time(qos.liveliness_lease_duration),
+            "avoid_ros_namespace_conventions": qos.avoid_ros_namespace_conventions}

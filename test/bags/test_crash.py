@@ -168,7 +168,7 @@ def throttles(path):
 def test_a_chunk_with_a_false_length_loses_nothing(tmp_path):
     path, file, content = written(tmp_path, "mcap")
     chunks = [start for opcode, start, _ in records(content) if opcode == 6]
-    assert len(chunks) == 8
+    assert len(chunks) >= 8  # a checkpoint each half second on a slow machine makes more
     for place in chunks:
         for bit in (0, 3, 17, 40):
             damaged = bytearray(content)

@@ -51,6 +51,23 @@ def test_series_hold_scalars_and_array_elements(tmp_path, storage):
     np.testing.assert_allclose(series.values, np.column_stack([series.time, 2.0 * series.time]), rtol=1e-15, atol=1e-15)
 
 
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_metadata_is_the_same_while_it_is_written_and_in_the_end(tmp_path, storage):
+    never = QosTime(2147483647, 4294967295)
+    offered = [Qos(QosHistory.KEEP_LAST, 7, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, QosTime(1, 5), never,
+                   QosLiveliness.AUTOMATIC, never, False)]
+    with BagWriter(tmp_path / "drive", storage, custom={"a": "true", "b": "line: 1\n- x", "c": "1e3"}) as writer:
+        writer.offer("vehicle/state", offered)
+        writer.write("vehicle/state", STATE, 3, {})
+        writer.write("control/command", COMMAND, 8, {})
+        writer.checkpoint()
+        meanwhile = yaml.safe_load((tmp_path / "drive" / "metadata.yaml").read_text())
+    information = meanwhile["rosbag2_bagfile_information"]
+    assert information["custom_data"].pop("closed") == "false"
+    assert meanwhile == yaml.safe_load((tmp_path / "drive" / "metadata.yaml").read_text())
+    assert information["topics_with_message_count"][0]["topic_metadata"]["offered_qos_profiles"][0]["depth"] == 7
+
+
 def test_raw_bytes_are_kept(tmp_path):
     message = new_message("sensor_msgs/msg/Imu", real=0.25)
     message.header.frame_id = "imu_link"
