@@ -108,6 +108,11 @@ class UpdatedDensity:
         self._columns = [new.names.index(name) for name in old.names]
 
     @property
+    def model(self) -> pm.Model:
+        """The PyMC model of what is still to be tempered in."""
+        return self._new.model
+
+    @property
     def evaluations(self) -> int:
         """Simulations so far, of a particle on the data sets of one density."""
         return self._old.evaluations + self._new.evaluations
