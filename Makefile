@@ -28,9 +28,10 @@ help:  ## this list
 demo: $(PACKAGE)  ## drive, record, calibrate and share a hidden vehicle on the real ROS graph; needs no data
 	@$(ISOLATED) $(VENV)/bin/lfdm demo
 
-# Tests in several processes: most of a test is Python on one core. A file stays with one process, where its tests
-# share what they need; test/conftest.py says which come first.
-WORKERS := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Tests in several processes: most of a test is Python on one core. One more than there are cores: tests of the graph wait for
+# clocks and for each other, and with one for each core a third of two cores had nothing to do. A file stays with one process,
+# where its tests share what they need; test/conftest.py says which come first.
+WORKERS = -n $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
 test: lint  ## linters, types, import direction, then all tests

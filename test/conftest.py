@@ -19,9 +19,9 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.pop("ROS_LOCALHOST_ONLY", None)
 
 # The longest files, longest first: of several processes none is left alone with one of them at the end.
-LONG = ("test_sbc", "test_calibrate", "test_calibrator_recordings", "test_fuzz", "test_stacks", "test_least_squares", "test_reference",
-        "test_controller", "test_nuts", "test_examples", "test_continuation", "test_demo", "test_variants", "test_backing", "test_bench",
-        "test_optimality")
+LONG = ("test_demo", "test_sbc", "test_calibrator_recordings", "test_stacks", "test_fuzz", "test_controller", "test_reference",
+        "test_calibrate", "test_examples", "test_variants", "test_backing", "test_continuation", "test_bench", "test_optimality",
+        "test_rivals", "test_shared_control_node", "test_least_squares", "test_nuts")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
