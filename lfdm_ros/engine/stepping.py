@@ -8,13 +8,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from lfdm_ros.engine.command_gate import CommandGate, Inputs
 from lfdm_ros.engine.pacing import Pacer, SpeedMeter
+from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
-from lfdm_ros.simulation.actuator import Actuator, Selector
+from lfdm_ros.simulation.actuator import Actuator
 
 FREE_RUNNING = "free_running"
 LOCKSTEP = "lockstep"
@@ -25,8 +24,6 @@ _FOREVER = 3600.0
 # Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
 MOST_TICKS = 1_000_000
 _STEP_PATIENCE = 1.0
-# With an actuator its output is held for so long [s], or a physics step where that is longer.
-_ACTUATOR_HOLD = 0.002
 _REMEMBERED = 256  # states whose answers are timed
 
 # (simulated time [ns], outputs in the order of Simulator.output_names)
@@ -76,15 +73,13 @@ class Stepper:
             failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
                 has ended with an exception.
         """
-        self._simulator = simulator
-        self._steps = steps_per_tick
-        self._period_ns = round(simulator.dt * 1e9) * steps_per_tick
+        self._plant = Plant(simulator, steps_per_tick, actuator)
+        self._period_ns = self._plant.period_ns
         self._lockstep = stepping == LOCKSTEP
         self._gate = gate
         self._publish = publish
         self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
         self._ended = ended
-        self._actuator = actuator
         self._answer_timeout, self._deserted, self._failed = answer_timeout, deserted, failed
 
         now = time.monotonic()
@@ -104,9 +99,6 @@ class Stepper:
         self._diverged = ""
         self._published_at = now
         self._asked_at = now  # when the state that waits for its answer was first published
-        self._inputs = np.zeros(3)  # of the last tick
-        self._selector = Selector()
-        self._speed = [f.name for f in simulator.model.states].index("vx")
         # Stamps of the last states, and the wall time at which they were published.
         self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         # Wall seconds from publishing a state to the first command with its stamp.
@@ -202,13 +194,9 @@ class Stepper:
         """
         with self._telling, self._wake:
             self._resets += 1
-            self._simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
-            self._inputs = np.zeros(3)
-            self._selector.reset()
+            self._plant.reset(pose, 1e-9 * (self._time_ns + self._period_ns))
             self._time_ns += self._period_ns
             forget(self._time_ns)
-            if self._actuator is not None:
-                self._actuator.reset(self.time)
             self._ticks = self._budget = 0
             self._diverged = ""
             self._gate.restart(self.time)
@@ -223,9 +211,7 @@ class Stepper:
         The new one is made and loaded by the caller, so that the swap itself takes no time; its vehicle is what a reset takes then.
         """
         with self._wake:
-            present = self._simulator
-            simulator.jump(present.state, round(present.time / present.dt), self._inputs)
-            self._simulator = simulator
+            self._plant.swap(simulator)
 
     def set_speed_factor(self, factor: float) -> None:
         with self._wake:
@@ -294,7 +280,7 @@ class Stepper:
                 if self._fresh or not unanswered:
                     self._asked_at = time.monotonic()
                 self._fresh = False
-                stamp, outputs, resets = self._time_ns, self._simulator.outputs.tolist(), self._resets
+                stamp, outputs, resets = self._time_ns, self._plant.simulator.outputs.tolist(), self._resets
                 self._published_at = time.monotonic()
                 self._published.append((stamp, self._published_at))
             with self._telling:
@@ -318,11 +304,11 @@ class Stepper:
 
     def _advance(self) -> bool:
         """One tick; False: the simulation diverged."""
-        inputs = np.array(self._gate.inputs(self.time))
+        inputs = self._gate.inputs(self.time)
         if not self._budget:
             self._pacer.tick(time.monotonic())
         try:
-            self._drive(inputs)
+            self._plant.drive(self.time, inputs)
         except SimulationDiverged as error:
             # Time stands still until a reset; the node says so in its diagnostics.
             self._diverged = f"the simulation diverged at {self.time:.3f} s, reset it: {error}"
@@ -337,21 +323,3 @@ class Stepper:
             if not self._budget:
                 self._wake.notify_all()
         return True
-
-    def _drive(self, inputs: np.ndarray) -> None:
-        """The vehicle's part of a tick, with the driver's inputs (3,)."""
-        if self._actuator is None:
-            self._inputs = self._select(inputs)
-            self._simulator.advance(self._inputs, self._inputs, self._steps)
-            return
-        self._actuator.send(self.time, inputs)
-        dt = self._simulator.dt
-        hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
-        while done < self._steps:
-            steps = min(hold, self._steps - done)
-            self._inputs = self._select(self._actuator.advance(self.time + done * dt))
-            self._simulator.advance(self._inputs, self._inputs, steps)
-            done += steps
-
-    def _select(self, inputs: np.ndarray) -> np.ndarray:
-        return self._selector.through(inputs, float(self._simulator.state[self._speed]))

@@ -16,7 +16,6 @@ from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.runtime import Runtime
 from lfdm_ros.nodes.stack import NodeEntry, Stack, node_class, prepare_stack
-from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 
 
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
@@ -102,7 +101,7 @@ def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
 
 def _summary(node: Component, wall: float) -> dict[str, Any]:
     summary = node.summary()
-    if isinstance(node, VehicleSimulator):
+    if "simulated_seconds" in summary:
         summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
     elif isinstance(node, InputPlayer):
         summary["scenario_finished"] = node.finished

@@ -1,0 +1,83 @@
+"""hardware in the loop: what a recording shows, whether two are equal, what faults do"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+
+EPILOG = """examples:
+  lfdm up hil --set mode=lockstep --duration 15 --record drive       # and, beside it: python examples/can_device.py
+  lfdm hil report drive
+  lfdm hil compare drive again
+  lfdm hil faults --only steering yaw_rate"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the subcommands report, compare and faults."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def add(name: str, summary: str, example: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+
+    report = add("report", "write a page of a recorded run: timing, faults, responses", "lfdm hil report drive --out drive.html")
+    report.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording of hil_bridge")
+    report.add_argument("--out", metavar="FILE.html", help="file to write (default: BAG.html beside the bag)")
+
+    compare = add("compare", "say whether two recordings of lockstep runs have equal values; exit 1 where not",
+                  "lfdm hil compare drive again")
+    compare.add_argument("one", metavar="BAG")
+    compare.add_argument("other", metavar="BAG")
+
+    faults = add("faults", "drive a lane change with each fault on each signal, and say what became of it",
+                 "lfdm hil faults --json matrix.json")
+    faults.add_argument("--only", nargs="+", metavar="NAME", default=[], help="kinds or signals (default: all)")
+    faults.add_argument("--json", metavar="FILE", help="write a record for each drive to this file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm hil`; returns the exit status."""
+    return {"report": _report, "compare": _compare, "faults": _faults}[args.action](args)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from lfdm_ros.hil.report import report
+
+    bag = Path(args.bag)
+    out = Path(args.out) if args.out else bag.resolve().with_suffix(".html")
+    out.write_text(report(bag), encoding="utf-8")
+    print(f"wrote {out}")
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from lfdm_ros.hil.report import differences
+
+    same, lines = differences(args.one, args.other)
+    for topic, count in same.items():
+        print(f"{topic}: {count} messages, equal")
+    for line in lines:
+        print(line)
+    return 1 if lines else 0
+
+
+def _faults(args: argparse.Namespace) -> int:
+    from lfdm_ros.hil.faults import GROUPS, KINDS
+    from lfdm_ros.hil.matrix import faults_of_matrix, matrix, rows
+    from lfdm_ros.studies.driving_tables import markdown
+
+    for name in args.only:
+        if name not in KINDS and name not in GROUPS["all"]:
+            raise InputError(f"--only {name}: give kinds ({', '.join(KINDS)}) or signals ({', '.join(GROUPS['all'])})")
+    chosen = [f for f in faults_of_matrix() if not args.only or f.kind in args.only or f.signal in args.only]
+    print(f"{len(chosen) + 1} drives ...", file=sys.stderr)
+    outcomes = matrix(chosen)
+    print(markdown(rows(outcomes)))
+    if args.json:
+        Path(args.json).write_text(json.dumps([{**asdict(o), "noticed": o.noticed, "result": o.result} for o in outcomes], indent=2) + "\n",
+                                   encoding="utf-8")
+    return 0

@@ -1,0 +1,74 @@
+"""The vehicle's part of a tick: actuators, selector and physics, driven by what is asked of it. Knows nothing of ROS nor of pacing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lfdm_ros.engine.command_gate import Inputs
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.simulation.actuator import Actuator, Selector
+from lfdm_ros.simulation.world import Pose
+
+# With an actuator its output is held for so long [s], or a physics step where that is longer.
+_ACTUATOR_HOLD = 0.002
+
+# What lies between the actuators and the vehicle: takes their output (3,), which it may change, and gives what reaches the vehicle.
+Between = Callable[[np.ndarray], np.ndarray]
+
+
+class Plant:
+    """A simulator with what lies before it."""
+
+    def __init__(self, simulator: Simulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
+        """
+        Args:
+            simulator: compiled and reset to the initial state.
+            steps: physics steps in a tick.
+            actuator: None: commands act at once. A selector follows in either case.
+        """
+        self.simulator, self.steps = simulator, steps
+        self._actuator, self._between = actuator, between
+        self._selector = Selector()
+        self._speed = [f.name for f in simulator.model.states].index("vx")
+        self.inputs = np.zeros(3)  # of the last step
+
+    @property
+    def period_ns(self) -> int:
+        """Of a tick."""
+        return round(self.simulator.dt * 1e9) * self.steps
+
+    def reset(self, pose: Pose, time: float) -> None:
+        """Puts the vehicle at a pose, at a time [s]."""
+        self.simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
+        self.inputs = np.zeros(3)
+        self._selector.reset()
+        if self._actuator is not None:
+            self._actuator.reset(time)
+
+    def swap(self, simulator: Simulator) -> None:
+        """Goes on with another simulator of the same model and step, from the state reached."""
+        present = self.simulator
+        simulator.jump(present.state, round(present.time / present.dt), self.inputs)
+        self.simulator = simulator
+
+    def drive(self, time: float, inputs: Inputs | np.ndarray) -> None:
+        """One tick from a time [s] on, with steering, throttle and brake as they are asked for. Raises SimulationDiverged."""
+        if self._actuator is None:
+            self.inputs = self._reaching(np.array(inputs))
+            self.simulator.advance(self.inputs, self.inputs, self.steps)
+            return
+        self._actuator.send(time, inputs)
+        dt = self.simulator.dt
+        hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
+        while done < self.steps:
+            steps = min(hold, self.steps - done)
+            self.inputs = self._reaching(self._actuator.advance(time + done * dt))
+            self.simulator.advance(self.inputs, self.inputs, steps)
+            done += steps
+
+    def _reaching(self, inputs: np.ndarray) -> np.ndarray:
+        if self._between is not None:
+            inputs = self._between(inputs)
+        return self._selector.through(inputs, float(self.simulator.state[self._speed]))

@@ -1,0 +1,254 @@
+"""Faults on purpose: which there are, when they act, and on what. Simulated time and a seed decide, so a lockstep run repeats."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros import documents
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS, unit_of
+from lfdm_ros.resources import find_config
+
+ALL = "all"
+GROUPS: Mapping[str, tuple[str, ...]] = {"wheel_speeds": WHEEL_SPEEDS, "signals": SIGNALS, "commands": COMMANDS, ALL: (*SIGNALS, *COMMANDS)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way of failing. value: what it is the size of: "signal", "s" or nothing; usual: taken where none is given, NaN: must be given.
+
+    only: the signals that can fail so; none: every one.
+    """
+
+    name: str
+    about: str
+    value: str = ""
+    usual: float = math.nan
+    only: tuple[str, ...] = ()
+    share: float = 1.0
+
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
+    Kind("freeze", "it keeps the value that it had when the fault began"),
+    Kind("drop", "the message that carries it is lost"),
+    Kind("delay", "it comes later by the value; first the last one before stays so long", "s", 0.1),
+    Kind("bias", "the value is added to it", "signal"),
+    Kind("spike", "the value is added to it now and then", "signal", share=0.05),
+    Kind("nan", "it is not available: no number"),
+    Kind("bit_error", "one bit of the message that carries it is flipped on the wire"),
+    Kind("stuck", "the actuator stays where it was when the fault began, whatever is commanded", only=COMMANDS),
+    Kind("clock_step", "our clock jumps by the value, and back: stamps, or alive counters where there are none", "s", 0.2, only=(ALL,)),
+    Kind("link_loss", "nothing passes, in either direction", only=(ALL,)))}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of a signal, or of a group of them, between two simulated times [s]. value: its size; share: of the ticks or messages.
+
+    Raises:
+        InputError: no such kind or signal, or numbers that do not fit.
+    """
+
+    kind: str
+    signal: str = ALL
+    start: float = 0.0
+    end: float = math.inf
+    value: float = 0.0
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        kind = KINDS.get(self.kind)
+        if kind is None:
+            raise InputError(f"fault {quote(self.kind)} is unknown; there are: {', '.join(KINDS)}")
+        if self.signal not in GROUPS and self.signal not in GROUPS[ALL]:
+            raise InputError(f"fault {self.kind}: signal {quote(self.signal)} is unknown; there are: {', '.join((*GROUPS[ALL], *GROUPS))}")
+        if kind.only and not set(self.signals) <= {*kind.only, *(GROUPS[ALL] if ALL in kind.only and self.signal == ALL else ())}:
+            raise InputError(f"fault {self.kind}: of {quote(self.signal)} there is none, but of: {', '.join(kind.only)}")
+        for name, value in (("value", self.value), ("start", self.start), ("share", self.share)):
+            if not math.isfinite(value):
+                raise InputError(f"fault {self.kind}: {name} is {value}; give a finite number")
+        if self.start < 0.0 or not self.end > self.start:
+            raise InputError(f"fault {self.kind}: from {self.start:g} s until {self.end:g} s; let it end after it begins")
+        if not 0.0 <= self.share <= 1.0:
+            raise InputError(f"fault {self.kind}: share is {self.share:g}; give more than 0, to 1")
+        if self.value == 0.0 and kind.value:
+            if math.isnan(kind.usual):
+                raise InputError(f"fault {self.kind}: give its value, in the unit of {self.signal}")
+            object.__setattr__(self, "value", kind.usual)
+        if kind.value == "s" and self.kind == "delay" and self.value < 0.0:
+            raise InputError(f"fault delay: value is {self.value:g} s; give more than 0")
+        if self.share == 0.0:
+            object.__setattr__(self, "share", kind.share)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Those that it is of."""
+        return GROUPS.get(self.signal, (self.signal,))
+
+    def __str__(self) -> str:
+        kind = KINDS[self.kind]
+        unit = {"s": "s", "signal": unit_of(self.signals[0])}.get(kind.value, "")
+        size = f" {self.value:g}{f' {unit}' if unit not in ('', '1') else ''}" if kind.value else ""
+        return f"{self.kind} {self.signal}{size}{f', {self.share:g} of all' if self.share < 1.0 else ''}"
+
+
+def load_faults(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[tuple[Fault, ...], int]:
+    """A schedule and its seed, from a file or its content.
+
+        seed: 1
+        faults:
+          - {fault: bias, signal: yaw_rate, value: 0.1, from: 5.0, until: 6.0}   # s of simulated time
+          - {fault: link_loss, from: 8.0, until: 8.5}
+
+    Raises:
+        InputError: names file and key.
+    """
+    where = "faults" if isinstance(source, Mapping) else str(source)
+    data = documents.mapping(source if isinstance(source, Mapping) else documents.read_yaml(find_config("hil", source))[0], where,
+                             optional=("description", "seed", "faults"))
+    seed = data.get("seed", 1)
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise InputError(f"{where}: seed: {quote(seed)} is no whole number from 0")
+    rows = data.get("faults") or []
+    if not isinstance(rows, list):
+        raise InputError(f"{where}: faults: give a list")
+    return tuple(_fault(row, f"{where}: faults[{i}]") for i, row in enumerate(rows)), seed
+
+
+def _fault(row: Any, where: str) -> Fault:
+    row = documents.mapping(row, where, ("fault", "from"), ("signal", "until", "value", "share"))
+    kind, signal = documents.text(row["fault"], f"{where}: fault"), documents.text(row.get("signal", ALL), f"{where}: signal")
+    numbers = {name: documents.number(row[key], f"{where}: {key}")
+               for key, name in (("from", "start"), ("until", "end"), ("value", "value"), ("share", "share")) if key in row}
+    try:
+        return Fault(kind, signal, **numbers)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+class _Running:
+    """What one fault remembers while it acts."""
+
+    def __init__(self, fault: Fault, seed: int, number: int) -> None:
+        self.fault = fault
+        self.random = np.random.default_rng([seed, number])
+        self.held: dict[str, float] = {}
+        self.late: dict[str, deque[tuple[float, float]]] = {}
+
+    def hits(self) -> bool:
+        return self.fault.share >= 1.0 or self.random.random() < self.fault.share
+
+
+class Injector:
+    """Applies the faults that are active at the time of the last `at`. `active`: these."""
+
+    def __init__(self, schedule: Iterable[Fault] = (), seed: int = 1) -> None:
+        self._seed, self._made = seed, 0
+        self._planned: list[_Running] = []
+        for fault in schedule:
+            self._plan(fault)
+        self._acting: list[_Running] = []
+        self.active: tuple[Fault, ...] = ()
+        self._time = 0.0
+
+    def _plan(self, fault: Fault) -> None:
+        self._planned.append(_Running(fault, self._seed, self._made))
+        self._made += 1
+
+    # ---- asked for -----------------------------------------------------------------------------------------------------
+
+    def add(self, fault: Fault) -> None:
+        """Adds a fault to the schedule; from any thread, as lists are replaced whole."""
+        planned = list(self._planned)
+        self._planned = planned
+        self._plan(fault)
+
+    def clear(self, signal: str = "") -> int:
+        """Ends the faults of a signal or group as they were given, or all; returns how many."""
+        kept = [running for running in self._planned if signal and running.fault.signal != signal]
+        ended = len(self._planned) - len(kept)
+        self._planned = kept
+        return ended
+
+    def at(self, time: float) -> bool:
+        """Goes on to a simulated time [s]; whether other faults act now than before."""
+        self._time = time
+        planned = self._planned
+        if not planned and not self._acting:
+            return False
+        self._acting = [running for running in planned if running.fault.start <= time + 1e-9 and time + 1e-9 < running.fault.end]
+        active = tuple(running.fault for running in self._acting)
+        changed = active != self.active
+        self.active = active
+        return changed
+
+    # ---- what they do --------------------------------------------------------------------------------------------------
+
+    def values(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Signals or commands as they are with the faults: the same mapping where nothing acts."""
+        if not self._acting:
+            return values
+        changed: dict[str, float] | None = None
+        for running in self._acting:
+            effect = _EFFECTS.get(running.fault.kind)
+            if effect is None:
+                continue
+            for name in running.fault.signals:
+                if name in values:
+                    changed = dict(values) if changed is None else changed
+                    changed[name] = effect(running, name, changed[name], self._time)
+        return values if changed is None else changed
+
+    def actuators(self, inputs: np.ndarray) -> np.ndarray:
+        """What reaches the vehicle (3,), of what its actuators were asked for."""
+        for running in self._acting:
+            if running.fault.kind == "stuck":
+                for i, name in enumerate(COMMANDS):
+                    if name in running.fault.signals:
+                        inputs[i] = running.held.setdefault(name, float(inputs[i]))
+        return inputs
+
+    def tamper(self, names: tuple[str, ...], data: bytearray) -> bool:
+        """A message on the wire, with the signals that it carries: may change its bytes; False: it is lost."""
+        for running in self._acting:
+            fault = running.fault
+            if fault.kind == "link_loss":
+                return False
+            if fault.kind in ("drop", "bit_error") and not set(names).isdisjoint(fault.signals) and running.hits():
+                if fault.kind == "drop":
+                    return False
+                bit = int(running.random.integers(8 * len(data)))
+                data[bit // 8] ^= 1 << bit % 8
+        return True
+
+    @property
+    def clock(self) -> float:
+        """By how much our clock is ahead [s]."""
+        return sum(running.fault.value for running in self._acting if running.fault.kind == "clock_step")
+
+
+def _delayed(running: _Running, name: str, value: float, time: float) -> float:
+    line = running.late.setdefault(name, deque())
+    line.append((time + running.fault.value, value))
+    held = running.held.setdefault(name, value)
+    while line and line[0][0] <= time + 1e-9:
+        held = line.popleft()[1]
+    running.held[name] = held
+    return held
+
+
+# What a fault makes of a value: of what runs, the name, the value, and the time [s].
+_EFFECTS = {
+    "freeze": lambda running, name, value, time: running.held.setdefault(name, value),
+    "delay": _delayed,
+    "bias": lambda running, name, value, time: value + running.fault.value,
+    "spike": lambda running, name, value, time: value + running.fault.value if running.hits() else value,
+    "nan": lambda running, name, value, time: math.nan if running.hits() else value,
+}

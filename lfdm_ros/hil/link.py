@@ -1,0 +1,162 @@
+"""The wire between a bridge and what is at its other end: one interface, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lfdm_ros import plugins
+from lfdm_ros.bounds import BOUNDS
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, Exposed, setting
+
+# What a vehicle tells, by the names of the models' outputs, and what a controller asks of it. Units: SI.
+SIGNALS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
+WHEEL_SPEEDS = SIGNALS[-4:]
+COMMANDS = ("steering", "throttle", "brake")
+
+# The two ends of a link: who is at ours.
+VEHICLE, CONTROLLER = "vehicle", "controller"
+SENT = {VEHICLE: SIGNALS, CONTROLLER: COMMANDS}
+RECEIVED = {VEHICLE: COMMANDS, CONTROLLER: SIGNALS}
+
+# Why a packet was refused, besides what end-to-end protection finds.
+MALFORMED, LOST = "malformed", "lost"
+
+
+def unit_of(signal: str) -> str:
+    """Of a signal or a command."""
+    return BOUNDS["omega" if signal.startswith("omega") else signal].unit
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Signals or commands at a time.
+
+    stamp_ns: simulated time of the signals; of a command, that of the signals that it answers, 0: of none. values: by name, NaN: not
+    available.
+    """
+
+    stamp_ns: int
+    values: Mapping[str, float]
+
+
+# What faults do to a message on the wire: the signals that it carries and its bytes, which may be changed; False: it is lost.
+Tamper = Callable[[tuple[str, ...], bytearray], bool]
+
+
+def untouched(names: tuple[str, ...], data: bytearray) -> bool:
+    """Lets a message pass as it is."""
+    return True
+
+
+@dataclass
+class Wire:
+    """What all links keep: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason."""
+
+    outwards: Tamper = untouched
+    inwards: Tamper = untouched
+    step: int = 1  # by which alive counters or sequence numbers go on: more where the sender's clock has jumped
+    sent: int = 0
+    received: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Link(Protocol):
+    """One end. `send` and `receive` may be called from two threads, each from one.
+
+    A link that a test bench adds is a class made of (end, settings) and registered by its name: `register_link`.
+    """
+
+    wire: Wire
+
+    def open(self) -> None:
+        """Raises InputError: the port, the bus or a package is not there; says what to do."""
+
+    def close(self) -> None:
+        """Safe to call twice."""
+
+    def send(self, packet: Packet) -> bool:
+        """Sends what is due of a packet; whether the other end answers it."""
+
+    def receive(self, timeout: float) -> Packet | None:
+        """The next packet that came whole, waiting so long [s] for it; None: none came."""
+
+
+@dataclass(frozen=True)
+class LinkSettings(Declared):
+    """What links are made of."""
+
+    ABOUT = "link: "
+
+    period: float = setting(0.01, "s", "of the loop that sends", 1e-4, 1.0)
+    dbc: str = setting("lfdm", "", "CAN: DBC file, or the name of one in config/can")
+    can_interface: str = setting("udp_multicast", "", "CAN: interface of python-can: socketcan, udp_multicast, virtual, pcan, vector, ...")
+    can_channel: str = setting("239.74.163.2", "", "CAN: channel of that interface: can0, or the group of udp_multicast")
+    can_port: int = setting(43113, "", "CAN: port of udp_multicast", 1, 65535)
+    udp_host: str = setting("127.0.0.1", "", "UDP: address of this machine to be bound to")
+    udp_port: int = setting(47001, "", "UDP: port that this end listens on", 1, 65535)
+    udp_peer_host: str = setting("127.0.0.1", "", "UDP: address of the other end")
+    udp_peer_port: int = setting(47002, "", "UDP: port that the other end listens on", 1, 65535)
+
+
+LINK = Exposed(LinkSettings, without=("period",))
+
+
+Maker = Callable[[str, LinkSettings], Link]
+
+
+@dataclass(frozen=True)
+class LinkKind:
+    """A kind of link: its name, and what makes one of (VEHICLE or CONTROLLER, settings)."""
+
+    name: str
+    make: Maker
+
+
+def _udp(end: str, settings: LinkSettings) -> Link:
+    from lfdm_ros.hil.udp import UdpLink
+
+    return UdpLink(end, settings)
+
+
+def _can(end: str, settings: LinkSettings) -> Link:
+    from lfdm_ros.hil.can_bus import CanLink
+
+    return CanLink(end, settings)
+
+
+def _load() -> None:
+    plugins.load({"lfdm_ros.links": register_link})
+
+
+_KINDS: plugins.Registry[LinkKind] = plugins.Registry(_load, LinkKind("can", _can), LinkKind("udp", _udp))
+
+
+def register_link(kind: LinkKind) -> None:
+    """Makes a kind of link known; packages do it by an entry point of the group lfdm_ros.links.
+
+    Raises:
+        InputError: the name is taken.
+    """
+    if kind.name in _KINDS.registered or kind.name == "ros":
+        raise InputError(f"link '{kind.name}' is registered already; choose another name")
+    _KINDS.add(kind, kind.make)
+
+
+def link_names() -> tuple[str, ...]:
+    """The kinds of links that need no ROS."""
+    return tuple(_KINDS)
+
+
+def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
+    """One end of a link, not yet open.
+
+    Raises:
+        InputError: no such kind, or settings that do not fit.
+    """
+    if kind not in _KINDS:
+        raise InputError(f"no link '{kind}'; there are: {', '.join(_KINDS)}")
+    return _KINDS[kind].make(end, settings)

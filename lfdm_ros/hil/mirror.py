@@ -1,0 +1,114 @@
+"""The mirror of the rig: a vehicle's or a bench's signals come in over a link, and our controller is the device under test."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.hil.faults import Fault, Injector
+from lfdm_ros.hil.link import COMMANDS, Link, Packet
+from lfdm_ros.hil.real_time import Wanted, granted
+from lfdm_ros.hil.rig import SILENT, UP, WAITING
+from lfdm_ros.hil.timing import Timing
+
+_LOOK = 0.05  # [s]
+
+
+class Mirror:
+    """Hears signals in a thread of its own, and sends what it is given to send."""
+
+    def __init__(self, link: Link, gate: CommandGate, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
+                 told: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
+                 failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None, wanted: Wanted | None = None) -> None:
+        """
+        Args:
+            period: that the signals are expected in [s].
+            signals: called with time [ns] and signals of each packet; told: of the faults that are active from a time [ns] on.
+        """
+        self.link, self.gate, self.faults = link, gate, faults or Injector()
+        link.wire.outwards = link.wire.inwards = self.faults.tamper
+        self._signals, self._told, self._failed, self._wanted = signals, told, failed, wanted or Wanted()
+        self.timing = Timing(period)
+        self.granted: list[str] = []
+        self.time_ns = 0
+        self.link_state = WAITING
+        self.trouble = ""
+        self._heard: dict[int, float] = {}  # when the newest packet came, by its time
+        self._running = False
+        self._thread: threading.Thread | None = None
+        self._sending = threading.Lock()  # `command` and the loop's own braking
+
+    @property
+    def time(self) -> float:
+        """Of the newest signals [s]."""
+        return 1e-9 * self.time_ns
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the link is told to brake for want of commands."""
+        return self.link_state != WAITING and self.gate.timed_out(self.time)
+
+    def start(self) -> None:
+        """Opens the link and hears it from now on. Raises InputError: it cannot be opened."""
+        self.link.open()
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Hears no more, and closes the link."""
+        self._running = False
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+        self.link.close()
+
+    def command(self, inputs: Inputs, stamp_ns: int) -> bool:
+        """Sends a command that answers the signals of a time [ns], 0: of none; False: the gate refused it."""
+        if not self.gate.offer(inputs, stamp_ns, self.time_ns):
+            return False
+        if (came := self._heard.pop(stamp_ns, None)) is not None:
+            self.timing.responses.add(time.monotonic() - came)
+        self._send(inputs, stamp_ns)
+        return True
+
+    def _send(self, inputs: Inputs, stamp_ns: int) -> None:
+        with self._sending:
+            if self._running:
+                self.link.send(Packet(stamp_ns, self.faults.values(dict(zip(COMMANDS, inputs)))))
+
+    def _run(self) -> None:
+        try:
+            with granted(self._wanted) as self.granted:
+                self._listen()
+        except Exception as error:  # a bug, or a bus that went away
+            self.trouble = f"the link ended at {self.time:.3f} s: {error!r}"
+            self._failed(self.trouble)
+            raise
+
+    def _listen(self) -> None:
+        heard_at = time.monotonic()
+        while self._running:
+            packet = self.link.receive(_LOOK)
+            now = time.monotonic()
+            if packet is None:
+                if self.link_state == UP and now - heard_at > self.gate.timeout:
+                    self.link_state = SILENT
+                if self.link_state == SILENT:  # whoever is there still is told to stop
+                    self._send((0.0, 0.0, self.gate.timeout_brake), 0)
+                continue
+            heard_at = now
+            if self.link_state == WAITING:
+                self.gate.restart(1e-9 * packet.stamp_ns)
+            self.link_state = UP
+            self.timing.begin_at_once()
+            self.time_ns = packet.stamp_ns
+            if self.faults.at(self.time):
+                self._told(self.time_ns, self.faults.active)
+            self._heard = {packet.stamp_ns: now}
+            self._signals(packet.stamp_ns, self.faults.values(packet.values))
+            if self.gate.timed_out(self.time):
+                self._send(self.gate.inputs(self.time), packet.stamp_ns)
+            self.timing.end()

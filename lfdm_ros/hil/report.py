@@ -1,0 +1,252 @@
+"""What a recording of a bridge shows, on one page that needs no other file: timing, faults, responses. And whether two are equal."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.bags import Bag, open_bag
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.timing import quantile_of
+
+STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
+STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
+# Of the wall clock, or of the machine: what two runs cannot have in common.
+OF_THE_CLOCK = ("/diagnostics", "/rosout", "/parameter_events")
+
+_PLOTTED = (("steering, throttle, brake", "control/command", ("steering", "throttle", "brake"), "1"),
+            ("speed", "vehicle/state", ("vx",), "m/s"), ("yaw rate", "vehicle/state", ("yaw_rate",), "rad/s"),
+            ("position across", "vehicle/state", ("y",), "m"), ("lateral acceleration", "vehicle/state", ("ay",), "m/s²"),
+            ("yaw rate as measured", "measured/state", ("yaw_rate",), "rad/s"))
+_TIMED = (("lateness", "ticks began so long after their deadline"), ("periods", "time from tick to tick"),
+          ("work", "time that a tick took"), ("responses", "from sending a state to the device's answer"))
+_COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")
+_POINTS = 1500  # of a line at most
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #ccc; }} h3 {{ margin-bottom: .3rem; font-size: 1rem; }}
+table {{ border-collapse: collapse; font-size: .85rem; margin: .7rem 0; }}
+th, td {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #e3e3e3; font-variant-numeric: tabular-nums; }}
+th:first-child, td:first-child {{ text-align: left; }} svg {{ max-width: 100%; }} svg text {{ font-size: 11px; fill: #555; }}
+.warn {{ background: #fdf4e7; border-left: 4px solid #c26a00; padding: .6rem 1rem; }} .small {{ color: #555; font-size: .85rem; }}
+</style></head><body>
+{body}
+</body></html>
+"""
+
+
+@dataclass
+class _Run:
+    """What is read of a bag: the last status, spans of faults [s], and series by topic: times [s] and messages."""
+
+    status: Any = None
+    faults: list[tuple[str, float, float]] = field(default_factory=list)
+    series: dict[str, tuple[list[float], list[Any]]] = field(default_factory=dict)
+
+
+def report(path: str | Path) -> str:
+    """The page of a bag.
+
+    Raises:
+        InputError: no bag, or nothing of a bridge in it.
+    """
+    with open_bag(path) as bag:
+        run = _read(bag)
+        note = bag.note
+    if run.status is None:
+        raise InputError(f"{path} has no messages of hil_bridge (hil/status); record a run of it, for example lfdm up hil --record BAG")
+    s = run.status
+    title = f"Hardware in the loop: {Path(path).resolve().name}"
+    parts = [f"<h1>{_e(title)}</h1>",
+             f"<p>Role {_e(s.role)}, link {_e(s.link)}, {_e(s.mode.replace('_', ' '))}, {1.0 / s.period:g} Hz. The operating system: "
+             f"{_e(s.real_time or 'nothing asked for')}.</p>"]
+    parts += [f"<p class=warn>{_e(note)}</p>"] if note else []
+    parts += ["<h2>Timing</h2>", *_timing(s), "<h2>Link</h2>", *_link(s), "<h2>Faults</h2>", *_faults(run), "<h2>Responses</h2>",
+              *_responses(run)]
+    return _PAGE.format(title=_e(title), body="\n".join(parts))
+
+
+def _read(bag: Bag) -> _Run:
+    run = _Run()
+    began: dict[str, float] = {}
+    wanted = [c for c in bag.connections if c.msgtype in (STATUS, FAULTS) or (
+        c.msgtype in (STATE, COMMAND) and any(c.topic.endswith(topic) for _, topic, _, _ in _PLOTTED))]
+    latest = 0.0
+    for connection, _, cdr in bag.raw(wanted) if wanted else ():
+        message = bag.decode(cdr, connection.msgtype)
+        time = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        latest = max(latest, time)
+        if connection.msgtype == STATUS:
+            run.status = message
+        elif connection.msgtype == FAULTS:
+            for text in [text for text in began if text not in message.active]:
+                run.faults.append((text, began.pop(text), time))
+            for text in message.active:
+                began.setdefault(text, time)
+        else:
+            times, messages = run.series.setdefault(connection.topic, ([], []))
+            times.append(time)
+            messages.append(message)
+    run.faults += [(text, since, latest) for text, since in began.items()]
+    run.faults.sort(key=lambda fault: fault[1])
+    return run
+
+
+def _timing(s: Any) -> Iterable[str]:
+    yield _table(("ticks", "missed deadlines", "periods left out", "policy", "worst lateness"),
+                 [(str(s.ticks), str(s.misses), str(s.skipped), s.policy, _duration(s.worst_lateness))])
+    rows = []
+    for name, text in _TIMED:
+        counts = np.array(getattr(s, name))
+        if counts.sum():
+            quantiles = [_duration(quantile_of(counts, share)) for share in (0.5, 0.99, 0.999, 1.0)]
+            rows.append((f"{name}: {text}", str(counts.sum()), *quantiles))
+    yield _table(("", "number", "median", "99 %", "99.9 %", "largest"), rows)
+    yield "<p class=small>From the histograms, to the upper end of the bin that it lies in: a third of the value.</p>"
+    for name, text in _TIMED:
+        counts = np.array(getattr(s, name))
+        if counts.sum():
+            yield f"<h3>{_e(name)}</h3><p class=small>{_e(text)}</p>{_bars(np.array(s.edges), counts)}"
+
+
+def _link(s: Any) -> Iterable[str]:
+    refused = [(f"refused: {name}", str(count)) for name, count in zip(s.refused_names, s.refused_counts)]
+    yield _table(("", "number"), [
+        ("packets sent", str(s.sent)), ("packets received", str(s.received)), *refused,
+        ("commands refused by the gate", str(s.commands_rejected)), ("ticks without an answer", str(s.unanswered))])
+
+
+def _faults(run: _Run) -> Iterable[str]:
+    if not run.faults:
+        yield "<p>None were injected.</p>"
+        return
+    yield _table(("fault", "from", "until"), [(text, f"{since:.3f} s", f"{until:.3f} s") for text, since, until in run.faults])
+
+
+def _responses(run: _Run) -> Iterable[str]:
+    spans = [(since, until) for _, since, until in run.faults]
+    for title, topic, fields, unit in _PLOTTED:
+        for found, (times, messages) in run.series.items():
+            values = np.array([[getattr(message, name) for name in fields] for message in messages])
+            if found.endswith(topic) and np.isfinite(values).any():
+                yield f"<h3>{_e(title)} [{_e(unit)}], {_e(found)}</h3>{_lines(np.array(times), values, fields, spans)}"
+
+
+# -- Pictures: plain SVG ----------------------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _LEFT, _BELOW = 900, 200, 60, 24
+
+
+def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
+    """A histogram; heights by the root, so that single ticks are seen beside thousands."""
+    used = np.flatnonzero(counts)
+    first, last = max(used[0] - 1, 0), min(used[-1] + 1, len(counts) - 1)
+    width = (_WIDTH - _LEFT) / (last - first + 1)
+    parts = []
+    for k in range(first, last + 1):
+        height = (_HEIGHT - 2 * _BELOW) * math.sqrt(counts[k] / counts.max())
+        x = _LEFT + (k - first) * width
+        top = _HEIGHT - _BELOW - height
+        parts.append(f'<rect x="{x:.1f}" y="{top:.1f}" width="{0.9 * width:.1f}" height="{height:.1f}" fill="{_COLOURS[0]}">'
+                     f"<title>from {_duration(edges[k])}: {counts[k]}</title></rect>")
+        if (k - first) % max(1, (last - first + 1) // 10) == 0:
+            parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 8}">{_duration(edges[k])}</text>')
+    parts.append(f'<text x="0" y="{_BELOW}">{counts.max()}</text>')
+    return _svg(parts)
+
+
+def _lines(times: np.ndarray, values: np.ndarray, names: Sequence[str], spans: Sequence[tuple[float, float]]) -> str:
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if not high - low > 1e-9:
+        low, high = low - 0.5, high + 0.5
+    start, end = float(times.min()), max(float(times.max()), float(times.min()) + 1e-9)
+
+    def at(time: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT) * (min(max(time, start), end) - start) / (end - start)
+
+    def up(value: float) -> float:
+        return _HEIGHT - _BELOW - (_HEIGHT - 2 * _BELOW) * (value - low) / (high - low)
+
+    parts = [f'<rect x="{at(a):.1f}" y="0" width="{max(at(b) - at(a), 1.0):.1f}" height="{_HEIGHT - _BELOW}" fill="#f6d9b5"/>'
+             for a, b in spans]
+    every = max(1, len(times) // _POINTS)
+    for k, name in enumerate(names):
+        points, path = [(at(t), up(v)) if v == v else None for t, v in zip(times[::every], values[::every, k])], ""
+        for before, point in zip([None, *points], points):
+            if point is not None:
+                path += f"{'L' if before else 'M'}{point[0]:.1f} {point[1]:.1f}"
+        parts.append(f'<path d="{path}" fill="none" stroke="{_COLOURS[k]}" stroke-width="1.3"/>')
+        if len(names) > 1:
+            parts.append(f'<text x="{_LEFT + 90 * k}" y="12" style="fill:{_COLOURS[k]}">{_e(name)}</text>')
+    parts += [f'<text x="0" y="{up(value):.1f}">{value:.3g}</text>' for value in (low, high)]
+    parts += [f'<text x="{at(time) - 20:.1f}" y="{_HEIGHT - 8}">{time:.2f} s</text>' for time in np.linspace(start, end, 6)]
+    return _svg(parts)
+
+
+def _svg(parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+
+
+def _duration(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "-"
+    scale, unit = (1e6, "µs") if seconds < 1e-3 else (1e3, "ms") if seconds < 1.0 else (1.0, "s")
+    return f"{scale * seconds:.3g} {unit}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{_e(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + row(heads, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+
+
+def _e(text: str) -> str:
+    return html.escape(str(text))
+
+
+# -- Two recordings ---------------------------------------------------------------------------------------------------------
+
+
+def differences(one: str | Path, other: str | Path) -> tuple[dict[str, int], list[str]]:
+    """Messages by topic that two bags have in common, and in what they differ, one line each; none: their decoded values are equal.
+
+    Compared are messages in their order, without the times of their recording and without padding; a message that is told again counts
+    once. Left out are topics of the wall clock: diagnostics, logs, hil/status, simulator/status.
+
+    Raises:
+        InputError: one is no bag.
+    """
+    mine, theirs = _contents(one), _contents(other)
+    lines = [f"{topic}: only in {one}" for topic in sorted(mine.keys() - theirs.keys())]
+    lines += [f"{topic}: only in {other}" for topic in sorted(theirs.keys() - mine.keys())]
+    same: dict[str, int] = {}
+    for topic in sorted(mine.keys() & theirs.keys()):
+        a, b = mine[topic], theirs[topic]
+        if a == b:
+            same[topic] = len(a)
+            continue
+        place = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        lines.append(f"{topic}: {len(a)} and {len(b)} messages, the first that differs is number {place}")
+    return same, lines
+
+
+def _contents(path: str | Path) -> dict[str, list[bytes]]:
+    contents: dict[str, list[bytes]] = {}
+    with open_bag(path) as bag:
+        for connection, _, cdr in bag.raw():
+            if connection.topic in OF_THE_CLOCK or connection.msgtype in (STATUS, "lfdm_ros/msg/SimulatorStatus"):
+                continue
+            message = bytes(bag.typestore.serialize_cdr(bag.decode(cdr, connection.msgtype), connection.msgtype))
+            messages = contents.setdefault(connection.topic, [])
+            if not messages or messages[-1] != message:
+                messages.append(message)
+    return contents

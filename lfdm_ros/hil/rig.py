@@ -1,0 +1,349 @@
+"""The rig: our vehicle in the loop with a device at the other end of a link, tick by tick, in real time or in lockstep.
+
+In real time the ticks go by deadlines on the steady clock. At each one the signals of the state that belongs to it are sent first, then the
+commands that have come so far are taken and the physics go on to the next tick: a command acts from the tick after its arrival on. In
+lockstep a tick goes on when the device has answered it. Until its first answer the rig free-wheels: it sends the first state at the loop's
+pace, while simulated time stands still, so that a device may take its time to start and the run is the same. Faults begin after it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.plant import Plant
+from lfdm_ros.hil.e2e import COUNTERS
+from lfdm_ros.hil.faults import Fault, Injector
+from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
+from lfdm_ros.hil.real_time import Wanted, granted
+from lfdm_ros.hil.realism import Realism
+from lfdm_ros.hil.timing import SKIP, STOP, Timing
+from lfdm_ros.simulation import SimulationDiverged
+
+REAL_TIME, LOCKSTEP = "real_time", "lockstep"
+# When no answer came within the wait limit, in lockstep.
+GO_ON, END = "go_on", "stop"
+
+# The state of a link.
+WAITING, UP, SILENT = "waiting", "up", "silent"
+
+_LOOK = 0.2  # [s] between two looks at whether the loop is to end
+_MARGIN = 5e-4  # [s] before a deadline, from which on only the deadline is waited for
+_ROOM = 10_000  # states that may wait to be told
+_REMEMBERED = 64  # packets whose answers are timed
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a rig goes on.
+
+    Attributes:
+        mode: REAL_TIME or LOCKSTEP.
+        policy: after a missed deadline, one of `timing.POLICIES`.
+        wait_limit: lockstep: wall time [s] that an answer may take. After an unanswered tick it is the loop's period until an answer comes.
+        on_silence: then; GO_ON: with the command before, which the gate's time-out ends; END: the run ends as failed.
+        free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
+        stop_time: simulated time [s] at which the run ends; 0: never.
+        tell_every: ticks between two states that are told.
+    """
+
+    mode: str = REAL_TIME
+    policy: str = SKIP
+    wait_limit: float = 1.0
+    on_silence: str = GO_ON
+    free_wheel: float = 0.0
+    stop_time: float = 0.0
+    tell_every: int = 1
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+@dataclass
+class Listeners:
+    """Who is told what. In real time they are called in a thread of their own, in lockstep in the loop's: before the device is waited for.
+
+    state: simulated time [ns] and the model's outputs; command: steering, throttle and brake that the gate let through, after the time [ns]
+    of the state that they answer, 0: of none; faults: those that are active from a time [ns] on; ended: the stop time is reached; failed:
+    why the run is over before that.
+    """
+
+    state: Callable[[int, Sequence[float]], None] = lambda time_ns, outputs: None
+    command: Callable[[int, Inputs], None] = lambda time_ns, inputs: None
+    faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None
+    ended: Callable[[str], None] = lambda reason: None
+    failed: Callable[[str], None] = lambda why: None
+
+
+class Rig:
+    """Runs a plant against a link in a thread of its own."""
+
+    def __init__(self, plant: Plant, link: Link, gate: CommandGate, pace: Pace | None = None, listeners: Listeners | None = None, *,
+                 realism: Realism | None = None, faults: Injector | None = None) -> None:
+        """
+        Args:
+            plant: its `between` is the injector's `actuators`, where actuators are to fail.
+            link: not yet open.
+        """
+        self.pace, self._tell = pace or Pace(), listeners or Listeners()
+        self._plant, self.link, self.gate = plant, link, gate
+        self._realism, self.faults = realism or Realism(), faults or Injector()
+        link.wire.outwards = link.wire.inwards = self.faults.tamper
+        self._period_ns = plant.period_ns
+        known, index = plant.simulator.model.known, plant.simulator.output_index
+        self._places = [(name, index[name] if name in known and name in index else -1) for name in SIGNALS]
+        self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
+        self.granted: list[str] = []
+        self.time_ns = 0
+        self.unanswered = 0
+        self.untold = 0  # news that nobody could take
+        self.link_state = WAITING
+        self.trouble = ""  # why the run is over
+        self._stop_ns = round(1e9 * self.pace.stop_time)
+        self._clock_ns = 0  # by which our clock is ahead
+        self._sent: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)  # stamp on the wire, and when it was sent
+        self._outputs: list[float] = []
+        self._changed = False  # other faults act than at the tick before
+        self._running = False
+        self._thread: threading.Thread | None = None
+        self._teller: threading.Thread | None = None
+        self._news: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._woken = threading.Event()
+        gate.restart(0.0)
+
+    # ---- asked by others -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Opens the link and starts the loop, from the state and time it has. Raises InputError: the link cannot be opened."""
+        self.link.open()
+        self._running = True
+        self.trouble = ""
+        self._thread = threading.Thread(target=self._run, name="rig", daemon=True)
+        self._thread.start()
+        if self.pace.mode == REAL_TIME:
+            self._teller = threading.Thread(target=self._tell_all, name="rig teller", daemon=True)
+            self._teller.start()
+
+    def run(self) -> None:
+        """Runs until the loop ends by itself, then closes the link. Raises InputError as `start`."""
+        self.start()
+        assert self._thread is not None
+        self._thread.join()
+        self.stop()
+
+    @property
+    def output_index(self) -> dict[str, int]:
+        """Places of the model's outputs, by name."""
+        return self._plant.simulator.output_index
+
+    def stop(self) -> None:
+        """Stops the loop, waits for it and closes the link."""
+        self._running = False
+        for thread in (self._thread, self._teller):
+            self._woken.set()
+            if thread is not None and thread is not threading.current_thread():
+                thread.join()
+        self._thread = self._teller = None
+        self.link.close()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits until the loop has ended by itself; whether it has."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return 1e-9 * self.time_ns
+
+    @property
+    def pose(self) -> tuple[float, float, float]:
+        """x, y [m] and yaw [rad] of the state that was told last."""
+        index = self.output_index
+        return self._outputs[index["x"]], self._outputs[index["y"]], self._outputs[index["yaw"]]
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the vehicle brakes for want of commands."""
+        return self.gate.timed_out(self.time)
+
+    # ---- the loop ------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with granted(self.pace.wanted if self.pace.mode == REAL_TIME else Wanted()) as self.granted:
+                (self._lockstep if self.pace.mode == LOCKSTEP else self._real_time)()
+        except SimulationDiverged as error:
+            self._fail(f"the simulation diverged at {self.time:.3f} s: {error}")
+        except Exception as error:  # a bug, or a bus that went away; without this nobody would hear of it
+            self._fail(f"the loop ended at {self.time:.3f} s: {error!r}")
+            raise
+        finally:
+            self._running = False
+            self._woken.set()
+
+    def _fail(self, why: str) -> None:
+        self.trouble = why
+        self._tell.failed(why)
+
+    def _goes_on(self) -> bool:
+        return self._running
+
+    def _real_time(self) -> None:
+        timing, link, margin = self.timing, self.link, min(_MARGIN, 0.25 * self.timing.period)
+        timing.restart()
+        while self._goes_on():
+            timing.wait()
+            if not timing.begin():
+                self._fail(f"the tick of {self.time:.3f} s missed its deadline by more than a period, and the policy is {STOP}")
+                return
+            self._send(self._packet())
+            self._report()
+            if self._over():
+                return
+            while (packet := link.receive(0.0)) is not None:
+                self._take(packet)
+            if self.link_state == UP and self.timed_out:
+                self.link_state = SILENT
+            self._advance()
+            timing.end()
+            # What comes now acts at the next tick; it is looked at at once to time the device.
+            while (left := timing.deadline - time.monotonic() - margin) > margin and (packet := link.receive(left)) is not None:
+                self._take(packet)
+
+    def _lockstep(self) -> None:
+        timing, limit = self.timing, self.pace.wait_limit
+        while self._goes_on():
+            timing.begin_at_once()
+            packet = self._packet()
+            self._report()
+            if self._over():
+                return
+            if self.link_state == WAITING:
+                if not self._free_wheel(packet):
+                    return
+                self.link_state = UP
+            elif self._send(packet):
+                if self._answered(limit):
+                    self.link_state, limit = UP, self.pace.wait_limit
+                elif not self._silence(limit):
+                    return
+                else:
+                    limit = min(self.pace.wait_limit, timing.period)
+            self._advance()
+            timing.end()
+
+    def _free_wheel(self, packet: Packet) -> bool:
+        """Sends the first state until it is answered; False: the loop ends before."""
+        pause = self.pace.free_wheel or self.timing.period
+        while self._goes_on():
+            if not self._send(packet):
+                time.sleep(pause)
+            elif self._answered(pause):
+                return True
+        return False
+
+    def _silence(self, limit: float) -> bool:
+        """A tick goes unanswered; False: that ends the run."""
+        self.unanswered += 1
+        self.link_state = SILENT
+        if self.pace.on_silence == END:
+            self._fail(f"no answer to the state of {self.time:.3f} s in {limit:g} s")
+        return self.pace.on_silence != END
+
+    def _answered(self, limit: float) -> bool:
+        """Whether the device answers this tick within a time [s]."""
+        end = time.monotonic() + limit
+        while self._goes_on() and (left := end - (now := time.monotonic())) > 0.0:
+            packet = self.link.receive(min(left, _LOOK))
+            if packet is not None:
+                if self._take(packet):
+                    return True
+            elif time.monotonic() - now < 0.5 * min(left, _LOOK):  # a device in this thread: there is nothing to wait for
+                return False
+        return False
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _packet(self) -> Packet:
+        """What the device is told of the state, with its sensors and the faults of now."""
+        now, faults = self.time, self.faults
+        self._changed = (self.link_state != WAITING or self.pace.mode == REAL_TIME) and faults.at(now)
+        clock_ns = round(1e9 * faults.clock)
+        # Where there are no stamps, the alive counters jump with the clock.
+        self.link.wire.step = 1 + (clock_ns - self._clock_ns) // self._period_ns % COUNTERS
+        self._clock_ns = clock_ns
+        self._outputs = self._plant.simulator.outputs.tolist()
+        measured = self._realism.measure(now, {name: self._outputs[i] if i >= 0 else math.nan for name, i in self._places})
+        return Packet(max(self.time_ns + clock_ns, 0), faults.values(measured))
+
+    def _send(self, packet: Packet) -> bool:
+        """Whether the device is to answer it."""
+        self._sent.append((packet.stamp_ns, time.monotonic()))
+        return self.link.send(packet)
+
+    def _report(self) -> None:
+        """Tells the true state, and the faults where they have changed."""
+        if self._changed:
+            self._news_for(self._tell.faults, self.time_ns, self.faults.active)
+        if self.time_ns // self._period_ns % self.pace.tell_every == 0 or self._at_end():
+            self._news_for(self._tell.state, self.time_ns, self._outputs)
+
+    def _news_for(self, listener: Callable[..., None], *news: Any) -> None:
+        if self.pace.mode == LOCKSTEP:
+            listener(*news)
+        elif len(self._news) < _ROOM:
+            self._news.append((listener, news))
+            self._woken.set()
+        else:
+            self.untold += 1
+
+    def _tell_all(self) -> None:
+        while self._running or self._news:
+            self._woken.wait(0.5)
+            self._woken.clear()
+            while self._news:
+                listener, news = self._news.popleft()
+                listener(*news)
+
+    def _at_end(self) -> bool:
+        return 0 < self._stop_ns <= self.time_ns
+
+    def _over(self) -> bool:
+        """Whether the stop time is reached; tells."""
+        if not self._at_end():
+            return False
+        self._running = False
+        self._tell.ended(f"simulated {self.time:g} s")
+        return True
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _take(self, packet: Packet) -> bool:
+        """A command has come; whether the gate lets it through."""
+        now = time.monotonic()
+        while self._sent and self._sent[0][0] <= packet.stamp_ns:
+            stamp, at = self._sent.popleft()
+            if stamp == packet.stamp_ns:
+                self.timing.responses.add(now - at)
+        values = self.faults.values(packet.values)
+        inputs = (values[COMMANDS[0]], values[COMMANDS[1]], values[COMMANDS[2]])
+        stamp_ns = packet.stamp_ns - self._clock_ns if packet.stamp_ns else 0  # by our clock, whatever it has done
+        if self.pace.mode == LOCKSTEP:
+            good = self.gate.offer_answer(inputs, stamp_ns, self.time_ns, False)
+        else:
+            good = self.gate.offer(inputs, stamp_ns, self.time_ns)
+            self.link_state = UP if good else self.link_state
+        if good:
+            self._news_for(self._tell.command, stamp_ns, inputs)
+        return good
+
+    def _advance(self) -> None:
+        self._plant.drive(self.time, self._realism.command(self.gate.inputs(self.time)))  # type: ignore[arg-type]
+        self.time_ns += self._period_ns
+

@@ -1,0 +1,226 @@
+"""Links: bits as cantools places them, datagrams as they are documented, and what is refused by name."""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+import zlib
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.link import (
+    COMMANDS,
+    CONTROLLER,
+    SIGNALS,
+    VEHICLE,
+    LinkKind,
+    LinkSettings,
+    Packet,
+    link_names,
+    make_link,
+    register_link,
+    untouched,
+)
+
+cantools = pytest.importorskip("cantools")
+can = pytest.importorskip("can")
+
+from lfdm_ros.hil.can_bus import CanLink  # noqa: E402
+from lfdm_ros.hil.messages import Message, find_dbc, messages_of  # noqa: E402
+
+SIGNAL_VALUES = {name: 0.01 * (i + 1) for i, name in enumerate(SIGNALS)}
+COMMAND_VALUES = dict(zip(COMMANDS, (-0.25, 0.5, 0.0)))
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -- DBC --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("message", cantools.database.load_file(find_dbc("lfdm")).messages, ids=lambda m: m.name)
+def test_our_messages_are_packed_as_cantools_does(message: Any) -> None:
+    own, random = Message(message, "lfdm.dbc"), Random(message.name)
+    for _ in range(50):
+        values = {s.name: random.uniform(s.minimum, s.maximum) for s in message.signals if s.name in own.names}
+        theirs = {**{s.name: 0 for s in message.signals}, **values, **({"answers": 7} if own.answers else {})}
+        data = own.pack(values, 7)
+        assert bytes(data) == message.encode(theirs)
+        back, answers = own.unpack(data)
+        assert back == pytest.approx({name: value for name, value in message.decode(data).items() if name in own.names})
+        assert answers == (7 if own.answers else 0)
+
+
+BIG_ENDIAN = """VERSION ""
+BU_: Vehicle Controller
+BO_ 100 Motorola: 8 Vehicle
+ SG_ yaw_rate : 7|16@0- (0.001,0) [-32|32] "rad/s" Controller
+ SG_ vx : 18|11@0+ (0.05,-2) [-2|100] "m/s" Controller
+ SG_ ay : 32|13@1- (0.01,0) [-40|40] "m/s^2" Controller
+"""
+
+
+def test_big_endian_signals_without_sign_and_with_an_offset() -> None:
+    message = cantools.database.load_string(BIG_ENDIAN, "dbc").messages[0]
+    own, random = Message(message, "x"), Random(1)
+    for _ in range(200):
+        values = {"yaw_rate": random.uniform(-32, 32), "vx": random.uniform(-2, 100), "ay": random.uniform(-40, 40)}
+        assert bytes(own.pack(values)) == message.encode(values)
+        assert own.unpack(own.pack(values))[0] == pytest.approx(values, abs=0.03)
+
+
+def test_not_available_and_out_of_range() -> None:
+    motion = next(m for m in messages_of("lfdm", controller=False) if m.name == "Motion")
+    back = motion.unpack(motion.pack({"yaw_rate": 1000.0, "ax": math.nan}))[0]
+    assert back["yaw_rate"] == pytest.approx(16.0) and math.isnan(back["ax"]) and math.isnan(back["ay"])
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("no DBC", "is no DBC file"),
+    (BIG_ENDIAN.replace("Vehicle\n SG", "Controller\n SG"), "no message of the node Vehicle"),
+    (BIG_ENDIAN.replace("vx : 18", "vx m0 : 18").replace("ay :", "ay M :"), "multiplexed"),
+    (BIG_ENDIAN
+     + 'BA_DEF_ BO_ "E2E_DataID" INT 0 65535;\nBA_DEF_DEF_ "E2E_DataID" 0;\nBA_ "E2E_DataID" BO_ 100 7;\n', "crc must be its bits"),
+])
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "bad.dbc"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        messages_of(str(path), controller=False)
+
+
+# -- both ends of each link -------------------------------------------------------------------------------------------------
+
+
+def ends(kind: str) -> tuple[Any, Any]:
+    if kind == "udp":
+        one, other = free_port(), free_port()
+        return (make_link("udp", VEHICLE, LinkSettings(udp_port=one, udp_peer_port=other)),
+                make_link("udp", CONTROLLER, LinkSettings(udp_port=other, udp_peer_port=one)))
+    settings = LinkSettings(can_interface="virtual", can_channel=f"links {Random().random()}") if kind == "virtual" else LinkSettings(
+        can_port=free_port())
+    return make_link("can", VEHICLE, settings), make_link("can", CONTROLLER, settings)
+
+
+@pytest.fixture(params=["udp", "virtual", "udp_multicast"])
+def pair(request: pytest.FixtureRequest) -> Any:
+    vehicle, controller = ends(request.param)
+    vehicle.open()
+    controller.open()
+    yield vehicle, controller
+    vehicle.close()
+    controller.close()
+
+
+def test_signals_go_there_and_their_answer_comes_back(pair: Any) -> None:
+    vehicle, controller = pair
+    assert vehicle.receive(0.0) is None
+    for tick in range(40):  # alive counters go round twice
+        assert vehicle.send(Packet(10_000_000 * (tick + 1), SIGNAL_VALUES))
+        heard = controller.receive(5.0)
+        assert heard is not None and heard.values == pytest.approx(SIGNAL_VALUES, abs=0.026)
+        controller.send(Packet(heard.stamp_ns, COMMAND_VALUES))
+        answer = vehicle.receive(5.0)
+        assert answer is not None and answer.stamp_ns == 10_000_000 * (tick + 1)
+        assert answer.values == pytest.approx(COMMAND_VALUES, abs=1e-4)
+    controller.send(Packet(0, COMMAND_VALUES))
+    assert vehicle.receive(5.0).stamp_ns == 0  # answers nothing
+    assert not vehicle.wire.refused and not controller.wire.refused and controller.receive(0.0) is None
+
+
+def test_messages_that_were_changed_or_lost_on_the_wire(pair: Any) -> None:
+    vehicle, controller = pair
+
+    def flip(names: tuple[str, ...], data: bytearray) -> bool:
+        data[3] ^= 0x10
+        return True
+
+    vehicle.send(Packet(1, SIGNAL_VALUES))
+    assert controller.receive(5.0) is not None
+    vehicle.wire.outwards = flip
+    vehicle.send(Packet(2, SIGNAL_VALUES))
+    vehicle.wire.outwards = lambda names, data: False
+    vehicle.send(Packet(3, SIGNAL_VALUES))
+    vehicle.wire.outwards = untouched
+    vehicle.send(Packet(4, SIGNAL_VALUES))
+    assert controller.receive(5.0) is not None and controller.receive(0.0) is None
+    assert set(controller.wire.refused) == {"checksum"}
+
+
+def test_datagrams_are_as_they_are_documented() -> None:
+    port, peer = free_port(), free_port()
+    link = make_link("udp", VEHICLE, LinkSettings(udp_port=port, udp_peer_port=peer))
+    link.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bench:
+        bench.bind(("127.0.0.1", peer))
+        bench.settimeout(5.0)
+        link.send(Packet(123, SIGNAL_VALUES))
+        data = bench.recv(4096)
+        assert struct.unpack("<4sHHIIQ", data[:24]) == (b"LFDM", 1, 1, 0, 12, 123)
+        assert struct.unpack("<12d", data[24:120]) == tuple(SIGNAL_VALUES.values())
+        assert struct.unpack("<I", data[120:]) == (zlib.crc32(data[:120]),)
+
+        def command(sequence: int, magic: bytes = b"LFDM") -> bytes:
+            body = struct.pack("<4sHHIIQ3d", magic, 1, 2, sequence, 3, 123, 0.1, 0.2, 0.0)
+            return body + struct.pack("<I", zlib.crc32(body))
+
+        good = command(5)
+        for sent in (good, good, command(4), command(6, b"XXXX"), good[:-1], good[:-1] + b"?", command(6), command(0)):
+            bench.sendto(sent, ("127.0.0.1", port))
+        assert [link.receive(5.0) for _ in range(3)] == [Packet(123, dict(zip(COMMANDS, (0.1, 0.2, 0.0))))] * 3  # 5, 6 and 0: begins anew
+        assert link.wire.refused == {"repeated": 2, "malformed": 2, "checksum": 1}
+    link.close()
+
+
+# -- what cannot be opened --------------------------------------------------------------------------------------------------
+
+
+def test_cycle_times_must_fit_the_loop() -> None:
+    with pytest.raises(InputError, match="cycle time of WheelSpeeds, 10 ms, is no multiple of the loop's period, 4 ms"):
+        CanLink(VEHICLE, LinkSettings(period=0.004))
+
+
+def test_messages_go_at_their_cycle_times() -> None:
+    sent: list[int] = []
+
+    class Bus:
+        def send(self, frame: Any) -> None:
+            sent.append(frame.arbitration_id)
+
+    link = CanLink(VEHICLE, LinkSettings(period=0.005), Bus())
+    link.open()
+    assert [link.send(Packet(k, SIGNAL_VALUES)) for k in range(5)] == [True, False, True, False, True]
+    assert sent == [512, 513, 514, 515, 512, 514, 515, 512, 513, 514, 515]  # Position every 20 ms; Motion, which is answered, last
+
+
+@pytest.mark.parametrize(("kind", "settings", "words"), [
+    ("can", {"can_interface": "nope"}, "the bus nope 239.74.163.2 cannot be opened"),
+    ("udp", {"udp_host": "192.0.2.1"}, "link udp: 192.0.2.1:47001 cannot be bound"),
+    ("can", {"dbc": "nope"}, "no DBC file 'nope'; give a path, or one of: lfdm"),
+    ("nope", {}, "no link 'nope'; there are: can, udp"),
+])
+def test_what_is_not_there_is_named(kind: str, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_link(kind, VEHICLE, LinkSettings(**settings)).open()
+
+
+def test_without_the_packages_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "cantools", None)
+    with pytest.raises(InputError, match=r'pip install "lfdm-ros\[hil\]"'):
+        make_link("can", VEHICLE, LinkSettings())
+
+
+def test_a_link_of_ones_own() -> None:
+    kind = LinkKind("test_links_own", lambda end, settings: CanLink(end, settings, bus=object()))
+    register_link(kind)
+    assert "test_links_own" in link_names() and isinstance(make_link("test_links_own", VEHICLE, LinkSettings()), CanLink)
+    with pytest.raises(InputError, match="registered already"):
+        register_link(kind)
