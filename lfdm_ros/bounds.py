@@ -60,6 +60,8 @@ BOUNDS: Mapping[str, Bound] = {
     "engine_speed": Bound(-1e4, 1e4, "rad/s", "95 000 rpm"),
     # A driver's commands.
     **{f.name: Bound(f.lower, f.upper, f.unit, f.description) for f in INPUTS},
+    "steering_angle_velocity": Bound(-1000.0, 1000.0, "rad/s", "no wheel is steered by 160 turns a second"),
+    "jerk": Bound(-1e5, 1e5, "m/s^3", "100 g within 10 ms is a crash"),
     # Tasks and scenarios.
     "speed": Bound(0.0, 200.0, "m/s", "as vx, forward"),
     "tolerance": Bound(0.0, 1e4, "m", "farther off than that is not at the goal"),

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from typing import Any
 
 import numpy as np
+from ackermann_msgs.msg import AckermannDriveStamped
 from nav_msgs.msg import Path as PathMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -92,6 +93,9 @@ class MpcController(PilotedComponent):
 
         publish = self.create_lifecycle_publisher
         self._command_publisher = publish(DriverCommand, "autonomy/command", qos.COMMAND)
+        # Of a vehicle whose steering is a table nobody knows the angle.
+        self._lock = vehicle.parameters.get("max_road_wheel_angle", math.nan)
+        self._ackermann_publisher = publish(AckermannDriveStamped, "autonomy/ackermann", qos.COMMAND) if self._lock == self._lock else None
         self._status_publisher = publish(MpcStatus, "autonomy/status", qos.STATE)
         self._plan_publisher = publish(PlanMessage, "autonomy/plan", qos.STATE)
         self._horizon_publisher = publish(PathMessage, "autonomy/horizon", qos.STATE)
@@ -120,9 +124,10 @@ class MpcController(PilotedComponent):
 
     def cleanup(self) -> None:
         self._hear_no_more()
-        for publisher in (self._command_publisher, self._status_publisher, self._plan_publisher, self._horizon_publisher,
-                          self._marker_publisher):
-            self.destroy_lifecycle_publisher(publisher)
+        for publisher in (self._command_publisher, self._ackermann_publisher, self._status_publisher, self._plan_publisher,
+                          self._horizon_publisher, self._marker_publisher):
+            if publisher is not None:
+                self.destroy_lifecycle_publisher(publisher)
 
     def summary(self) -> dict[str, Any]:
         return {"task": self._pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
@@ -169,6 +174,8 @@ class MpcController(PilotedComponent):
                     self.stop_requested(f"{self._pilot.task.name} done")
             if not (self.finished and self._falls_silent):  # else the simulator stands at exactly this state
                 self._command_publisher.publish(self._messages.fill_command(decision))
+                if self._ackermann_publisher is not None and self._ackermann_publisher.get_subscription_count():
+                    self._ackermann_publisher.publish(self._messages.fill_ackermann(decision, self._lock))
             if decision.new:
                 self._tell_cycle(decision, time.perf_counter() - begin)
         self._pilot.after()

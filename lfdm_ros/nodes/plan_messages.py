@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from ackermann_msgs.msg import AckermannDriveStamped
 from geometry_msgs.msg import PoseStamped, Quaternion
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
@@ -19,11 +20,12 @@ from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp, speeds_of
+from lfdm_ros.nodes.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
 from lfdm_ros.nodes.raw_path import read_path
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 
+_AHEAD = 0.5  # [s] of the plan, the speed of an AckermannDrive
 _MEASURED = (*REQUIRED, "ax", "ay", "roll", "roll_rate")
 OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in Outcome}
 
@@ -82,7 +84,7 @@ def path_task(data: bytes, speed: float, stop: bool) -> Task:
 
 
 class PlanMessages:
-    """The messages of a cycle: `command`, `status`, `plan`, `horizon`, each filled by the function of its name."""
+    """The messages of a cycle: `command`, `ackermann`, `status`, `plan`, `horizon`, each filled by the function of its name."""
 
     def __init__(self, units: Mapping[str, str]) -> None:
         """
@@ -92,12 +94,31 @@ class PlanMessages:
         self._units = units
         self._names: Sequence[str] = ()
         self.command, self.status, self.plan, self.horizon = DriverCommand(), MpcStatus(), PlanMessage(), PathMessage()
+        self.ackermann = AckermannDriveStamped()
 
     def fill_command(self, decision: Decision) -> DriverCommand:
         command = self.command
         set_stamp(command.header.stamp, decision.time_ns)
         command.steering, command.throttle, command.brake = (float(value) for value in decision.cycle.command)
         return command
+
+    def fill_ackermann(self, decision: Decision, lock: float) -> AckermannDriveStamped:
+        """What is commanded, for a vehicle that follows a speed: that of the plan a little ahead, and 0 where there is no plan to go by.
+
+        Args:
+            lock: angle of the front wheels at steering 1 [rad].
+        """
+        message, cycle, now = self.ackermann, decision.cycle, 1e-9 * decision.time_ns
+        set_stamp(message.header.stamp, decision.time_ns)
+        message.header.frame_id = BODY_FRAME
+        drive, plan = message.drive, cycle.plan
+        drive.steering_angle = lock * float(cycle.command[0])
+        drive.speed = drive.acceleration = 0.0
+        if plan is not None and cycle.outcome in (Outcome.SOLVED, Outcome.SHIFTED):
+            speeds = plan.states[:, list(plan.names).index("vx")]
+            begin, end = np.interp((now, now + _AHEAD), plan.times, speeds).tolist()
+            drive.speed, drive.acceleration = end, abs(end - begin) / _AHEAD
+        return message
 
     def fill_status(self, decision: Decision, pilot: Pilot, cycle_time: float, posterior_version: int) -> MpcStatus:
         """

@@ -65,6 +65,13 @@ def test_a_cycle_becomes_status_command_plan_and_horizon() -> None:
     command = there_and_back(messages.fill_command(decision))
     assert (command.steering, command.throttle, command.brake, nanoseconds(command.header.stamp)) == (0.1, 0.0, 0.3, NOW)
 
+    ackermann = there_and_back(messages.fill_ackermann(decision, 0.6))
+    assert ackermann.drive.steering_angle == pytest.approx(0.06) and nanoseconds(ackermann.header.stamp) == NOW
+    speeds = np.interp([1e-9 * NOW, 1e-9 * NOW + 0.5], PLAN.times, PLAN.states[:, PLAN.names.index("vx")])
+    assert (ackermann.drive.speed, ackermann.drive.acceleration) == pytest.approx((speeds[1], abs(np.diff(speeds)[0]) / 0.5))
+    stopped = Decision(NOW, Cycle((0.1, 0.0, 0.5), Outcome.STOPPED), "odom", True, True)
+    assert there_and_back(messages.fill_ackermann(stopped, 0.6)).drive.speed == 0.0
+
     status = there_and_back(messages.fill_status(decision, pilot, 2e-3, 4))
     assert (status.outcome, status.outcome_name, status.cold_start, status.task) == (MpcStatus.SHIFTED, "shifted", True, "way")
     assert status.reason == "no scan for 1.20 s; over the time budget"

@@ -1,0 +1,205 @@
+"""The command adapter node: drives a vehicle by the messages that others send, Ackermann and Twist, through the vehicle's own model."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ackermann_msgs.msg import AckermannDriveStamped
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Twist, TwistStamped
+from nav_msgs.msg import Odometry
+
+from lfdm_ros.bounds import STAMP, Refused, require, require_all
+from lfdm_ros.engine.inversion import FOLLOWER, Follower, Wanted
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import model_names
+from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.messages import checked_stamp, set_stamp
+from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.vehicles import load_vehicle
+
+ACKERMANN, TWIST = "ackermann", "twist"
+_SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
+
+
+@dataclass
+class _Source:
+    """What came last from one kind of message."""
+
+    wanted: Wanted | None = None
+    arrived_ns: int = 0
+    stamp_ns: int = 0  # 0: not stamped
+
+    def age(self, now_ns: int) -> float:
+        """Since it came, or was sent, whichever is longer [s]; inf: nothing has come."""
+        if self.wanted is None:
+            return math.inf
+        return 1e-9 * (now_ns - min(self.arrived_ns, self.stamp_ns or self.arrived_ns))
+
+
+class CommandAdapter(Component):
+    """Answers each state with `control/command`, by what came last of `ackermann_cmd` and `cmd_vel` and is not out of date.
+
+    Time is that of the states' stamps. Where both are out of date the vehicle stops, the wheels as they are; so it does before the first.
+    """
+
+    NAME = "command_adapter"
+    PARAMETERS = (
+        VEHICLE, VEHICLE_CHANGES,
+        Parameter("model", "eight_dof", "vehicle model whose answers are inverted", choices=model_names),
+        Parameter("cmd_vel_type", "twist", "type of cmd_vel; twist_stamped: as of nav2 with enable_stamped_cmd_vel",
+                  choices=("twist", "twist_stamped")),
+        Parameter("odometry", False, "drive from nav_msgs/Odometry on the topic odom instead of vehicle/state"),
+        Parameter("ackermann_timeout", 0.5, "age of an Ackermann command, since its stamp and since it came, from which on it is none",
+                  0.001, 1e6, live=True, unit="s"),
+        Parameter("twist_timeout", 0.5, "as ackermann_timeout, of cmd_vel", 0.001, 1e6, live=True, unit="s"),
+        Parameter("stop_deceleration", 3.0, "of the stop where no command counts any more", 0.1, 50.0, live=True, unit="m/s^2"),
+        *of_record(FOLLOWER),
+    )
+    SOLE_TOPICS = ("control/command",)
+
+    def configure(self) -> None:
+        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        self._follower = Follower(vehicle, self.value("model"), FOLLOWER.record(self.value))
+        self._sources = {ACKERMANN: _Source(), TWIST: _Source()}
+        self._command = DriverCommand()
+        self._publisher = self.create_lifecycle_publisher(DriverCommand, "control/command", qos.COMMAND)
+        twist = (Twist, self._on_twist) if self.value("cmd_vel_type") == "twist" else (TwistStamped, self._on_twist_stamped)
+        state = (Odometry, "odom", self._on_odometry) if self.value("odometry") else (VehicleState, "vehicle/state", self._on_state)
+        self._heard = [
+            self.create_subscription(AckermannDriveStamped, "ackermann_cmd", self._on_ackermann, qos.SENSOR),
+            self.create_subscription(twist[0], "cmd_vel", twist[1], qos.SENSOR),
+            # Each state is answered, as who drives in lockstep does.
+            self.create_subscription(*state, qos.STATE)]
+        pedals, steering = self._follower.pedals, self._follower.steering
+        self.get_logger().info(f"{vehicle.name}: up to {pedals.top_speed:.1f} m/s and {steering.largest:.3g} rad, "
+                               f"understeer {steering.understeer:.3g} rad s^2/m")
+
+    def activate(self) -> None:
+        self._follower.reset()
+        self._now_ns: int | None = None
+        self._driven_by, self._answered, self._answered_before, self._stops = "", 0, 0, 0
+        self._angle = 0.0
+
+    def cleanup(self) -> None:
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+        self.destroy_lifecycle_publisher(self._publisher)
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _on_ackermann(self, message: AckermannDriveStamped) -> None:
+        def wanted() -> Wanted:
+            d = message.drive
+            require_all({"vx": d.speed, "road_wheel_angle": d.steering_angle, "steering_angle_velocity": d.steering_angle_velocity,
+                         "ax": d.acceleration, "jerk": d.jerk},
+                        ("vx", "road_wheel_angle", "steering_angle_velocity", "ax", "jerk"))
+            return Wanted(d.speed, angle=d.steering_angle, acceleration=abs(d.acceleration), jerk=abs(d.jerk),
+                          angle_rate=abs(d.steering_angle_velocity))
+
+        self._take(ACKERMANN, message.header.stamp, wanted)
+
+    def _on_twist(self, message: Twist) -> None:
+        self._take(TWIST, Time(), lambda: self._wanted(message))
+
+    def _on_twist_stamped(self, message: TwistStamped) -> None:
+        self._take(TWIST, message.header.stamp, lambda: self._wanted(message.twist))
+
+    def _wanted(self, twist: Twist) -> Wanted:
+        linear, angular = twist.linear, twist.angular
+        values = {"vx": linear.x, "vy": linear.y, "roll_rate": angular.x, "pitch_rate": angular.y, "yaw_rate": angular.z}
+        require_all(values, tuple(values))
+        require("vy", linear.z, "vz")
+        if abs(linear.x) < _SLOWEST:  # a car does not turn where it stands: it stops with its wheels as they are
+            return Wanted(0.0, angle=self._angle)
+        return Wanted(linear.x, curvature=angular.z / linear.x)
+
+    def _take(self, kind: str, stamp: Time, make: Callable[[], Wanted]) -> None:
+        if self.state != "active":
+            return
+        try:
+            stamp_ns, now_ns, limit = checked_stamp(stamp), self._now_ns, self.value(f"{kind}_timeout")
+            if now_ns is None:
+                raise Refused("no state has come yet", STAMP)
+            age = 1e-9 * (now_ns - stamp_ns) if stamp_ns else 0.0
+            if abs(age) > limit:
+                raise Refused(f"stamped {age:.3f} s ago, the limit is {limit:g} s" if age > 0.0 else
+                              f"stamped {-age:.3f} s ahead of the states; does its sender use_sim_time?", STAMP)
+            wanted = make()
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return
+        self._sources[kind] = _Source(wanted, now_ns, stamp_ns)
+
+    def _on_state(self, state: VehicleState) -> None:
+        self._answer(state.header.stamp, {"vx": state.vx, "yaw_rate": state.yaw_rate})
+
+    def _on_odometry(self, odometry: Odometry) -> None:
+        twist = odometry.twist.twist
+        self._answer(odometry.header.stamp, {"vx": twist.linear.x, "yaw_rate": twist.angular.z})
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _answer(self, stamp: Time, measured: dict[str, float]) -> None:
+        if self.state != "active":
+            return
+        try:
+            now_ns = checked_stamp(stamp)
+            require_all(measured, ("vx", "yaw_rate"))
+        except InputError as error:
+            self.refusals.refuse("state", error)
+            return
+        if self._now_ns is not None and now_ns < self._now_ns:  # the clock was set back: what came before counts no more
+            self._sources = {kind: _Source() for kind in self._sources}
+        self._now_ns = now_ns
+        wanted = self._in_force(now_ns)
+        command = self._command
+        set_stamp(command.header.stamp, now_ns)
+        command.steering, command.throttle, command.brake = self._follower.inputs(
+            1e-9 * now_ns, measured["vx"], measured["yaw_rate"], wanted)
+        self._angle = self._follower.angle
+        self._answered += 1
+        self._publisher.publish(command)
+
+    def _in_force(self, now_ns: int) -> Wanted:
+        """What came last and is not out of date, else a stop."""
+        fresh = {kind: source for kind, source in self._sources.items() if source.age(now_ns) <= self.value(f"{kind}_timeout")}
+        before, self._driven_by = self._driven_by, max(fresh, key=lambda kind: fresh[kind].arrived_ns) if fresh else ""
+        if self._driven_by:
+            wanted = fresh[self._driven_by].wanted
+            assert wanted is not None
+            return wanted
+        if before:
+            self._stops += 1
+            self.get_logger().warning(f"{before}: no command any more, stopping")
+        return Wanted(0.0, angle=self._angle, acceleration=self.value("stop_deceleration"))
+
+    def stamp(self) -> Time:
+        """Of the last state: this node keeps no clock."""
+        time = Time()
+        set_stamp(time, getattr(self, "_now_ns", None) or 0)
+        return time
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        values = {"driven_by": self._driven_by or "nobody", "answered": self._answered, "stops": self._stops}
+        silent, self._answered_before = self._answered == self._answered_before, self._answered
+        if silent:
+            return WARN, f"no {'odom' if self.value('odometry') else 'vehicle/state'} in the last second", values
+        return (OK, f"driven by {self._driven_by}", values) if self._driven_by else (WARN, "no command, stopping", values)
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(CommandAdapter)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
