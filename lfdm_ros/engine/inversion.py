@@ -110,6 +110,10 @@ class Steering:
         """The input for an angle [rad] of the front wheels."""
         return float(np.interp(angle, self._angles, self._inputs))
 
+    def angle_of(self, steering: float) -> float:
+        """The angle [rad] of the front wheels at a steering input."""
+        return float(np.interp(steering, self._inputs, self._angles))
+
     def angle(self, curvature: float, speed: float) -> float:
         """The angle [rad] for a curvature [1/m] at a speed [m/s]."""
         return curvature * (self.wheelbase + self.understeer * speed * speed)
@@ -182,8 +186,9 @@ class Follower:
             speed: forward [m/s].
             yaw_rate: [rad/s].
         """
-        if self._time is None or time < self._time:
-            self.reset()
+        if self._time is not None and time < self._time:
+            self.begin(self._angle)
+        if self._time is None:
             self._speed, self._before = speed, speed
         span = 0.0 if self._time is None else time - self._time
         self._time = time
@@ -191,6 +196,11 @@ class Follower:
             self._felt += (1.0 - math.exp(-span / 0.1)) * ((speed - self._before) / span - self._felt)
         self._before = speed
         return self._steer(span, speed, yaw_rate, wanted), *self._drive(span, speed, wanted)
+
+    def begin(self, angle: float) -> None:
+        """Begins anew with the front wheels at an angle [rad]."""
+        self.reset()
+        self._angle = angle
 
     @property
     def angle(self) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.path import Path
 from lfdm_ros.engine.driving import Decision, Pilot, Task
@@ -18,7 +21,8 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.nodes.frame_tree import FrameTree
+from lfdm_ros.nodes.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.nodes.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.perception.obstacles import TrackerSettings
@@ -96,14 +100,18 @@ class PilotedComponent(Component):
         return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False)
 
     def _hear(self, period: float) -> None:
-        """Subscribes to states, scans and tasks; period: of the cycles [s]."""
+        """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
+        self._frames = FrameTree()
         subscribe, state = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
         self._heard = [
             subscribe(Odometry, "odom", self._on_odometry, state) if self.value("odometry") else
             subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
             subscribe(LaserScan, self.SCAN_TOPIC, self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
-            subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
-            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
+            # RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
+            *(subscribe(PoseStamped, topic, self._on_goal, qos.TASK) for topic in ("goal", "goal_pose")),
+            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan")),
+            subscribe(TFMessage, "tf", self._on_frames, qos.TRANSFORMS),
+            subscribe(TFMessage, "tf_static", self._on_frames, qos.LATCHED)]
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
         self._periodic = [self.create_timer(period, self._watch)]
         if self._lockstep:
@@ -163,6 +171,31 @@ class PilotedComponent(Component):
             self._waits_since = math.inf
             self.publish_decision(self._pilot.give_up_on_scan(), time.perf_counter())
 
+    def _on_frames(self, message: TFMessage) -> None:
+        """Heard in the inactive state too: what does not move is said once."""
+        for transform in message.transforms:
+            try:
+                self._frames.take(transform)
+            except InputError as error:
+                self.refusals.refuse("transform", error)
+
+    def _in_frame_of_states(self, task: Task) -> Task:
+        """The task in the frame of the states, if it is known how the two lie; else as it is, and the pilot refuses it.
+
+        Raises:
+            Refused: a place where none can be.
+        """
+        own = self._pilot.frame or ODOM_FRAME
+        if not task.frame or task.frame == own or not self._frames.knows(task.frame, own):
+            return task
+        moved: dict[str, Any] = {}
+        if task.goal is not None:
+            (x, y), = self._frames.points(np.array([[task.goal.x, task.goal.y]]), task.frame, own)
+            moved["goal"] = replace(task.goal, x=float(x), y=float(y))
+        if task.path is not None:
+            moved["path"] = Path(self._frames.points(np.column_stack([task.path.x, task.path.y]), task.frame, own))
+        return replace(task, frame=own, **moved)
+
     def _on_goal(self, message: PoseStamped) -> None:
         self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
 
@@ -173,7 +206,7 @@ class PilotedComponent(Component):
         if self.state != "active":
             return
         try:
-            task = make()
+            task = self._in_frame_of_states(make())
         except InputError as error:
             self.refusals.refuse(kind, error)
             return

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import LaserScan
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
@@ -129,6 +130,29 @@ def path_message(*x: float) -> PathMessage:
     message = PathMessage(poses=[goal_message(value, 0.0) for value in x])
     message.header.frame_id = "odom"
     return message
+
+
+def test_goals_of_rviz_and_paths_of_nav2_are_driven_in_the_frame_of_the_states(graph: Any) -> None:
+    driver = Driver(graph)
+    driver.state()
+    transform = TransformStamped(child_frame_id="odom")
+    transform.header.frame_id = "map"
+    transform.transform.translation.x, transform.transform.translation.y = 10.0, -5.0
+    transform.transform.rotation.z = transform.transform.rotation.w = math.sqrt(0.5)  # odom looks along the map's y
+    driver.send(TFMessage, "tf_static", TFMessage(transforms=[transform]), qos.LATCHED)
+    graph.wait(lambda: driver.node._frames.knows("map", "odom"))
+    driver.send(PoseStamped, "goal_pose", goal_message(10.0, 35.0, "map"))
+    graph.wait(lambda: driver.node._pilot.task.goal)
+    goal = driver.node._pilot.task.goal
+    assert (goal.x, goal.y) == pytest.approx((40.0, 0.0)) and driver.state(x=0.16).outcome == MpcStatus.SOLVED
+    path = PathMessage(poses=[goal_message(10.0, y, "map") for y in (-5.0, 20.0, 60.0)])
+    path.header.frame_id = "map"
+    driver.send(PathMessage, "plan", path)
+    graph.wait(lambda: driver.node._pilot.task.path)
+    driven = driver.node._pilot.task.path
+    assert driven.length == pytest.approx(65.0) and np.abs(driven.y).max() < 1e-6 and driven.x[-1] == pytest.approx(65.0)
+    driver.send(PoseStamped, "goal_pose", goal_message(1.0, 0.0, "moon"))
+    driver.refusal("goal", "in frame 'moon', the states are in 'odom'")
 
 
 def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
