@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ _STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("autonomy", {"scenario": "obstacle_field_20", "scenario_seed": 7}), ("simulator", {"scenario": "ramp_steer"}),
     ("simulator", {"scenario": "coast_down", "stepping": "lockstep"}), ("demo", {"scenario": "sine_steer"}), ("calibration", {}),
     ("shared_control", {"scenario": "nato_lane_change"}), ("shared_control", {"stepping": "free_running", "speed_factor": 1.0}))
+_BY_ITSELF = ("finished", "done")  # as the report of a run begins that has come to its end
 _ENDS = (
     (signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT), (signal.SIGKILL,),
     (signal.SIGINT, signal.SIGKILL))
@@ -89,7 +91,10 @@ def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[t
 
     threading.Thread(target=send, daemon=True).start()
     texts = [part for name, value in overrides.items() for part in ("--set", f"{name}={value}")]
-    return {"status": main(["up", stack, "--record", str(bag), *texts])}
+    status = main(["up", stack, "--record", str(bag), *texts])
+    sys.stderr.flush()
+    told = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")  # `attempt` has made it a file
+    return {"status": status, "by_itself": any(f" {how} after " in told for how in _BY_ITSELF)}
 
 
 # ---- what was lost -------------------------------------------------------------------------------------------------------
@@ -120,13 +125,16 @@ def _judge_attacked(bag: Path, found: Found) -> Found:
 
 
 def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: Found) -> Found:
-    """Told to end, it says so by its status and closes the bag; killed, it leaves one that can be read."""
+    """Told to end, it says so by its status and closes the bag; killed, it leaves one that can be read. It may have ended before, or not
+    begun: until a process has set its handlers, a signal does what it always does."""
     killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
-    if not killed:
+    early = found.outcome == TRACEBACK and found.text.startswith("ended by SIGTERM; nothing was said") and signal.SIGTERM in numbers
+    if not (killed or early):
         if found.outcome != ANSWER:
             return found
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -1}
-        if found.value["status"] not in [expected[number] for number in numbers]:
+        if found.value["status"] not in [expected[number] for number in numbers] and not (
+                found.value["status"] == 0 and found.value["by_itself"]):
             return Found(TRACEBACK, f"exit status {found.value['status']}")
     if not any(bag.glob("*.mcap")):  # ended before it was recorded
         return Found(ANSWER)

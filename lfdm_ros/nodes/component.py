@@ -23,8 +23,9 @@ from rclpy.publisher import Publisher
 from rclpy.service import Service
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
+from rosgraph_msgs.msg import Clock as ClockMessage
 
-from lfdm_ros.bounds import Refusals
+from lfdm_ros.bounds import OUT_OF_RANGE, Refusals
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.guarding import Guard
@@ -186,9 +187,21 @@ class Component(AdaptedLifecycleNode):
 
     def create_subscription(self, msg_type: Any, topic: str, callback: Callable[[Any], None], *args: Any, **kwargs: Any) -> Any:
         guard = Guard(self.catch)
+        if msg_type is ClockMessage and not kwargs.get("raw"):
+            callback = self._checked_clock(callback)
         subscription: Any = super().create_subscription(msg_type, topic, guard.around(callback), *args, **kwargs)
         subscription.guard = guard
         return subscription
+
+    def _checked_clock(self, callback: Callable[[ClockMessage], None]) -> Callable[[ClockMessage], None]:
+        """rclpy's own callback, which raises at a time that is none."""
+        def clock_callback(clock: ClockMessage) -> None:
+            if clock.clock.sec < 0 or clock.clock.nanosec >= 1_000_000_000:
+                self.refusals.refuse("clock", f"{clock.clock.sec} s and {clock.clock.nanosec} ns is no time", OUT_OF_RANGE)
+            else:
+                callback(clock)
+
+        return clock_callback
 
     def destroy_subscription(self, subscription: Any) -> bool:
         subscription.guard.close()

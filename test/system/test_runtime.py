@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from lfdm_ros.action import Calibrate
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter as RosParameter
+from rosgraph_msgs.msg import Clock
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
@@ -494,3 +496,17 @@ def test_a_node_in_its_own_process_starts_itself_where_it_is_told_to(capfd: Any,
     errors = capfd.readouterr().err
     assert ("waits to be configured" in errors) == (autostart == "false")
     assert ("autostart" in errors) == (autostart != "true")
+
+
+@pytest.mark.parametrize("wrong", [Time(sec=-1), Time(nanosec=1_000_000_000)], ids=["negative", "nanoseconds"])
+def test_a_clock_that_tells_no_time_is_refused_and_the_next_one_counts(wrong: Time) -> None:
+    with Runtime() as runtime:
+        node = Fragile(context=runtime.context, parameter_overrides=[RosParameter("use_sim_time", value=True)])
+        runtime.add(node)
+        node.bring_up("configure")
+        hear = next(subscription.callback for subscription in node.subscriptions if subscription.topic_name == "/clock")
+        hear(Clock(clock=wrong))
+        assert node.refusals.counts == {"clock": 1} and not node.errors
+        hear(Clock(clock=Time(sec=7)))
+        assert node.get_clock().now().nanoseconds == 7_000_000_000
+    assert not runtime.failures
