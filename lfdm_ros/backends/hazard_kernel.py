@@ -19,6 +19,7 @@ from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.graph import graph_of
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
 from lfdm_ros.models import Model
+from lfdm_ros.models.spinning import SLOW
 
 FAR = 1e6  # [m], [N], [s]: nothing was met, nothing lifted
 # What a run keeps of each vehicle, in this order. Distances: least from circles and walls; from borders of the corridor. steady: the least
@@ -35,7 +36,6 @@ DRIVEN = 2  # steering and pedal
 # Of all vehicles: the outline [m], rates of steering and pedal [1/s], tangent of the sideslip of a spin, 1 for forwards or -1 for reverse,
 # time between samples and of a step [s].
 NUMBERS = ("front", "rear", "half_width", "steering_rate", "pedal_up", "pedal_down", "spin", "direction", "interval", "step")
-SLOW = 3.0  # [m/s] who is slower does not spin
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors import Scan, ScanSchedule
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
@@ -76,8 +76,7 @@ class Eyes:
             late_ns: by how much a stamp may be older than the one before without the clock having been set back [ns].
         """
         self._tracker, self._refusals, self._late_ns = tracker, refusals, late_ns
-        self._period_ns = round(1e9 / lidar_rate) if lidar_rate > 0.0 else 0
-        self._latency_ns = round(1e9 * lidar_latency)
+        self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self.missing = ""
         self.history = PoseHistory()
         self._scans: deque[tuple[int, Scan]] = deque(maxlen=_WAITING_SCANS)
@@ -100,7 +99,7 @@ class Eyes:
     @property
     def expects(self) -> bool:
         """Whether scans come, or are said to."""
-        return self._period_ns > 0 or self._newest_ns is not None
+        return bool(self._schedule) or self._newest_ns is not None
 
     def offer(self, stamp_ns: int, scan: Scan) -> bool:
         """A scan has come; False: refused, or known."""
@@ -123,20 +122,13 @@ class Eyes:
         self._scans.append((stamp_ns, scan))
         return True
 
-    def _last_due(self, now_ns: int) -> int:
-        """Stamp of the newest scan that has arrived by now, if it is as punctual as it says."""
-        return (now_ns - self._latency_ns) // self._period_ns * self._period_ns
-
     def due(self, now_ns: int, first_ns: int | None) -> bool:
         """Whether a scan that should be here is not; first_ns: stamp of the first state."""
-        if not self._period_ns or self.missing or first_ns is None:
-            return False
-        due = self._last_due(now_ns)
-        return due >= first_ns and (self._newest_ns is None or self._newest_ns < due)
+        return not self.missing and self._schedule.due(now_ns, first_ns, self._newest_ns)
 
     def give_up(self, now_ns: int) -> str:
         """Waits for no scan until one comes; says which did not."""
-        self.missing = f"the scan of {1e-9 * self._last_due(now_ns):.3f} s has not come; going on without"
+        self.missing = f"the scan of {1e-9 * self._schedule.last_ns(now_ns):.3f} s has not come; going on without"
         return self.missing
 
     def look(self) -> bool:

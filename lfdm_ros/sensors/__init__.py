@@ -3,5 +3,6 @@
 from lfdm_ros.sensors.gnss import Datum
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
+from lfdm_ros.sensors.schedule import ScanSchedule
 
-__all__ = ["LIDAR", "Datum", "Lidar", "LidarSettings", "Scan"]
+__all__ = ["LIDAR", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule"]

@@ -12,11 +12,10 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, truncnorm
+from scipy.stats import truncnorm
 
 from lfdm_ros.backends import hazard_kernel, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
@@ -25,14 +24,15 @@ from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Prediction
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
+from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
 HELD, DECAYING, PATH, REACTING = "held", "decaying", "path", "reacting"
 FAILURES = ("collision", "lift", "spin", "leaving")
-INTERVAL = 0.95  # of probabilities
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
 # What vehicles do at most: they are looked for no farther [m/s^2].
@@ -69,7 +69,7 @@ class RiskSettings(Declared):
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
-    spin: float = setting(0.5236, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
+    spin: float = setting(SPIN, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
     remnant: float = setting(0.01, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
     remnant_time: float = setting(0.3, "s", "for how long it is much the same", 0.01, 60.0)
     position_sd: float = setting(0.05, "m", "standard deviation of the vehicle's place, along and across", 0.0, 10.0)
@@ -81,18 +81,6 @@ class RiskSettings(Declared):
 
 
 RISK = Exposed(RiskSettings, "risk_")
-
-
-@lru_cache(maxsize=200_000)
-def interval_of(count: int, runs: int) -> tuple[float, float]:
-    """The 95 % interval of a probability of which `count` of `runs` came true (Clopper & Pearson 1934): never narrower than it says.
-
-    Of none in n the upper end is 3.7 / n; the rule of three, 3 / n, puts all of the 5 % on that side and covers what is a little more
-    frequent too rarely.
-    """
-    tail = 0.5 * (1.0 - INTERVAL)
-    return (float(beta.ppf(tail, count, runs - count + 1)) if count else 0.0,
-            float(beta.ppf(1.0 - tail, count + 1, runs - count)) if count < runs else 1.0)
 
 
 @dataclass(frozen=True)

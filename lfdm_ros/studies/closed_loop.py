@@ -17,6 +17,7 @@ from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
+from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
@@ -24,7 +25,6 @@ from lfdm_ros.vehicles import Footprint, Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
 HELD = 0.05  # [m/s] a slower vehicle stands
-SPINNING = 3.0  # [m/s] a slower vehicle has no slip angle worth the name
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
 
 
@@ -66,7 +66,8 @@ class Run:
     reached: when the goal or the path's end was [s], nan if never; collisions: names of what was hit; least_clearance [m], inf without
     obstacles; lifted: time for which a wheel or more had no load [s]; least_load: of any wheel, as share of its load at the start;
     diverged: the simulation did; length: way that was driven [m]; largest_error: distance from the path [m], nan without one; outside:
-    how far a corner left the corridor [m]; sideslip: largest slip angle of the sprung mass's centre [rad]; blocked, cold_starts: cycles.
+    how far a corner left the corridor [m]; sideslip: largest of the sprung mass's centre [rad], as `models.spinning` has it; blocked,
+    cold_starts: cycles.
     """
 
     output_names: tuple[str, ...]
@@ -256,9 +257,7 @@ class _Witness:
         share = self._driven.outputs[self._loads] / self._static
         self.least_load = min(self.least_load, float(share.min()))
         self.lifted += self._driven.chunk * bool((share <= 0.0).any())
-        vx, vy = self._driven.speeds()
-        if math.hypot(vx, vy) > SPINNING:
-            self.sideslip = max(self.sideslip, abs(math.atan2(vy, vx)))
+        self.sideslip = max(self.sideslip, sideslip(*self._driven.speeds()))
         if self._near_by < self._reach:  # between cycles only what is near can be hit
             self._meet(time)
         return self.collision != ""

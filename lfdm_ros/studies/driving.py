@@ -28,6 +28,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config, share_directory
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
@@ -59,7 +60,6 @@ LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
 APPROACH = 30.0  # [m] before a lane change begins
 OUTSIDE = 0.05  # [m] beyond the corridor: between the cones there is only a line
-SPIN = math.radians(30.0)  # slip angle of a vehicle that is lost
 STILL_FAILING = 2  # speeds that are tried after the first failure
 TRACKS, TRACK_STEP = 3, 0.1  # seeds whose way is kept, and how often [s]
 
@@ -321,7 +321,7 @@ def quantiles(ms: np.ndarray) -> dict[str, float] | None:
 def failure(run: Mapping[str, Any]) -> str:
     """Why a run along a path between cones failed; empty if it did not."""
     for failed, why in (
-        (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] > SPIN, "spins"),
+        (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
         (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
         (run["reached"] is None, "does not arrive"),
     ):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.proportions import interval_of
 from lfdm_ros.studies.driving import FIELD, quantiles
 
 Runs = Sequence[Mapping[str, Any]]
@@ -115,17 +116,6 @@ def failures(runs: Runs) -> list[str]:
 # -- density ------------------------------------------------------------------------------------------------------------------
 
 
-def interval(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share of which `count` of `of` were seen (Wilson 1927, "Probable inference, the law of succession, and
-    statistical inference"): it says something at 0 of n as well, and nothing at 0 of 0."""
-    if not of:
-        return 0.0, 1.0
-    share, square = count / of, z * z
-    middle = share + 0.5 * square / of
-    half = z * math.sqrt(share * (1.0 - share) / of + 0.25 * (square / of) / of)
-    return max((middle - half) / (1.0 + square / of), 0.0), min((middle + half) / (1.0 + square / of), 1.0)
-
-
 def density_ending(run: Mapping[str, Any]) -> str:
     """What counts in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
     for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
@@ -145,7 +135,7 @@ def summarise_density(runs: Runs) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"density": density, "speed_mph": int(scenario.removeprefix(FIELD)), "controller": controller,
                                "runs": len(group)}
         for name in ("goals", "stopped", "collisions"):
-            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in interval(counts[name], len(group))]}
+            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in interval_of(counts[name], len(group))]}
         found.append(row | {
             "unfinished": counts["unfinished"], "diverged": counts["diverged"], "lifts": sum(run["lifted"] > 0.0 for run in group),
             "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,

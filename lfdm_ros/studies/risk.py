@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.backends.hazard_kernel import SLOW
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, friction_draws, interval_of, unsteady
+from lfdm_ros.proportions import interval_of
+from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, friction_draws, unsteady
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
@@ -197,7 +198,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
         before_any = not happened["collision"] and not hit
         happened["lift"] |= int(before_any and bool(out[loads].min() <= 0.0))
         vx, vy = out[speeds].tolist()
-        happened["spin"] |= int(before_any and abs(vy) >= math.tan(s.spin) * max(abs(vx), SLOW))
+        happened["spin"] |= int(before_any and sideslip(vx, vy) >= s.spin)
         happened["collision"] |= int(hit)
         happened["leaving"] |= int(max(outside(corridor.room, corridor.path, start + math.hypot(x, y), x, y, yaw, vehicle.footprint)) > 0.0)
         if k % every == 0:

@@ -17,17 +17,16 @@ import numpy as np
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
 from lfdm_ros.control.driver import Driver
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.proportions import interval_of
 from lfdm_ros.resources import find_config
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.driving import SharedDriver
-from lfdm_ros.sharing.risk import interval_of
 from lfdm_ros.sharing.settings import BLEND, FILTER, SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
-from lfdm_ros.simulation import Goal, Scenario, load_scenario
+from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.studies.driving import Trial as Figured
@@ -173,8 +172,7 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
         operator = Remote.over(Operator(load_vehicle(VEHICLE), OperatorSettings(period=settings.period), item.seed), link, link, item.seed)
         if item.control == OPERATOR:
             return operator
-    sighted = Controller(vehicle, settings, limits_of(vehicle, settings))
-    controller: Driver = Blinded(sighted) if item.blind else sighted
+    controller = (Blinded if item.blind else Controller)(vehicle, settings, limits_of(vehicle, settings))
     if item.control == AUTONOMY:
         return controller
     changes = (f"risk.reaction={REACTION + item.latency:g}", *item.changes)
@@ -183,35 +181,22 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     return SharedDriver(sharer, operator, controller, notes.take)
 
 
-class Blinded:
-    """A driver who does not see what lies at bearings BLIND from where the vehicle was when it was seen."""
+class Blinded(Controller):
+    """Does not see what lies at bearings BLIND from where the vehicle was when it was seen."""
 
-    def __init__(self, driver: Controller) -> None:
-        self._driver, self.settings = driver, driver.settings
-        self._pose = (0.0, 0.0, 0.0)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
+    _eye = (0.0, 0.0, 0.0)
 
     def see(self, obstacles: Obstacles) -> None:
-        x, y, yaw = self._pose
+        x, y, yaw = self._eye
         bearing = np.arctan2(obstacles.centres[:, 1] - y, obstacles.centres[:, 0] - x) - yaw
         bearing = np.arctan2(np.sin(bearing), np.cos(bearing))
-        self._driver.see(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
+        super().see(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         if measured is not None:
-            self._pose = tuple(float(measured.values[name]) for name in ("x", "y", "yaw"))  # type: ignore[assignment]
-        return self._driver.cycle(now, measured)
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        self._driver.follow(path, speed, corridor, stop)
-
-    def go_to(self, goal: Goal, speed: float) -> None:
-        self._driver.go_to(goal, speed)
-
-    def look(self, now: float) -> None:
-        self._driver.look(now)
+            x, y, yaw = (float(measured.values[name]) for name in ("x", "y", "yaw"))
+            self._eye = x, y, yaw
+        return super().cycle(now, measured)
 
 
 def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
 from lfdm_ros.errors import InputError
+from lfdm_ros.sensors import ScanSchedule
 from lfdm_ros.teleop.link import Link, LinkSettings, LinkStatistics
 
 STATE, SCAN, COMMAND = "state", "scan", "command"
@@ -68,8 +69,7 @@ class Relay:
         self.down: Link[tuple[int, Any]] = Link(down, seeds[1])  # when it was asked for, and what
         self.links: dict[str, Link[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
-        self._scan_period_ns = round(1e9 / lidar_rate) if lockstep and lidar_rate > 0.0 else 0
-        self._scan_latency_ns = round(1e9 * lidar_latency)
+        self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self._told = told
         self.refusals = Refusals(refused, (STATE, SCAN, COMMAND))
         self.resets = 0
@@ -201,10 +201,7 @@ class Relay:
         return self._answer
 
     def _scan_due(self, now_ns: int) -> bool:
-        if not self._scan_period_ns or self._gave_up or self._first_ns is None:
-            return False
-        due = (now_ns - self._scan_latency_ns) // self._scan_period_ns * self._scan_period_ns
-        return due >= self._first_ns and (self._newest_scan_ns is None or self._newest_scan_ns < due)
+        return self.lockstep and not self._gave_up and self._schedule.due(now_ns, self._first_ns, self._newest_scan_ns)
 
     # ---- both ----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
@@ -16,7 +16,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, friction_draws, interval_of, straightened
+from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, friction_draws, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
@@ -56,20 +56,6 @@ def straight_plan(aside=0.0):
     steering = np.gradient(slope, t) / SPEED * 3.3 / HMMWV.parameters["max_road_wheel_angle"]
     return Plan(("x", "y", "yaw", "vx"), t, np.column_stack([SPEED * t, y, slope, np.full(len(t), SPEED)]),
                 np.column_stack([steering, np.full(len(t), 0.12), np.zeros(len(t))]))
-
-
-# -- Intervals ----------------------------------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize("runs", [16, 256, 1000])
-def test_intervals_hold_what_they_say(runs):
-    """By the exact binomial distribution, at truths between 0 and 1; of none in n the upper end is 3.7 / n."""
-    ends = np.array([interval_of(k, runs) for k in range(runs + 1)])
-    for truth in (1e-4, 0.003, 0.03, 0.2, 0.5, 0.9, 0.999):
-        covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-        assert binom.pmf(np.arange(runs + 1), runs, truth)[covered].sum() >= 0.95 - 1e-9
-    assert ends[0, 0] == 0.0 and ends[0, 1] == pytest.approx(3.69 / runs, rel=0.12)
-    assert ends[-1, 1] == 1.0 and ends[-1, 0] == pytest.approx(1.0 - ends[0, 1])
-    assert (np.diff(ends, axis=0) > 0.0).all()
 
 
 def test_friction_is_drawn_as_declared():

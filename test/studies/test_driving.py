@@ -8,6 +8,7 @@ from drivers import Blind
 
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.proportions import interval_of
 from lfdm_ros.scheduling import Processes, get_scheduler
 from lfdm_ros.studies import driving as studies
 from lfdm_ros.studies import driving_tables as tables
@@ -99,13 +100,6 @@ def test_one_bad_run_of_thirty_decides(bad, good):
     assert tables.passes(tables.summarise_fields([*runs, result(seed=30, **bad)])) == good
 
 
-@pytest.mark.parametrize(("count", "of", "low", "high"), [
-    (0, 30, 0.0, 0.1135), (30, 30, 0.8865, 1.0), (8, 10, 0.4902, 0.9433), (0, 0, 0.0, 1.0)])
-def test_intervals_of_shares(count, of, low, high):
-    # Wilson's, as Brown, Cai and DasGupta 2001 write it; 3.84 / (n + 3.84) at 0 of n.
-    assert tables.interval(count, of) == pytest.approx((low, high), abs=1e-4)
-
-
 def test_dense_fields_are_counted_told_and_drawn():
     runs = [result(seed=seed, density=density, controller=controller, **how)
             for density in (1.0, 8.0) for controller in ("mpc", "lattice")
@@ -118,7 +112,7 @@ def test_dense_fields_are_counted_told_and_drawn():
              row["unfinished"]) for row in rows] == [
         (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "lattice", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
         (8.0, 40, "lattice", 2, 0, 1, 1, 0)]
-    assert rows[3]["collisions_95"] == [round(limit, 4) for limit in tables.interval(1, 2)] and rows[2]["ratio"] is None
+    assert rows[3]["collisions_95"] == [round(limit, 4) for limit in interval_of(1, 2)] and rows[2]["ratio"] is None
     assert tables.touches_nothing(rows)  # the lattice may
     assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)

@@ -49,20 +49,16 @@ def test_a_run_repeats_to_the_bit(short):
         assert (first["risk_ms_p50"] is None) == (item.control == "operator")
 
 
-def test_a_blind_autonomy_sees_nothing_of_a_sector():
-    class Sees:
-        settings = None
-
-        def see(self, obstacles):
-            self.obstacles = obstacles
-
-    driver = study.Blinded(Sees())
-    driver._pose = (10.0, 0.0, np.pi / 2)  # looks along y
+def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
+    seen = []
+    monkeypatch.setattr(study.Controller, "see", lambda driver, obstacles: seen.append(obstacles))
+    driver = study.Blinded.__new__(study.Blinded)
+    driver._eye = (10.0, 0.0, np.pi / 2)  # looks along y
     bearings = np.radians([-60.0, -5.0, 10.0, 25.0, 60.0, 180.0])
     places = np.column_stack([10.0 - 20.0 * np.sin(bearings), 20.0 * np.cos(bearings)])
     driver.see(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))
-    assert len(driver.obstacles.radii) == 3
-    np.testing.assert_allclose(driver.obstacles.centres, places[[0, 4, 5]])
+    assert len(seen[0].radii) == 3
+    np.testing.assert_allclose(seen[0].centres, places[[0, 4, 5]])
 
 
 def result(control, latency, failure="", **more):

@@ -1,0 +1,13 @@
+"""When a vehicle spins: one measure for rollouts, for episodes and for who judges a drive."""
+
+from __future__ import annotations
+
+import math
+
+SPIN = 0.5236  # [rad] slip angle of a vehicle that is lost: 30 degrees
+SLOW = 3.0  # [m/s] who is slower has no slip angle worth the name
+
+
+def sideslip(vx: float, vy: float) -> float:
+    """Between where the vehicle points, or its rear, and where it goes [rad], 0 to pi / 2; below SLOW it counts as at that speed."""
+    return math.atan2(abs(vy), max(abs(vx), SLOW))
