@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.planner import Plan
+from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.eyes import Eyes, Tracks
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.sensors import Scan
@@ -45,6 +46,7 @@ class SharedPilot:
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
         self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else _LATE_NS)
         self.frame = ""
+        self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
         self.resets = 0
         self.missing: dict[str, str] = {}  # lockstep: who did not answer in time, in words, by source
         self._forget(lambda stamp_ns: False)
@@ -67,6 +69,28 @@ class SharedPilot:
         self._forget(keep)
         self.resets += 1
         self.sharer.reset(moved)
+
+    # ---- what is driven ------------------------------------------------------------------------------------------------
+
+    def drive(self, kind: str, task: Task) -> bool:
+        """Takes the path that is driven and its corridor, from the next decision on; a task without a path: there is none. False: refused,
+        and the one before counts.
+
+        Args:
+            kind: "goal" or "path": what it came as.
+        """
+        if self._elsewhere(kind, task):
+            return False
+        self._task = (kind, task)
+        self.sharer.follow(task.path, task.corridor)
+        return True
+
+    def _elsewhere(self, kind: str, task: Task) -> bool:
+        """Whether the task is in another frame than the states; then that is told."""
+        if not (task.frame and self.frame and task.frame != self.frame):
+            return False
+        self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'", FRAME)
+        return True
 
     # ---- states --------------------------------------------------------------------------------------------------------
 
@@ -95,7 +119,10 @@ class SharedPilot:
             self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
             self.reset(lambda scan_ns: scan_ns >= stamp_ns)
             self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
-        self.frame = self.frame or frame
+        if not self.frame:
+            self.frame = frame
+            if self._elsewhere(*self._task):
+                self.drive("path", Task())
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
         self._last = (stamp_ns, usable)

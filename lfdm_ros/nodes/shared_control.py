@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
 from lfdm_ros.control.path import Path
+from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
@@ -24,7 +29,7 @@ from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.messages import nanoseconds
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
-from lfdm_ros.nodes.plan_messages import scan_of, values_of_state
+from lfdm_ros.nodes.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.nodes.shared_messages import draws_of, fill_command, fill_status, plan_of
@@ -57,9 +62,12 @@ class SharedControl(Component):
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
                                             "who take part have answered it", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is shared by"),
-        Parameter("scenario", "", "scenario whose path and corridor are known; empty: none"),
+        Parameter("scenario", "", "scenario whose path and corridor are known at first; empty: none"),
         SCENARIO_SEED,
-        Parameter("threats", ["clearance", "load_transfer"], "components of the threat, by their names"),
+        Parameter("room_left", 0.0, "of the corridor along a path that comes by topic, from the path; for those that come after a change; "
+                                    "0 on either side: there is no corridor", 0.0, 1000.0, live=True, unit="m"),
+        Parameter("room_right", 0.0, "as room_left", 0.0, 1000.0, live=True, unit="m"),
+        Parameter("threats", ["risk", "clearance", "load_transfer"], "components of the threat, by their names"),
         Parameter("threat_settings", [], "settings of the components that are not the default, NAME.SETTING=VALUE: clearance.far=2.5"),
         Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
         Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for once one has come; 0: never",
@@ -96,7 +104,7 @@ class SharedControl(Component):
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
             path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
-            self._sharer.follow(path, scenario.corridor)
+            self._pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
 
         self._vehicle, self._model, self._posterior_version = vehicle, vehicle.spec(self.value("posterior_model")), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()
@@ -109,7 +117,9 @@ class SharedControl(Component):
             subscribe(DriverCommand, "operator/command", self._on_operator, command),
             subscribe(DriverCommand, "autonomy/command", self._on_autonomy, command),
             subscribe(PlanMessage, "autonomy/plan", self._on_plan, state),
-            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR)]
+            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
+            subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
+            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
         if self.value("take_posterior"):
             self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
         self._offered = [self.create_service(Trigger, "~/emergency_stop", self._on_stop),
@@ -204,6 +214,30 @@ class SharedControl(Component):
         if self.state == "active":
             begin = self._begin()
             self._publish(self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        # To a goal autonomy finds its own way: the path that was driven is over.
+        self._take_task("goal", lambda: Task("a goal: no path", message.header.frame_id))
+
+    def _on_path(self, data: bytes) -> None:
+        def task() -> Task:
+            task, room = path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
+            if task.path is None or not all(room):
+                return task
+            return replace(task, corridor=np.array([[0.0, *room], [task.path.length, *room]]))
+
+        self._take_task("path", task)
+
+    def _take_task(self, kind: str, make: Callable[[], Task]) -> None:
+        if self.state != "active":
+            return
+        try:
+            task = make()
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return
+        if self._pilot.drive(kind, task):
+            self.get_logger().info(task.name)
 
     def _watch(self) -> None:
         if self.state == "active":

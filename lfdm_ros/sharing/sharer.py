@@ -39,7 +39,7 @@ OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
 MOVING = 0.5  # [m/s] a faster one does not stay where it is
 STATE = "state"
-SOURCES = (OPERATOR, AUTONOMY, "plan", STATE, "obstacles", "posterior")
+SOURCES = (OPERATOR, AUTONOMY, "plan", STATE, "obstacles", "posterior", "path", "goal")
 NOTHING_KNOWN = Threat(math.nan, math.nan)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Plan
+from lfdm_ros.control.path import Path
+from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings
@@ -175,3 +177,20 @@ def test_a_command_that_a_link_held_back_is_as_old_as_it_was_asked_for_and_none_
     for k, age in enumerate((math.inf, -1.0, 1e300)):
         answered(300 + 10 * k, age)
     assert rig.pilot.refusals.counts["operator"] == 3
+
+
+def test_a_path_counts_in_the_frame_of_the_states_only():
+    def path(frame):
+        return Task("path", frame, path=Path(np.column_stack([np.linspace(0.0, 50.0, 20), np.zeros(20)])),
+                    corridor=np.array([[0.0, 2.0, 2.0], [50.0, 2.0, 2.0]]))
+
+    rig = Rig(lockstep=False)
+    assert rig.pilot.drive("path", path("map"))  # nobody knows yet where the states are
+    assert SHARER._path is not None and SHARER._corridor is not None
+    rig.state(10)
+    assert SHARER._path is None and SHARER._corridor is None and "'map'" in SHARER.refusals.last
+    assert not rig.pilot.drive("path", path("map")) and SHARER.refusals.counts["path"] == 2
+    assert rig.pilot.drive("path", path("odom")) and SHARER._path is not None
+    rig.pilot.reset()
+    assert SHARER._path is not None  # the task stays
+    assert rig.pilot.drive("goal", Task("goal", "odom")) and SHARER._path is None

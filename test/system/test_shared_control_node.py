@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
+from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -77,11 +79,14 @@ class Sources:
         self._state, self._plan = publish(VehicleState, "vehicle/state", qos.STATE), publish(PlanMessage, "autonomy/plan", qos.STATE)
         self._commands = {name: publish(DriverCommand, f"{name}/command", qos.COMMAND) for name in ("operator", "autonomy")}
         self.posterior = publish(Posterior, "posterior", qos.LATCHED)
-        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3, **parameters)
+        self.path, self.goal = publish(PathMessage, "reference_path", qos.TASK), publish(PoseStamped, "goal", qos.TASK)
+        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3,
+                              **{"threats": ["clearance", "load_transfer"], **parameters})
         self.commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand")
         self.status = graph.listen("shared_control/status", "lfdm_ros/msg/SharedControlStatus")
         self.diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", qos.STATUS)
         graph.wait(lambda: self._state.get_subscription_count() and all(p.get_subscription_count() for p in self._commands.values())
+                   and self.path.get_subscription_count() and self.goal.get_subscription_count()
                    and graph.node.count_publishers("control/command") and graph.node.count_subscribers("shared_control/status"))
 
     def tick(self, operator: float | None = 0.1, autonomy: float | None = -0.1, vx: float = 10.0) -> Any:
@@ -169,3 +174,27 @@ def test_a_decision_that_fails_brakes_and_is_told(graph: Any, monkeypatch: pytes
         s.tick()
     assert len(s.commands) > before and s.commands[-1].brake > 0.0
     assert any("ZeroDivisionError" in error for error in s.node.errors)
+
+
+def test_path_and_corridor_come_by_topic(graph: Any) -> None:
+    assert next(p for p in SharedControl.PARAMETERS if p.name == "threats").default[0] == "risk"
+    s = Sources(graph, room_left=2.0, room_right=3.0)
+    s.tick()
+    message = PathMessage()
+    message.header.frame_id = "odom"
+    for x in (0.0, 10.0, 40.0):
+        pose = PoseStamped()
+        pose.pose.position.x = x
+        message.poses.append(pose)
+    s.path.publish(message)
+    graph.wait(lambda: s.node._sharer._path is not None)
+    np.testing.assert_allclose(s.node._sharer._corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
+    message.header.frame_id = "elsewhere"
+    s.path.publish(message)
+    graph.wait(lambda: s.node.refusals.counts["path"] == 1)
+    assert "elsewhere" in s.node.refusals.last and s.node._sharer._path is not None
+    goal = PoseStamped()
+    goal.header.frame_id = "odom"
+    s.goal.publish(goal)
+    graph.wait(lambda: s.node._sharer._path is None and s.node._sharer._corridor is None)
+    assert s.node.errors == []
