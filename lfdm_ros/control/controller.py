@@ -349,9 +349,12 @@ class Controller:
         return rung, reason, command
 
     def applied(self, now: float, steering: float, pedal: float, reverse: bool = False) -> None:
-        """What went to the vehicle at `now` [s] in place of the last cycle's command, since it is shared: predictions and plans go on from
-        there."""
-        self._command, self._reverse = (steering, pedal), reverse
+        """What went to the vehicle at `now` [s] in place of the last cycle's command, since it is shared: predictions go on from there.
+
+        Plans begin with the controller's own last command: one that began with what was sent could leave it by no more than a period's
+        rates allow, and whoever else has a share, however small, would draw the shared command away by it cycle after cycle.
+        """
+        self._reverse = reverse
         self._prediction.sent(now, steering, pedal, reverse)
 
     def stop(self, now: float, reason: str) -> Cycle:
