@@ -62,7 +62,8 @@ class Circles:
     frame: stands for the thing only, and is no circle to keep clear of; arc: fitted to an arc, so that it covers the hidden side too;
     partial: an end of the group is hidden by something nearer, lost, or at the edge or limit of the view, so that its middle is not
     the middle of a thing; weak: one or two returns; lone: a return without any other near it; extent: how far the middle of a thing
-    may be from the circle's [m].
+    may be from the circle's [m]; excess: by how much the circle reaches beyond what was seen to either side [m]; blur: standard deviation
+    of that by the spacing of the beams [m].
     """
 
     x: np.ndarray
@@ -75,6 +76,8 @@ class Circles:
     weak: np.ndarray
     lone: np.ndarray
     extent: np.ndarray
+    excess: np.ndarray
+    blur: np.ndarray
 
     def nearest(self, x: float, y: float, count: int) -> Circles:
         """At most `count` of them, those that reach nearest to a place [m]. Where its body is not among them, a circle is of none."""
@@ -87,7 +90,8 @@ class Circles:
 
 
 _NUMBERS, _FLAGS = np.empty(0), np.empty(0, bool)
-_NOTHING = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, _FLAGS, _FLAGS, _FLAGS, _FLAGS, _NUMBERS)
+_NOTHING = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, _FLAGS, _FLAGS, _FLAGS, _FLAGS, _NUMBERS, _NUMBERS,
+                   _NUMBERS)
 
 
 def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSettings) -> Circles:
@@ -126,9 +130,11 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     # The rest: polylines through the returns, longer by half a beam at both ends.
     whole, rest = np.flatnonzero(arc), np.flatnonzero(~arc)
     of, cx, cy, radius, body = whole, ax[whole], ay[whole], a_radius[whole], np.arange(len(whole))
+    beyond = np.zeros(len(whole))
     frames = 0
     if len(rest):
-        link_x, link_y, link_radius, links = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment, settings)
+        link_x, link_y, link_radius, links, link_half = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment,
+                                                                settings)
         first_link = np.cumsum(links) - links
         span = np.stack([link_x, link_y])
         low, high = np.minimum.reduceat(span, first_link, axis=1), np.maximum.reduceat(span, first_link, axis=1)
@@ -140,12 +146,18 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
         of = np.concatenate([whole, np.repeat(rest, links), rest[framed]])
         cx, cy = np.concatenate([cx, link_x, middle[0, framed]]), np.concatenate([cy, link_y, middle[1, framed]])
         radius = np.concatenate([radius, link_radius, half[framed]])
+        # Of a surface that takes several circles the ones beside have what a smaller one would leave out.
+        alone = np.repeat(links == 1, links)
+        beyond = np.concatenate([beyond, np.where(alone, link_radius - link_half, 0.0), np.zeros(frames)])
         body = np.concatenate([body, np.repeat(stands_for, links), stands_for[framed]])
     is_arc = arc[of]
     is_frame = np.zeros(len(of), bool)
     is_frame[len(of) - frames:] = True
-    return Circles(x + cx, y + cy, radius + settings.sigmas * settings.noise_sd, body, is_frame, is_arc, partial[of], count[of] < 3,
-                   lone[of], np.where(is_arc, 2.0 * settings.noise_sd, radius))
+    pad = settings.sigmas * settings.noise_sd
+    # Where an end lies between two beams is not seen: even odds all over their spacing.
+    blur = np.where(is_arc, 0.0, increment * np.hypot(cx, cy) / np.sqrt(12.0))
+    return Circles(x + cx, y + cy, radius + pad, body, is_frame, is_arc, partial[of], count[of] < 3, lone[of],
+                   np.where(is_arc, 2.0 * settings.noise_sd, radius), beyond + pad, blur)
 
 
 def is_full_circle(scan: Scan) -> bool:
@@ -314,4 +326,4 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
     cx, cy = mx + behind * nx, my + behind * ny
     square = half * half + behind * behind
     np.maximum.at(square, link, (x - cx[link]) ** 2 + (y - cy[link]) ** 2)
-    return cx, cy, np.sqrt(square), links
+    return cx, cy, np.sqrt(square), links, half

@@ -21,7 +21,7 @@ class Obstacles:
     """Circles, nearest to the vehicle first: centres (n, 2) [m] at `time` [s], radii (n,) [m], velocities (n, 2) [m/s], 0 if static.
 
     time is -inf as long as nothing was seen. deviations: standard deviations (n, 2) of place [m] and of velocity [m/s] along each axis;
-    None: not known.
+    excess: by how much the circles, which cover what is seen and some more, are larger than that (n,) [m]; None: not known.
     """
 
     centres: np.ndarray
@@ -29,6 +29,7 @@ class Obstacles:
     velocities: np.ndarray
     time: float
     deviations: np.ndarray | None = None
+    excess: np.ndarray | None = None
 
     def at(self, time: float) -> Obstacles:
         """The same, where they are at `time` [s] if they go on as they do."""
@@ -43,8 +44,8 @@ class Obstacles:
 
     def where(self, chosen: np.ndarray) -> Obstacles:
         """Some of them (n,)."""
-        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time,
-                         None if self.deviations is None else self.deviations[chosen])
+        deviations, excess = (None if part is None else part[chosen] for part in (self.deviations, self.excess))
+        return Obstacles(self.centres[chosen], self.radii[chosen], self.velocities[chosen], self.time, deviations, excess)
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
@@ -101,6 +102,8 @@ class _T(IntEnum):
     ARC = 20
     DOUBTFUL = 21  # a lone return that was seen once
     THING = 22  # number of the thing that it is part of; 0: of a long surface
+    EXCESS = 23  # as in Circles [m]
+    BLUR = 24
 
 
 _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
@@ -179,10 +182,13 @@ class ObstacleTracker:
         shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         self._tracks = tracks
-        # What stands is where it was seen, to the noise of the sensor; of what moves the filter says how well place and velocity are known.
-        deviations = np.where(shown[_T.MOVING] > 0.0, np.sqrt(np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0)), [[st.noise_sd], [0.0]]).T
+        # What stands is where it was seen, to the noise of the sensor and the spacing of its beams; of what moves the filter says how well
+        # place and velocity are known.
+        blur = np.hypot(st.noise_sd, shown[_T.BLUR])
+        deviations = np.where(shown[_T.MOVING] > 0.0, np.sqrt(np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0)),
+                              [blur, np.zeros_like(blur)]).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp,
-                                    _frozen(deviations))
+                                    _frozen(deviations), _frozen(shown[_T.EXCESS]))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -254,7 +260,8 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
     # What is seen of a circle that was seen whole before tells where that circle is, not where its own middle is.
     inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
-    x, y, radius = np.where(inner, t[_T.CX], x), np.where(inner, t[_T.CY], y), np.where(inner, t[_T.RADIUS], radius)
+    x, y, radius, excess, blur = (np.where(inner, t[row], now) for row, now in (
+        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found]), (_T.BLUR, seen.blur[found])))
 
     variance = _position_variance(seen, found)
     pxx, pxv, pvv = t[_T.PXX].copy(), t[_T.PXV].copy(), t[_T.PVV].copy()
@@ -267,7 +274,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     t[_T.PXX], t[_T.PXV], t[_T.PVV] = (1.0 - gain_x) * pxx, (1.0 - gain_x) * pxv, pvv - gain_v * pxv
 
     # The circle itself is the one that covers what was seen now.
-    t[_T.CX], t[_T.CY], t[_T.RADIUS] = x, y, radius
+    t[_T.CX], t[_T.CY], t[_T.RADIUS], t[_T.EXCESS], t[_T.BLUR] = x, y, radius, excess, blur
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
     t[_T.REACH] = np.maximum(t[_T.REACH], radius)
     t[_T.SEEN] = scan.stamp
@@ -385,6 +392,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, number: float, s
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
+    t[_T.EXCESS], t[_T.BLUR] = seen.excess[new], seen.blur[new]
     t[_T.PXX], t[_T.PVV] = _position_variance(seen, new), st.speed_sd ** 2
     t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
     body = seen.body[new]

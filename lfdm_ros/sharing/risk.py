@@ -31,7 +31,7 @@ from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
-HELD, DECAYING, PATH, REACTING = "held", "decaying", "path", "reacting"
+HELD, DECAYING, PATH, REACTING, RELIEVED = "held", "decaying", "path", "reacting", "relieved"
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
@@ -62,9 +62,11 @@ class RiskSettings(Declared):
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
     intention: str = setting(REACTING, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
                                            "ahead with open pedals; path: drives along the path at the present speed; reacting: held, and "
-                                           "after `reaction` back to the path, or else to the plan; without either nothing counts then",
-                             choices=(HELD, DECAYING, PATH, REACTING))
-    reaction: float = setting(1.0, "s", "after which a reacting operator corrects; delays of the link are part of it", 0.0, 10.0, live=True)
+                                           "after `reaction` back to the path, or else to the plan; relieved: held, and then driven by "
+                                           "autonomy, back to its plan, or else to the path; without either nothing counts then",
+                             choices=(HELD, DECAYING, PATH, REACTING, RELIEVED))
+    reaction: float = setting(1.0, "s", "after which a reacting operator corrects, delays of the link included, or one is relieved",
+                              0.0, 10.0, live=True)
     decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
@@ -152,12 +154,13 @@ class Risk:
 @dataclass(frozen=True, eq=False)
 class Intention:
     """What a driver means to do from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
-    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is; whether the pedal drives
-    backwards; and for how long it is known [s]: what fails later does not count."""
+    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
+    whether the pedal drives backwards; and for how long it is known [s]: what fails later does not count."""
 
     wanted: np.ndarray
     reference: np.ndarray
     remnant: float = 0.0
+    steady: float = math.inf
     reverse: bool = False
     until: float = math.inf
 
@@ -272,23 +275,26 @@ class RiskRollouts:
         there is no path: the command is held."""
         s, command = self.settings, situation.operator
         assert command is not None
-        (wanted, reference), until = self._held(command), math.inf
+        (wanted, reference), until, steady = self._held(command), math.inf, math.inf
         if s.intention == DECAYING:
             wanted *= np.exp(-self.times / s.decay)[:, None]
         elif s.intention == PATH and situation.path is not None and not command.reverse:
             wanted, reference = self._along(situation.path, x, command)
-        elif s.intention == REACTING:
+        elif s.intention in (REACTING, RELIEVED):
+            relieved = s.intention == RELIEVED
             if command.reverse or (situation.path is None and situation.plan is None):
                 until = s.reaction
-            elif situation.path is not None:
+            elif situation.plan is None or (situation.path is not None and not relieved):
+                assert situation.path is not None
                 wanted, reference = self._along(situation.path, x, command)
             else:
-                assert situation.plan is not None
                 wanted, reference = self._planned(situation.plan, x[[self._place["x"], self._place["y"]]], begin)
             waits = self.times < s.reaction - 1e-9
             wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
+            if relieved:
+                steady = s.reaction
         wanted[0] = acting
-        return Intention(wanted, reference, s.remnant, command.reverse, until)
+        return Intention(wanted, reference, s.remnant, steady, command.reverse, until)
 
     def _held(self, command: Command) -> tuple[np.ndarray, np.ndarray]:
         """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""
@@ -374,7 +380,8 @@ class RiskRollouts:
         """Steering and pedal of all runs (K, 2, n), the reference (K, 8) and the numbers of all vehicles."""
         wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
-            wanted[:, 0] += np.asarray(intention.remnant, self._dtype) * self._hand
+            shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
+            wanted[:, 0] += shakes[:, None] * self._hand
         numbers = self._numbers.copy()
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
         return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
@@ -435,9 +442,11 @@ class RiskRollouts:
             sd, speed_sd = obstacles.deviations.T if obstacles.deviations is not None else (np.full(n, s.obstacle_sd),
                                                                                          np.where(moving, s.obstacle_speed_sd, 0.0))
             drift = np.maximum(elapsed, 0.0)[:, None] * speed_sd
-            table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(obstacles.radii, (samples, n)),
+            # As large as it was seen: what is kept clear of is larger, which is no way to a probability.
+            radii = obstacles.radii if obstacles.excess is None else np.maximum(obstacles.radii - obstacles.excess, 0.0)
+            table = np.stack([centres[..., 0], centres[..., 1], np.broadcast_to(radii, (samples, n)),
                               np.broadcast_to(sd, (samples, n)), drift], axis=-1)
-            chosen = within(centres, obstacles.radii + SIGMAS * (sd + drift))
+            chosen = within(centres, radii + SIGMAS * (sd + drift))
             circles = table[chosen]
             # The same random numbers for the same thing from one decision to the next: by its place if it stands.
             names = np.where(moving, np.arange(n), (np.round(obstacles.centres[:, 0]) * 73 + np.round(obstacles.centres[:, 1]) * 179))

@@ -238,6 +238,27 @@ def test_who_reacts_in_time_misses_what_a_held_command_hits(made):
         assert made(replace(KNOWN, intention="reacting", reaction=reaction)).assess(driven).operator.collision.value == value
 
 
+def test_who_relieves_the_operator_has_a_steady_hand(made):
+    """Between two rows of posts that a hand as unsteady as that does not stay between for 3 s; and it is the plan that is gone back to."""
+    posts = circles(*((float(x), y, 0.2) for x in range(16, 46, 3) for y in (-1.6, 1.6)))
+    shaky = replace(KNOWN, remnant=0.03, rollouts=256, clear=0.0)
+    now = situation(obstacles=posts, plan=straight_plan())
+    held, left = (made(replace(shaky, intention=i, reaction=0.3)).assess(now).operator.collision.value for i in ("held", "relieved"))
+    assert held > 0.5 and left < 0.05
+    elsewhere = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.full(61, 8.0)]))
+    assert made(replace(shaky, intention="relieved", reaction=0.3)).assess(replace(now, path=elsewhere)).operator.collision.value == left
+
+
+def test_obstacles_are_as_large_as_they_were_seen(made):
+    """Not as large as the circles that are kept clear of."""
+    rollouts = made(replace(KNOWN, position_sd=0.3, rollouts=1024, clear=0.0))
+    seen = circles((20.0, 1.6, 0.3))
+    covered = replace(seen, radii=seen.radii + 0.2, excess=np.array([0.2]))
+    hit, same, more = (rollouts.assess(situation(obstacles=o)).operator.collision.count
+                       for o in (seen, covered, replace(covered, excess=None)))
+    assert 0 < hit == same < more
+
+
 def test_who_backs_is_followed_backwards(made):
     rollouts = made(replace(KNOWN, friction_sd=0.05, rollouts=256))
     behind, ahead = circles((-5.0, 0.0, 1.0)), circles((6.0, 0.0, 1.0))
