@@ -58,9 +58,14 @@ class Choice:
 
     k: float | None = None
     _until: float = -math.inf
+    _safe_since: float = math.inf  # the threat has been low enough for the operator's side [s]
 
     def look(self, now: float, opposite: bool, threat: float, k: float, settings: SharingSettings) -> None:
-        """Takes whether they do now [s], the threat (NaN: not known, which changes nothing) and the share in force."""
+        """Takes whether they do now [s], the threat (NaN: not known, which changes nothing) and the share in force.
+
+        Autonomy's side is taken at once; it is left once the threat has been low for `sides_hold`: that of a moment may be one that
+        autonomy's driving has just made so, or a plan that has just changed to another side.
+        """
         if opposite:
             self._until = now + settings.sides_hold
         elif now > self._until:
@@ -68,11 +73,13 @@ class Choice:
             return
         if self.k is None:
             self.k = 1.0 if k >= 0.5 else 0.0
+        low = threat < min(settings.choose_operator, settings.choose_autonomy)
+        self._safe_since = min(self._safe_since, now) if low else math.inf
         if threat >= settings.choose_autonomy:
             self.k = 1.0
-        elif threat < min(settings.choose_operator, settings.choose_autonomy):
+        elif low and now - self._safe_since >= settings.sides_hold - 1e-6:
             self.k = 0.0
 
     def reset(self) -> None:
         """Nothing is chosen."""
-        self.k, self._until = None, -math.inf
+        self.k, self._until, self._safe_since = None, -math.inf, math.inf

@@ -43,7 +43,8 @@ class SharingSettings(Declared):
                           live=True)
     sides_horizon: float = setting(3.0, "s", "how far ahead sides are looked at", 0.1, 10.0, live=True)
     sides_near: float = setting(6.0, "m", "an obstacle counts that both pass as near as this", 0.1, 100.0, live=True)
-    sides_hold: float = setting(0.4, "s", "for so long the choice is kept after sides have agreed", 0.0, 10.0, live=True)
+    sides_hold: float = setting(0.4, "s", "for so long the choice is kept after sides have agreed, and autonomy's after the threat has "
+                                          "fallen", 0.0, 10.0, live=True)
     choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
 

@@ -109,7 +109,21 @@ def test_the_choice_is_by_threat_with_hysteresis_and_is_kept_for_a_while():
                                (0.5, True, 0.1), (0.6, True, math.nan), (0.7, False, 0.3), (1.2, False, 0.3)):
         choice.look(now, apart, threat, 0.4, s)
         given.append(choice.k)
-    assert given == [None, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, None]
+    assert given == [None, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, None]
+
+
+def test_the_choice_does_not_flicker_with_the_threat():
+    """Autonomy's side makes the threat low, and the operator's high again: it goes back once it has been low for a while."""
+    s, choice, given = SharingSettings(), Choice(), []
+    for i in range(40):
+        choice.look(0.06 * i, True, (0.9, 0.05)[i % 2], choice.k or 0.0, s)
+        given.append(choice.k)
+    assert given == [1.0] * 40
+    since = 0.06 * 39  # the threat was low then
+    kept = [now for now in np.arange(since, since + 1.0, 0.02) if choice.look(now, True, 0.05, 1.0, s) is None and choice.k == 1.0]
+    assert kept[-1] - since == pytest.approx(s.sides_hold, abs=0.03) and choice.k == 0.0
+    choice.look(since + 1.1, True, 0.9, 0.0, s)
+    assert choice.k == 1.0  # at once
 
 
 def test_who_drives_goes_on_where_the_threat_does_not_decide():
