@@ -64,6 +64,19 @@ class Lane:
 # -- Along a path -----------------------------------------------------------------------------------------------------------
 
 
+def iso_3888_1(vehicle_width: float, speed: float, offset: float = 3.5, approach: float = 30.0) -> Course:
+    """The double lane change of ISO 3888-1:2018, to the left and back; section 1 starts at x = approach.
+
+    With b the vehicle's width: section 1 15 m long and 1.1 b + 0.25 m wide, 30 m to change, section 3 25 m and 1.2 b + 0.25 m, 25 m to
+    change, section 5 15 m and 1.3 b + 0.25 m. `offset` [m] from the middle of section 1 to the middle of section 3; sections 1 and 5 have
+    their right limits in line.
+    """
+    _positive(vehicle_width=vehicle_width, speed=speed, offset=offset, approach=approach)
+    first, second, third = (share * vehicle_width + 0.25 for share in (1.1, 1.2, 1.3))
+    return _lane_change(vehicle_width, speed, approach, (15.0, 30.0, 25.0, 25.0, 15.0), (first, second, third),
+                        (0.0, offset, 0.5 * (third - first)))
+
+
 def iso_3888_2(vehicle_width: float, speed: float, approach: float = 30.0) -> Course:
     """The severe lane change of ISO 3888-2:2011 (obstacle avoidance), to the left and back; section 1 starts at x = approach.
 
@@ -311,4 +324,4 @@ def _positive(**values: float) -> None:
 
 
 COURSES: dict[str, Callable[..., Course]] = {
-    made.__name__: made for made in (iso_3888_2, nato_lane_change, slalom, curve, obstacle_field, moving_obstacle, dead_end)}
+    made.__name__: made for made in (iso_3888_1, iso_3888_2, nato_lane_change, slalom, curve, obstacle_field, moving_obstacle, dead_end)}

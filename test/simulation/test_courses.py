@@ -14,6 +14,7 @@ from lfdm_ros.simulation.courses import (
     Course,
     dead_end,
     fair_start,
+    iso_3888_1,
     iso_3888_2,
     least_gap,
     moving_obstacle,
@@ -41,6 +42,13 @@ def test_iso_3888_2_has_the_dimensions_of_the_standard(width: float, last: float
     assert second[2] - first[3] == pytest.approx(1.0) and third[2] == pytest.approx(first[2])
 
 
+def test_iso_3888_1_has_the_dimensions_of_the_standard() -> None:
+    first, second, third = lanes(iso_3888_1(1.8, 22.2, approach=20.0))
+    assert (first[0], first[1], second[0], second[1], third[0], third[1]) == pytest.approx((20.0, 35.0, 65.0, 90.0, 115.0, 130.0))
+    assert [lane[3] - lane[2] for lane in (first, second, third)] == pytest.approx([2.23, 2.41, 2.59])
+    assert 0.5 * (second[2] + second[3]) == pytest.approx(3.5) and third[2] == pytest.approx(first[2])
+
+
 def test_nato_lane_change_follows_the_vehicle() -> None:
     # The FED alpha: 2.28 m wide; 28.6 m to change lane.
     first, second, third = lanes(nato_lane_change(2.28, 4.6, 15.0, approach=20.0))
@@ -50,7 +58,9 @@ def test_nato_lane_change_follows_the_vehicle() -> None:
     assert 0.5 * (second[2] + second[3]) == pytest.approx(3.5)
 
 
-@pytest.mark.parametrize("course", [iso_3888_2(2.2, 10.0), nato_lane_change(2.2, 4.6, 15.0), slalom(12.0)], ids=["iso", "nato", "slalom"])
+@pytest.mark.parametrize("course", [
+    iso_3888_1(2.2, 15.0), iso_3888_2(2.2, 10.0), nato_lane_change(2.2, 4.6, 15.0), slalom(12.0)],
+    ids=["iso 1", "iso 2", "nato", "slalom"])
 def test_the_path_can_be_driven_within_the_corridor(course: Course) -> None:
     assert course.path is not None and course.corridor is not None
     x, y = course.path.T
@@ -197,8 +207,8 @@ def test_the_dead_end_is_one(way_round: bool) -> None:
     assert World(course.obstacles).clearance(0.0, 85.0, 0.0, 0.0, Footprint(2.3, 2.3, 1.1)) == pytest.approx(2.7)
 
 
-@pytest.mark.parametrize("name", ["iso_3888_2", "nato_lane_change", "slalom", "obstacle_field_20", "obstacle_field_40", "obstacle_field_60",
-                                  "moving_obstacle", "dead_end"])
+@pytest.mark.parametrize("name", ["iso_3888_1", "iso_3888_2", "nato_lane_change", "slalom", "obstacle_field_20", "obstacle_field_40",
+                                  "obstacle_field_60", "moving_obstacle", "dead_end"])
 def test_shipped_courses_are_tasks(name: str) -> None:
     scenario = load_scenario(name)
     assert scenario.profile is None and scenario.speed == scenario.initial.speed > 0.0 and scenario.world.obstacles

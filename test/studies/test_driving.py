@@ -188,7 +188,7 @@ def test_the_studies_cover_what_they_say():
     assert counts == {"mpc": 300, "kinematic": 300, "ipopt": 15, "do_mpc": 0}
     assert len({(trial.scenario, trial.seed, trial.controller) for trial in trials}) == len(trials)
     names = {(trial.scenario, trial.controller) for trial in studies.suite(every, SETTINGS)}
-    for name in ("dead_end", "iso_3888_2", "moving_obstacle", "nato_lane_change", "slalom"):
+    for name in ("dead_end", "iso_3888_1", "iso_3888_2", "moving_obstacle", "nato_lane_change", "slalom"):
         assert (name, "mpc") in names and (name, "kinematic") in names
     assert ("slalom", "do_mpc") in names and ("dead_end", "do_mpc") not in names
     delayed = {(trial.plant.state_age, studies.trial_vehicle(trial).actuators.delay, trial.settings.compensate)
