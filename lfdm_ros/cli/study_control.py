@@ -105,7 +105,7 @@ def _prepare_sharing(args: argparse.Namespace) -> Asked:
     if args.ablation:
         among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
         least = min((x for x in latencies if x), default=0.0)
-        items += [*sharing.ablation(seeds, latencies[1:3] or latencies, scenarios), *sharing.blind(seeds, least, among)]
+        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
     return Asked(items, sharing.work, sharing.key, _report_sharing, {})
 
 
@@ -206,11 +206,12 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
 
     outcome["worlds"] = summary = risk.summarise(runs)
     outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in FAILURES}
+    outcome["measures"] = measures = risk.measures(runs)
     known = summary.get("known")
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
     good = known is not None and risk.is_right(known)
-    text = "\n\n".join([tables.markdown(risk.table(summary)),
+    text = "\n\n".join([tables.markdown(risk.table(summary)), tables.markdown(risk.measures_table(measures)),
                         f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
                         "error at most 0.03, Brier skill above 0)"])
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
@@ -222,7 +223,9 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
 
     outcome["rows"] = rows = sharing.summarise(runs)
     outcome["note"] = "the operator is simulated"
-    return tables.markdown(sharing.table(rows)), sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
+    shown = [sharing.table(rows), sharing.ablation_table(rows)]
+    text = "\n\n".join(tables.markdown(table) for table in shown if table[1])
+    return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
 # -- Settings -----------------------------------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "them (default: all)")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, the filter, and an "
-                        "autonomy with a blind sector")
+                        "operator who is relieved, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk: name or file (default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "

@@ -280,7 +280,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
 
 def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
-    rows = [row for row in rows if not row["blind"] and row["mode"] == "blend" and row["threats"] == ["risk"]]
+    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == ["risk"]]
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
         return None

@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.stats import rankdata
 
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
+from lfdm_ros.sharing.components import component_names, make_components
+from lfdm_ros.sharing.forecast import Forecast
 from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, friction_draws, unsteady
+from lfdm_ros.sharing.risk_threat import RiskThreat
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.sharing.threat import Component, assess
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.sources import SIMULATING, key_of
@@ -31,6 +37,7 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
+AHEAD = 3.0  # [s] of the held command that the other components look at
 NOTICED = 1.0  # [s] after which what was measured is compared with the rollouts
 WITNESSES = 128  # rollouts that it is compared with
 CHASSIS, TYRE = "eighteen_dof", "fiala"
@@ -104,18 +111,35 @@ def work(item: Episodes) -> dict[str, Any]:
 
 def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmmwv") -> dict[str, Any]:
     """One episode: the probabilities, and what came true."""
-    rng = np.random.default_rng([seed, 1])
-    told = _vehicle(vehicle)
+    told, situation = situation_of(seed, vehicle)
     rollouts, draws = _rollouts(vehicle, world.told, settings), _posterior(vehicle)
-    situation = _situation(rng, told, draws)
     assert situation.operator is not None
     risk = rollouts.assess(situation)
     assert risk.operator is not None
     truth = np.random.default_rng([seed, 2])
     happened = _drive(world, truth, told, draws, situation, settings)
     predicted = {name: p.value for name, p in risk.operator.by_name().items()} | {"failure": risk.operator.failure.value}
-    return {"seed": seed, "predicted": predicted, "happened": {name: happened[name] for name in predicted},
+    return {"seed": seed, "predicted": predicted, "threats": _threats(vehicle, situation),
+            "happened": {name: happened[name] for name in predicted},
             "surprised": _surprised(told, draws, situation, settings, world.told, happened["noticed"]), "seconds": risk.seconds}
+
+
+def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
+    """What the other components of the threat say of the same situation; None: they cannot tell."""
+    components, forecast = _others(vehicle)
+    assert situation.operator is not None
+    known = replace(situation, intention=forecast.held(situation, situation.operator, AHEAD))
+    said = assess(components, known).assessments
+    return {name: None if math.isnan(a.threat) else float(a.threat) for name, a in said.items()}
+
+
+@cache
+def _others(vehicle: str) -> tuple[tuple[Component, ...], Forecast]:
+    components = make_components([name for name in component_names() if name != RiskThreat.name])
+    for component in components:
+        if callable(prepare := getattr(component, "prepare", None)):
+            prepare(_vehicle(vehicle))
+    return components, Forecast(_vehicle(vehicle))
 
 
 @cache
@@ -136,6 +160,12 @@ def _posterior(name: str) -> Draws:
 def _rollouts(name: str, friction: tuple[float, float], settings: RiskSettings) -> RiskRollouts:
     changed = {**asdict(settings), "friction": friction[0], "friction_sd": friction[1]}
     return RiskRollouts(_vehicle(name), RiskSettings(**changed))
+
+
+def situation_of(seed: int, vehicle: str = "hmmwv") -> tuple[Vehicle, Situation]:
+    """The vehicle as it is told, and what is known at the beginning of an episode."""
+    told = _vehicle(vehicle)
+    return told, _situation(np.random.default_rng([seed, 1]), told, _posterior(vehicle))
 
 
 def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situation:
@@ -295,3 +325,73 @@ def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[lis
     return heads, [[f"{name}: {w['about']}", str(w["episodes"]), f"{w['failures'] / w['episodes']:.1%}", f"{w['predicted']:.1%}",
                     f"{w['slope']:.3f} ± {w['slope_se']:.3f}", f"{w['expected_calibration_error']:.3f}", f"{w['brier_skill']:.2f}",
                     f"{w['surprised']:.1%}"] for name, w in summary.items()]
+
+
+# -- Beside others --------------------------------------------------------------------------------------------------------------
+
+
+def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list[dict[str, Any]]:
+    """How well the risk and each other component foretell what happened in the same episodes: one row for each, for failures of any kind
+    and for collisions.
+
+    told: share of the episodes in which it could tell; where it could not it counts as 0. auc: area under the ROC curve, the probability
+    that of two episodes the one that fails is given the larger number, with its standard error (Hanley & McNeil 1982). skill: Brier's,
+    against the base rate, of the best monotone reading of it as a probability (isotonic regression), read from one half of the episodes
+    and scored on the other; own_skill: of the number as it is, where it is a probability.
+    """
+    some = sorted((e for result in results if result["world"] == world for e in result["episodes"]), key=lambda e: int(e["seed"]))
+    rows = []
+    for what in ("failure", "collision"):
+        y = np.array([e["happened"][what] for e in some], float)
+        said: dict[str, list[float | None]] = {"risk": [e["predicted"][what] for e in some]}
+        for e in some:
+            for name, value in e.get("threats", {}).items():
+                said.setdefault(name, []).append(value)
+        for name, values in said.items():
+            x = np.array([0.0 if value is None else value for value in values])
+            told, (auc, error) = float(np.mean([value is not None for value in values])), roc_area(x, y)
+            rows.append({"what": what, "measure": name, "episodes": len(some), "told": told, "auc": auc, "auc_se": error,
+                         "skill": _skill(_read(x, y), y), "own_skill": _skill(x, y) if name == "risk" else None})
+    return rows
+
+
+def roc_area(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Area under the ROC curve of numbers x (n,) for outcomes y (n,) of 0 and 1, ties half, and its standard error; NaN where all are
+    alike."""
+    ones = int(y.sum())
+    zeros = len(y) - ones
+    if not ones or not zeros:
+        return math.nan, math.nan
+    a = (float(rankdata(x)[y > 0.0].sum()) - 0.5 * ones * (ones + 1)) / (ones * zeros)
+    q1, q2 = a / (2.0 - a), 2.0 * a * a / (1.0 + a)
+    variance = (a * (1.0 - a) + (ones - 1) * (q1 - a * a) + (zeros - 1) * (q2 - a * a)) / (ones * zeros)
+    return a, math.sqrt(max(variance, 0.0))
+
+
+def _read(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The probability that each half of the episodes, every other one, reads into the numbers of the other half (n,)."""
+    p = np.full(len(y), math.nan)
+    for part in (0, 1):
+        values, place, count = np.unique(x[part::2], return_inverse=True, return_counts=True)
+        if len(values):
+            fit = isotonic_regression(np.bincount(place, y[part::2]) / count, weights=count.astype(float)).x
+            p[1 - part::2] = np.interp(x[1 - part::2], values, fit)
+    return p
+
+
+def _skill(p: np.ndarray, y: np.ndarray) -> float:
+    base = float(y.mean()) if len(y) else math.nan
+    climate = base * (1.0 - base)
+    return 1.0 - float(np.mean((p - y) ** 2)) / climate if climate > 0.0 else math.nan
+
+
+def measures_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows, the best first."""
+    heads = ["foretells", "measure", "could tell", "area under ROC", "Brier skill, read by isotonic regression", "as it is"]
+
+    def number(value: float | None, digits: int = 2) -> str:
+        return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+    ordered = sorted(rows, key=lambda r: (r["what"] != "failure", -r["auc"] if r["auc"] == r["auc"] else math.inf))
+    return heads, [[r["what"], r["measure"], f"{r['told']:.0%}", f"{number(r['auc'], 3)} ± {number(r['auc_se'], 3)}",
+                    number(r["skill"]), number(r["own_skill"])] for r in ordered]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
@@ -57,7 +58,7 @@ class Setting:
 
 
 SCENARIOS = {
-    "lane_change": Setting("nato_lane_change"),
+    "lane_change": Setting("iso_3888_1"),
     "obstacle_field": Setting("obstacle_field_40", seeded=True, density=2.0),
     "slippery_curve": Setting("curve", changes=("friction_scale=0.45",), controller={"path_lateral_acceleration": 2.0}),
 }
@@ -98,7 +99,10 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
 # What else the threat may be made of, or done about it, beside the risk that is blended in.
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
-    "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER}}
+    "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER},
+    "relieved": {"changes": ("risk.intention=relieved", "risk.reaction=0.5")}}
+ABLATED = 0.5  # [s] latency at which they are compared
+RISK = ("risk",)
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[Drive]:
@@ -209,7 +213,7 @@ def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes:
     period = driver.settings.period
     steering = np.array(notes.steering) if notes.times else run.commands[:, 0]
     return {**found, "scenario": item.scenario, "control": item.control, "latency_s": item.latency, "seed": item.seed,
-            "threats": list(item.threats), "mode": item.mode, "blind": item.blind, "failure": failure(found),
+            "threats": list(item.threats), "changes": list(item.changes), "mode": item.mode, "blind": item.blind, "failure": failure(found),
             "mean_k": float(np.mean(notes.k)) if notes.k else float(item.control == AUTONOMY),
             "steering_effort": float(np.sqrt(np.mean(np.square(np.diff(steering) / period)))) if len(steering) > 1 else 0.0,
             "risk_ms_p50": float(np.median(notes.risk_ms)) if notes.risk_ms else None}
@@ -219,29 +223,73 @@ def figures_of(item: Drive, scenario: Scenario, run: Run, driver: Driver, notes:
 
 
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each scenario, control, latency, set of components, mode and blindness; failures with their 95 % interval; mean_k of all
-    runs, and k_where_fine of those whose operator does not fail alone: what is interfered with where nothing asks for it."""
+    """One row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their 95 %
+    interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: what is interfered with where nothing asks
+    for it. against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is
+    this one, how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
     fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
+    by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
-        which = (run["scenario"], run["control"], run["latency_s"], tuple(run["threats"]), run["mode"], run["blind"])
+        which = (run["scenario"], run["control"], run["latency_s"], tuple(run["threats"]), tuple(run["changes"]), run["mode"], run["blind"])
         groups.setdefault(which, []).append(run)
     rows = []
-    for (scenario, control, latency, threats, mode, blind), some in groups.items():
+    for (scenario, control, latency, threats, changes, mode, blind), some in groups.items():
         n, failed = len(some), sum(bool(run["failure"]) for run in some)
         errors = [run["largest_error"] for run in some if run["largest_error"] is not None]
         times = [run["reached"] for run in some if run["reached"] is not None]
         needless = [run["mean_k"] for run in some if (scenario, latency, run["seed"]) in fine]
+        pairs = [(bool(run["failure"]), by_risk[scenario, latency, run["seed"]]) for run in some
+                 if control == SHARED and (scenario, latency, run["seed"]) in by_risk]
+        worse, better = pairs.count((True, False)), pairs.count((False, True))
         rows.append({
-            "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "mode": mode, "blind": blind,
-            "episodes": n, "failures": failed, "failures_95": interval_of(failed, n),
+            "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "changes": list(changes),
+            "mode": mode, "blind": blind, "episodes": n, "failures": failed, "failures_95": interval_of(failed, n),
             "collisions": sum(bool(run["collision"]) for run in some), "lifts": sum(run["lifted"] > 0.0 for run in some),
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,
             "mean_speed": float(np.mean([run["mean_speed"] for run in some])), "mean_k": float(np.mean([run["mean_k"] for run in some])),
             "k_where_fine": float(np.mean(needless)) if needless else math.nan,
-            "steering_effort": float(np.mean([run["steering_effort"] for run in some]))})
+            "steering_effort": float(np.mean([run["steering_effort"] for run in some])),
+            "against_risk": [worse, better, float(binomtest(worse, worse + better).pvalue) if worse + better else 1.0] if pairs else None})
     return rows
+
+
+def variant(run: Mapping[str, Any]) -> str:
+    """What is compared with what, of a run or a row: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
+    if run["control"] != SHARED or run["blind"]:
+        return ""
+    made = {"threats": tuple(run["threats"]), "changes": tuple(run["changes"]), "mode": run["mode"]}
+    usual: dict[str, Any] = {"threats": RISK, "changes": (), "mode": BLEND}
+    return next((name for name, other in {"risk": {}, **ABLATION}.items() if made == usual | other), "")
+
+
+def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of what the threat is made of, on the same seeds; none where nothing but the risk was driven."""
+    heads = ["scenario", "latency [s]", "threat by", "runs", "failures (95 %)", "collisions", "mean speed [m/s]", "mean k",
+             "k where the operator alone does not fail", "fails where risk does not : the other way round"]
+    names = ("risk", *ABLATION)
+    cells = {(row["scenario"], row["latency_s"]) for row in rows if variant(row) in ABLATION}
+    shown = [row for row in rows if (row["scenario"], row["latency_s"]) in cells and variant(row)]
+    ordered = sorted(shown, key=lambda r: (list(SCENARIOS).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
+    return heads, [[row["scenario"], f"{row['latency_s']:g}", variant(row), str(row["episodes"]), _failures(row), str(row["collisions"]),
+                    _number(row["mean_speed"], 1), _number(row["mean_k"], 2), _number(row["k_where_fine"], 2), _against(row)]
+                   for row in ordered]
+
+
+def _against(row: Mapping[str, Any]) -> str:
+    if variant(row) == "risk" or row["against_risk"] is None:
+        return "-"
+    worse, better, p = row["against_risk"]
+    return f"{worse} : {better} (p = {p:.2g})"
+
+
+def _failures(row: Mapping[str, Any]) -> str:
+    return f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -249,21 +297,17 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
     heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "collisions", "lifts", "path error [m]", "time [s]",
              "mean speed [m/s]", "steering effort [1/s]", "mean k", "k where the operator alone does not fail"]
 
-    def number(value: float, digits: int) -> str:
-        return f"{value:.{digits}f}" if math.isfinite(value) else "-"
-
     def name(row: Mapping[str, Any]) -> str:
         parts = [row["control"]] + ([row["mode"]] if row["mode"] != BLEND else []) + (["blind"] if row["blind"] else [])
         if row["control"] == SHARED and row["threats"] != ["risk"]:
             parts.append("+".join(row["threats"]))
-        return " ".join(parts)
+        return " ".join([*parts, *row["changes"]])
 
     ordered = sorted(rows, key=lambda r: (list(SCENARIOS).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", name(row), str(row["episodes"]),
-                    f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})", str(row["collisions"]),
-                    str(row["lifts"]), number(row["path_error_m"], 2), number(row["time_s"], 1), number(row["mean_speed"], 1),
-                    number(row["steering_effort"], 2), number(row["mean_k"], 2),
-                    number(row["k_where_fine"], 2)] for row in ordered]
+                    _failures(row), str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
+                    _number(row["time_s"], 1), _number(row["mean_speed"], 1), _number(row["steering_effort"], 2),
+                    _number(row["mean_k"], 2), _number(row["k_where_fine"], 2)] for row in ordered]
 
 
 def helps(rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -271,7 +315,7 @@ def helps(rows: Sequence[Mapping[str, Any]]) -> bool:
     nowhere more often."""
     def failures(control: str) -> dict[tuple[str, float], float]:
         return {(r["scenario"], r["latency_s"]): r["failures"] / r["episodes"] for r in rows
-                if r["control"] == control and r["mode"] == BLEND and not r["blind"] and r["threats"] == ["risk"]}
+                if r["control"] == control and not r["blind"] and (control != SHARED or variant(r) == "risk")}
 
     alone, shared = failures(OPERATOR), failures(SHARED)
     return all(shared[cell] < share or share == shared[cell] == 0.0 for cell, share in alone.items() if cell in shared and cell[1] > 0.0)

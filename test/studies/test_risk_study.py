@@ -43,9 +43,29 @@ def test_one_that_is_wrong_is_found_wrong(predicted, true):
     assert not risk.is_right(risk.summarise(told_and_true(predicted, true))["known"])
 
 
+def test_measures_are_judged_by_what_they_foretell():
+    rng = np.random.default_rng(4)
+    p = rng.random(2000)
+    y = (rng.random(2000) < p).astype(int)
+    threats = {"right": p**3, "wrong": 1.0 - p, "blind": np.zeros(2000), "silent": np.full(2000, np.nan)}
+    episodes = [{"seed": i, "predicted": {"failure": p[i], "collision": 0.0}, "happened": {"failure": y[i], "collision": 0}, "surprised": 0,
+                 "threats": {name: None if np.isnan(v[i]) else v[i] for name, v in threats.items()}} for i in range(2000)]
+    rows = risk.measures([{"world": "known", "first": 0, "episodes": episodes}])
+    found = {row["measure"]: row for row in rows if row["what"] == "failure"}
+    # Of a uniform probability that is right: area 5/6, skill 1/3; whatever rises with it is as good.
+    assert found["risk"]["auc"] == pytest.approx(5.0 / 6.0, abs=4.0 * found["risk"]["auc_se"]) and 0.005 < found["risk"]["auc_se"] < 0.015
+    assert found["right"]["auc"] == found["risk"]["auc"] == pytest.approx(1.0 - found["wrong"]["auc"])
+    assert found["risk"]["own_skill"] == pytest.approx(1.0 / 3.0, abs=0.05) == found["right"]["skill"]
+    assert found["wrong"]["skill"] == pytest.approx(0.0, abs=0.01) and found["blind"]["auc"] == 0.5 and found["silent"]["told"] == 0.0
+    heads, shown = risk.measures_table(rows)
+    assert len(shown) == 10 and len(heads) == len(shown[0]) and shown[0][0] == "failure" and shown[4][1] == "wrong"
+    assert np.isnan(risk.roc_area(p, np.zeros(2000))[0])
+
+
 def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
     first = risk.work(risk.Episodes("known", 3, 2, QUICK))
     for episode in first["episodes"]:
+        assert set(episode["threats"]) >= {"clearance", "load_transfer", "sideslip"} and episode["threats"]["demand"] is None
         assert set(episode["predicted"]) == set(episode["happened"]) == {"collision", "lift", "spin", "leaving", "failure"}
         assert episode["happened"]["failure"] == int(any(v for k, v in episode["happened"].items() if k != "failure"))
         assert max(v for k, v in episode["predicted"].items() if k != "failure") <= episode["predicted"]["failure"] <= 1.0

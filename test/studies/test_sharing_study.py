@@ -30,7 +30,7 @@ def test_every_control_drives_the_same_seeds():
         assert len({item.latency for item in items if item.control == control}) == latencies
     more = study.ablation(1, (0.5,), ["lane_change"])
     assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
-                                                             (("load_transfer",), "blend"), (("risk",), "filter")}
+                                                             (("load_transfer",), "blend"), (("risk",), "filter"), (("risk",), "blend")}
     assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
 
 
@@ -62,7 +62,8 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
 
 
 def result(control, latency, failure="", **more):
-    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "mode": "blend", "blind": False,
+    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "changes": [], "mode": "blend",
+            "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
             "mean_speed": 14.0, "mean_k": 0.3, "steering_effort": 0.1, **more}
 
@@ -83,3 +84,17 @@ def test_table_and_verdict():
     figure = pictures.draw_sharing(rows)
     assert figure is not None and len(figure.axes) == 2
     assert pictures.draw_sharing([]) is None
+
+
+def test_components_are_compared_on_the_same_seeds():
+    runs = [result("operator", 0.5, "hit cone", seed=1),
+            *[result("shared", 0.5, failed, seed=seed) for seed, failed in enumerate(("", "", "x"))],
+            *[result("shared", 0.5, failed, seed=seed, threats=["clearance"]) for seed, failed in enumerate(("x", "x", ""))],
+            result("shared", 0.5, seed=7, mode="filter"), result("shared", 0.5, seed=1, blind=True), result("shared", 0.2, seed=1)]
+    rows = study.summarise(runs)
+    assert [study.variant(row) for row in rows] == ["", "risk", "clearance", "filter", "", "risk"]
+    assert rows[2]["against_risk"] == [2, 1, 1.0] and rows[3]["against_risk"] is None and rows[0]["against_risk"] is None
+    heads, shown = study.ablation_table(rows)
+    assert [row[2] for row in shown] == ["risk", "clearance", "filter"] and shown[1][-1] == "2 : 1 (p = 1)" and len(heads) == len(shown[0])
+    assert study.ablation_table(study.summarise(runs[:4]))[1] == []
+    assert study.helps(rows)  # by risk alone
