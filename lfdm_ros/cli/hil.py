@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
 
 EPILOG = """examples:
   lfdm up hil --set mode=lockstep --duration 15 --record drive       # and, beside it: python examples/can_device.py
@@ -49,7 +50,7 @@ def _report(args: argparse.Namespace) -> int:
 
     bag = Path(args.bag)
     out = Path(args.out) if args.out else bag.resolve().with_suffix(".html")
-    out.write_text(report(bag), encoding="utf-8")
+    write_text(out, report(bag))
     print(f"wrote {out}")
     return 0
 
@@ -78,6 +79,6 @@ def _faults(args: argparse.Namespace) -> int:
     outcomes = matrix(chosen)
     print(markdown(rows(outcomes)))
     if args.json:
-        Path(args.json).write_text(json.dumps([{**asdict(o), "noticed": o.noticed, "result": o.result} for o in outcomes], indent=2) + "\n",
-                                   encoding="utf-8")
+        records = [{**asdict(o), "noticed": o.noticed, "result": o.result} for o in outcomes]
+        write_text(Path(args.json), json.dumps(records, indent=2) + "\n")
     return 0

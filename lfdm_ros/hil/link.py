@@ -93,7 +93,7 @@ class LinkSettings(Declared):
 
     period: float = setting(0.01, "s", "of the loop that sends", 1e-4, 1.0)
     dbc: str = setting("lfdm", "", "CAN: DBC file, or the name of one in config/can")
-    can_interface: str = setting("udp_multicast", "", "CAN: interface of python-can: socketcan, udp_multicast, virtual, pcan, vector, ...")
+    can_interface: str = setting("udp_multicast", "", "CAN: interface of python-can: socketcan, udp_multicast, pcan, vector and more")
     can_channel: str = setting("239.74.163.2", "", "CAN: channel of that interface: can0, or the group of udp_multicast")
     can_port: int = setting(43113, "", "CAN: port of udp_multicast", 1, 65535)
     udp_host: str = setting("127.0.0.1", "", "UDP: address of this machine to be bound to")

@@ -135,8 +135,10 @@ def _responses(run: _Run) -> Iterable[str]:
     spans = [(since, until) for _, since, until in run.faults]
     for title, topic, fields, unit in _PLOTTED:
         for found, (times, messages) in run.series.items():
+            if not found.endswith(topic):
+                continue
             values = np.array([[getattr(message, name) for name in fields] for message in messages])
-            if found.endswith(topic) and np.isfinite(values).any():
+            if np.isfinite(values).any():
                 yield f"<h3>{_e(title)} [{_e(unit)}], {_e(found)}</h3>{_lines(np.array(times), values, fields, spans)}"
 
 

@@ -28,7 +28,7 @@ from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
-               "operator_model", "teleop_link", "joystick", "keyboard", "vehicle_frames", "command_adapter")
+               "operator_model", "teleop_link", "joystick", "keyboard", "vehicle_frames", "command_adapter", "hil_bridge")
 _STACK_KEYS = ("description", "parameters", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _MOST_RESPAWNS = 1000

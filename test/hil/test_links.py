@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import (
@@ -35,12 +36,6 @@ from lfdm_ros.hil.messages import Message, find_dbc, messages_of  # noqa: E402
 
 SIGNAL_VALUES = {name: 0.01 * (i + 1) for i, name in enumerate(SIGNALS)}
 COMMAND_VALUES = dict(zip(COMMANDS, (-0.25, 0.5, 0.0)))
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # -- DBC --------------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from lfdm_ros.hil import real_time, timing
 from lfdm_ros.hil.faults import Fault, Injector
@@ -24,8 +25,6 @@ from lfdm_ros.hil.timing import CATCH_UP, EDGES, SKIP, STOP, Histogram, Timing
 
 pytest.importorskip("cantools")
 pytest.importorskip("can")
-
-from test_links import free_port
 
 from lfdm_ros.hil.can_bus import CanLink
 from lfdm_ros.hil.matrix import ROOM, SPEED, DirectBus, drive, lane_change_rig, reference_device, rows

@@ -1,0 +1,217 @@
+"""The bridge to hardware: our vehicle for a controller at the other end of a link, or our controller for a vehicle or a bench there."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import Any
+
+from builtin_interfaces.msg import Time
+
+from lfdm_ros.bounds import BOUNDS
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.faults import Fault, Injector, load_faults
+from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, link_names
+from lfdm_ros.hil.mirror import Mirror
+from lfdm_ros.hil.real_time import Wanted, parse_cores, tidy
+from lfdm_ros.hil.realism import Realism, load_realism
+from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITING, Rig
+from lfdm_ros.hil.timing import EDGES, POLICIES, SKIP
+from lfdm_ros.models import SLOTS, model_names
+from lfdm_ros.msg import HilStatus
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.nodes.hil_ends import ROS, ControllerEnd, VehicleEnd
+from lfdm_ros.nodes.messages import set_stamp
+from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.nodes.parameters import VEHICLE as VEHICLE_NAME
+from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.sensors import LIDAR
+from lfdm_ros.simulation import World
+from lfdm_ros.srv import InjectFault
+
+_STATUS_PERIOD = 0.5  # [s] of the wall clock
+
+
+class HilBridge(Component):
+    """Hardware in the loop, docs/hil.md. Topics and services: see nodes/hil_ends.py and `configure`."""
+
+    NAME = "hil_bridge"
+    PARAMETERS = (
+        Parameter("role", VEHICLE, "vehicle: the device drives our vehicle; controller: a vehicle or a bench is driven by our nodes",
+                  choices=(VEHICLE, CONTROLLER)),
+        Parameter("link", "can", "to the other end; ros: measured/state and control/command", choices=lambda: (ROS, *link_names())),
+        Parameter("mode", REAL_TIME, "real_time: by the steady clock; lockstep: a tick when the device has answered the one before",
+                  choices=(REAL_TIME, LOCKSTEP)),
+        Parameter("rate", 100.0, "of the loop; a whole number of physics steps", 1.0, 10_000.0, unit="Hz"),
+        Parameter("publish_rate", 100.0, "states published a simulated second, at most those of the loop", 0.1, 10_000.0, unit="Hz"),
+        Parameter("policy", SKIP, "real time, after a missed deadline. " + "; ".join(f"{name}: {text}" for name, text in POLICIES.items()),
+                  choices=tuple(POLICIES)),
+        Parameter("wait_limit", 1.0, "lockstep: wall-clock time that the device's answer may take", 0.001, 3600.0, unit="s"),
+        Parameter("on_silence", GO_ON, "lockstep, after that. go_on: with the command before, until command_timeout; stop: the run ends as "
+                                       "failed", choices=(GO_ON, END)),
+        Parameter("priority", 0, "of the loop's thread under SCHED_FIFO, where that is permitted; 0: none", 0, 99),
+        Parameter("lock_memory", False, "keep the process in memory, where that is permitted"),
+        Parameter("cores", [], "that the loop's thread runs on; empty: any"),
+        Parameter("realism", "", "sensors and actuators: file, or the name of one in config/hil; empty: ideal"),
+        Parameter("faults", "", "schedule of faults: file, or the name of one in config/hil; empty: none"),
+        *of_record(LINK),
+        VEHICLE_NAME, VEHICLE_CHANGES,
+        Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
+        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
+        Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
+        Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
+        Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
+        SCENARIO_SEED,
+        *of_record(LIDAR),
+        Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
+        Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
+        Parameter("command_timeout", 0.2, "simulated time without a good command until throttle 0 and the brake ramp; a command that "
+                                          "answers an older state is stale", 0.001, 1e6, unit="s"),
+        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
+        Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"),
+        Parameter("own_clock", False, "role controller: states have the time of their arrival on this node's clock; false: the time of the "
+                                      "link, which is published on /clock"),
+    )
+    SOLE_TOPICS = ("/clock", "vehicle/state")
+
+    def configure(self) -> None:
+        realism = load_realism(self.value("realism")) if self.value("realism") else Realism()
+        schedule, seed = load_faults(self.value("faults")) if self.value("faults") else ((), 1)
+        wanted = Wanted(self.value("priority"), self.value("lock_memory"), parse_cores(self.value("cores")))
+        faults = Injector(schedule, seed)
+        if self.value("role") == VEHICLE:
+            self._end: VehicleEnd | ControllerEnd = VehicleEnd(self, realism, faults, wanted, self._ended)
+        else:
+            if self.value("realism") or self.value("mode") == LOCKSTEP:
+                raise InputError(f"node {self.get_name()}: realism and lockstep are of the role vehicle; give them to the other end")
+            self._end = ControllerEnd(self, faults, wanted)
+        self._status_publisher = self.create_lifecycle_publisher(HilStatus, "hil/status", qos.STATUS)
+        self._service = self.create_service(InjectFault, "~/inject_fault", self._on_fault)
+        self._timer = self.every(_STATUS_PERIOD, self._look)
+        self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
+
+    def activate(self) -> None:
+        self._before = (0, 0, 0)
+        self._said = False
+        self._end.core.start()
+
+    def deactivate(self) -> None:
+        self._end.core.stop()
+
+    def cleanup(self) -> None:
+        self.destroy_timer(self._timer)
+        self.destroy_service(self._service)
+        self._end.cleanup()
+        self.destroy_lifecycle_publisher(self._status_publisher)
+
+    def summary(self) -> dict[str, Any]:
+        return self._end.summary()
+
+    @property
+    def core(self) -> Rig | Mirror:
+        """What does the work, once the node is configured."""
+        return self._end.core
+
+    def show(self, world: World) -> None:
+        """Role vehicle: from the next scan on the LIDAR sees this world. Raises InputError: it has no LIDAR."""
+        if not isinstance(self._end, VehicleEnd):
+            raise InputError("role controller: there is no world of ours to change")
+        self._end.show(world)
+
+    def _ended(self, reason: str) -> None:
+        """The run is over as planned: its last status first."""
+        self._publish_status()
+        self.stop_requested(reason)
+
+    def stamp(self) -> Time:
+        time = Time()
+        if self.state in ("inactive", "active"):
+            set_stamp(time, self._end.core.time_ns)
+        return time
+
+    # ---- faults --------------------------------------------------------------------------------------------------------
+
+    def _on_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
+        faults, now = self._end.core.faults, 1e-9 * self._end.core.time_ns
+        try:
+            if request.fault == "clear":
+                ended = faults.clear(request.signal)
+                response.message = f"{ended} faults ended"
+            else:
+                end = now + request.duration if request.duration > 0.0 else float("inf")
+                fault = Fault(request.fault, request.signal or "all", now, end, request.value, request.share)
+                faults.add(fault)
+                response.message = f"{fault} from {now:.3f} s on"
+            response.success = True
+        except InputError as error:
+            response.message = str(error)
+        return response
+
+    # ---- status --------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self.state != "active":
+            return
+        tidy()
+        core = self._end.core
+        if core.granted and not self._said:
+            self._said = True
+            denied = [text for text in core.granted if text.startswith("no ")]
+            (self.get_logger().warning if denied else self.get_logger().info)(f"loop: {'; '.join(core.granted)}")
+        self._publish_status()
+
+    def _publish_status(self) -> None:
+        core = self._end.core
+        timing, link, gate = core.timing, core.link, core.gate
+        refused = dict(sorted(link.wire.refused.items()))
+        message = HilStatus(
+            role=self.value("role"), mode=self.value("mode"), link=self.value("link"), link_state=core.link_state,
+            real_time="; ".join(core.granted), policy=self.value("policy"), period=timing.period, ticks=timing.ticks, misses=timing.misses,
+            skipped=timing.skipped, worst_lateness=timing.lateness.largest, edges=array("d", EDGES.tobytes()),
+            sent=link.wire.sent, received=link.wire.received, unanswered=core.unanswered if isinstance(core, Rig) else 0,
+            refused_names=list(refused), refused_counts=array("Q", refused.values()), commands_rejected=gate.rejections,
+            command_timed_out=core.timed_out, faults=[str(fault) for fault in core.faults.active])
+        for name in ("periods", "lateness", "work", "responses"):
+            setattr(message, name, array("Q", getattr(timing, name).counts.tolist()))
+        set_stamp(message.header.stamp, self._end.core.time_ns)
+        self._status_publisher.publish(message)
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active":
+            return OK, self.state, {}
+        core = self._end.core
+        timing, link, gate = core.timing, core.link, core.gate
+        values: dict[str, Any] = {
+            "time": 1e-9 * self._end.core.time_ns, "link": self.value("link"), "link_state": core.link_state, "ticks": timing.ticks,
+            "misses": timing.misses, "skipped": timing.skipped, "worst_lateness_us": 1e6 * timing.lateness.largest,
+            **{f"{name}_us_{label}": 1e6 * getattr(timing, name).quantile(share) for name in ("lateness", "work", "responses")
+               for label, share in (("p50", 0.5), ("p99", 0.99))},
+            "real_time": "; ".join(core.granted), "sent": link.wire.sent, "received": link.wire.received,
+            **{f"refused.{why}": count for why, count in sorted(link.wire.refused.items())},
+            **{f"commands_rejected.{why}": count for why, count in gate.rejected.items()}, "last_rejection": gate.last_rejection,
+            "faults": ", ".join(str(fault) for fault in core.faults.active)}
+        before, self._before = self._before, (timing.misses, sum(link.wire.refused.values()), gate.rejections)
+        missed, refused, rejected = (now - then for now, then in zip(self._before, before))
+        if core.trouble:
+            return ERROR, core.trouble, values
+        if core.link_state == WAITING:
+            return WARN, f"nothing came on link {self.value('link')} yet", values
+        if core.link_state == SILENT:
+            return WARN, f"link {self.value('link')} is silent", values
+        if missed:
+            return WARN, f"{missed} deadlines missed in the last second", values
+        if refused:
+            return WARN, f"{refused} messages of the link refused in the last second", values
+        if rejected:
+            return WARN, f"{rejected} commands refused, the last one {gate.last_rejection}", values
+        return OK, f"link {self.value('link')} is {UP}", values
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(HilBridge)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""What a bridge to hardware is on the ROS side: our vehicle, which a device drives, or the link of our controller to a vehicle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nav_msgs.msg import Odometry
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Imu, JointState, LaserScan
+
+from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.judge import Judge
+from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.faults import Fault, Injector
+from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
+from lfdm_ros.hil.mirror import Mirror
+from lfdm_ros.hil.real_time import Wanted
+from lfdm_ros.hil.realism import Realism
+from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
+from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.messages import BODY_FRAME, LIDAR_FRAME, ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
+from lfdm_ros.nodes.parameters import seed_of
+from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
+from lfdm_ros.sensors import LIDAR, Lidar
+from lfdm_ros.simulation import Pose, Simulator, World, load_scenario
+from lfdm_ros.simulation.actuator import Actuator
+from lfdm_ros.vehicles import load_vehicle
+
+ROS = "ros"
+_REPEAT = 0.5  # [s] until a first state is published again that nobody has answered
+
+
+class _End:
+    """Publishers and subscriptions, and what does the work: `core`, with its gate, link, timing and faults."""
+
+    core: Rig | Mirror
+
+    def __init__(self, node: Component) -> None:
+        self._node = node
+        self._publishers: list[Any] = []
+        self._subscriptions: list[Any] = []
+        self._faults_publisher = self._publish(HilFaults, "hil/faults", qos.LATCHED)
+
+    def _publish(self, kind: Any, topic: str, profile: Any) -> Any:
+        self._publishers.append(self._node.create_lifecycle_publisher(kind, topic, profile))
+        return self._publishers[-1]
+
+    def _hear(self, topic: str, callback: Any, profile: Any) -> None:
+        self._subscriptions.append(self._node.create_subscription(DriverCommand, topic, callback, profile))
+
+    def cleanup(self) -> None:
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        for publisher in self._publishers:
+            self._node.destroy_lifecycle_publisher(publisher)
+
+    def _tell_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
+        message = HilFaults(active=[str(fault) for fault in active])
+        set_stamp(message.header.stamp, time_ns)
+        self._faults_publisher.publish(message)
+        self._node.get_logger().warning(f"faults at {1e-9 * time_ns:.3f} s: {', '.join(message.active) or 'none any more'}")
+
+
+def gate_of(node: Component, period: float) -> CommandGate:
+    """By the node's parameters."""
+    return CommandGate(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
+                       timeout_brake=node.value("timeout_brake"))
+
+
+class VehicleEnd(_End):
+    """A simulated vehicle that a device drives: the rig, and what it tells on topics."""
+
+    core: Rig
+
+    def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: Wanted, ended: Callable[[str], None]) -> None:
+        super().__init__(node)
+        value = node.value
+        changes = [*value("vehicle_changes"), *(f"{name}={change!r}" for name, change in realism.vehicle.items())]
+        vehicle = load_vehicle(value("vehicle"), changes)
+        if vehicle.assumed:
+            node.get_logger().warning(vehicle.assumed)
+        period = 1.0 / value("rate")
+        simulator = Simulator(vehicle, model=value("model"), dt=value("physics_step"), tyre=value("tyre") or None)
+        simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)  # loads the compiled kernels now
+        simulator.outputs  # noqa: B018
+        scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
+        pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
+        world = scenario.world if scenario else World()
+        plant = Plant(simulator, steps_in(period, simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
+        plant.reset(pose, 0.0)
+        every = max(1, round(value("rate") / value("publish_rate")))
+
+        self._messages = VehicleMessages(simulator.model, vehicle.imu)
+        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
+        self._judge = Judge(world, vehicle.footprint, simulator.output_index)
+        self._clock = self._publish(Clock, "/clock", qos.CLOCK)
+        self._told = [(self._publish(kind, topic, qos.STATE), name) for kind, topic, name in (
+            (Odometry, "odom", "odometry"), (Imu, "imu", "imu"), (JointState, "joint_states", "joints"),
+            (VehicleState, "vehicle/state", "state"))]
+        self._lidar: SimulatedLidar | None = None
+        self._make_lidar = lambda world: SimulatedLidar(
+            Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar), plant.period_ns * every)
+        if world.obstacles:
+            self._lidar = self._make_lidar(world)
+            self._scan_publisher = self._publish(LaserScan, "scan", qos.STATE)
+
+        if value("link") == ROS:
+            measured = self._publish(VehicleState, "measured/state", qos.STATE)
+            ros_link = RosLink(measured.publish, signals_message(ODOM_FRAME, BODY_FRAME))
+            self._hear("control/command", ros_link.on_command, qos.COMMAND if value("mode") == LOCKSTEP else qos.NEWEST)
+            link: Link = ros_link
+            self._command = None
+        else:
+            link = make_link(value("link"), VEHICLE, LINK.record(value, period=period))
+            self._command = self._publish(DriverCommand, "control/command", qos.COMMAND)
+        gate = gate_of(node, period)
+        self.core = Rig(
+            plant, link, gate,
+            Pace(value("mode"), value("policy"), value("wait_limit"), value("on_silence"), _REPEAT if value("link") == ROS else 0.0,
+                 value("stop_time"), every, wanted),
+            Listeners(self._tell_state, self._tell_command, self._tell_faults, ended, node.give_up),
+            realism=realism, faults=faults)
+
+    def summary(self) -> dict[str, Any]:
+        """For whoever runs the node in its own process."""
+        core = self.core
+        return {"simulated_seconds": core.time, "ticks": core.timing.ticks, "overruns": core.timing.misses,
+                "commands_accepted": core.gate.accepted, "commands_rejected": dict(core.gate.rejected), "unanswered": core.unanswered,
+                "response_times": core.timing.responses.values.tolist(), "lateness": core.timing.lateness.values.tolist(),
+                **asdict(self._judge.verdict)}
+
+    def show(self, world: World) -> None:
+        """From the next scan on the LIDAR sees this world. Raises InputError: it has no LIDAR."""
+        if self._lidar is None:
+            raise InputError("there is no LIDAR; give a scenario with obstacles")
+        self._lidar = self._make_lidar(world)
+
+    def _tell_state(self, time_ns: int, outputs: Sequence[float]) -> None:
+        self._messages.fill(time_ns, outputs)
+        self._clock.publish(self._messages.clock)  # first: what others stamp on receiving the rest is not older
+        if self._lidar is not None:
+            x, y, yaw = (outputs[i] for i in self._pose)
+            for stamp_ns, scan in self._lidar.arrivals(time_ns, x, y, yaw):
+                self._scan_publisher.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
+        for publisher, name in self._told:
+            publisher.publish(getattr(self._messages, name))
+        for news in self._judge.look(1e-9 * time_ns, outputs):
+            self._node.get_logger().warning(news)
+
+    def _tell_command(self, time_ns: int, inputs: Inputs) -> None:
+        if self._command is not None:
+            self._command.publish(command_message(time_ns, inputs))
+
+
+class ControllerEnd(_End):
+    """A vehicle or a bench at the other end: its signals are told as the state, and commands on ROS go there."""
+
+    core: Mirror
+
+    def __init__(self, node: Component, faults: Injector, wanted: Wanted) -> None:
+        super().__init__(node)
+        period = 1.0 / node.value("rate")
+        if node.value("link") == ROS:
+            raise InputError("role controller needs a link to the vehicle: can, udp, or one from outside; on ROS it needs no bridge")
+        link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period))
+        self._message = signals_message(ODOM_FRAME, BODY_FRAME)
+        self._own_clock = node.value("own_clock")
+        self._clock = None if self._own_clock else self._publish(Clock, "/clock", qos.CLOCK)
+        self._state_publisher = self._publish(VehicleState, "vehicle/state", qos.STATE)
+        gate = gate_of(node, period)
+        self.core = Mirror(link, gate, period, self._tell_state, told=self._tell_faults, failed=node.give_up, faults=faults,
+                           wanted=wanted)
+        self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
+        self._hear("control/command", self._on_command, qos.COMMAND)
+
+    def summary(self) -> dict[str, Any]:
+        """For whoever runs the node in its own process."""
+        wire, gate = self.core.link.wire, self.core.gate
+        return {"packets_received": wire.received, "packets_sent": wire.sent, "commands_accepted": gate.accepted,
+                "commands_rejected": dict(gate.rejected)}
+
+    def _tell_state(self, time_ns: int, values: Mapping[str, float]) -> None:
+        told_ns = self._node.get_clock().now().nanoseconds if self._own_clock else time_ns
+        self._stamps = (told_ns, time_ns)
+        if self._clock is not None:
+            clock = Clock()
+            set_stamp(clock.clock, told_ns)
+            self._clock.publish(clock)
+        fill_signals(self._message, Packet(told_ns, values))
+        self._state_publisher.publish(self._message)
+
+    def _on_command(self, command: DriverCommand) -> None:
+        if self._node.state != "active":
+            return
+        told_ns, time_ns = self._stamps
+        stamp_ns = nanoseconds(command.header.stamp)
+        if self._own_clock:  # from the clock of ROS to that of the link
+            stamp_ns = max(time_ns + stamp_ns - told_ns, 0) if stamp_ns else 0
+        if not self.core.command((command.steering, command.throttle, command.brake), stamp_ns):
+            self._node.get_logger().warning(f"command refused, {self.core.gate.last_rejection}", throttle_duration_sec=1.0)
+
+
+def command_message(time_ns: int, inputs: Inputs) -> DriverCommand:
+    """A command with the time [ns] of the state that it answers."""
+    message = DriverCommand(steering=inputs[0], throttle=inputs[1], brake=inputs[2])
+    set_stamp(message.header.stamp, time_ns)
+    return message
+
+
+def steps_in(period: float, physics_step: float) -> int:
+    """Physics steps in a tick of a period [s]. Raises InputError: they do not fill it, or a step is no whole number of nanoseconds."""
+    steps = period / physics_step
+    if round(steps) < 1 or abs(steps - round(steps)) > 1e-6 * steps or abs(physics_step * 1e9 - round(physics_step * 1e9)) > 1e-3:
+        raise InputError(f"rate {1.0 / period:g} Hz is not a whole number of physics steps of {physics_step:g} s; "
+                         f"for example {1.0 / (physics_step * max(1, round(steps))):g} Hz is")
+    return round(steps)

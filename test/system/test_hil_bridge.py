@@ -1,0 +1,128 @@
+"""The bridge to hardware on the running graph: lockstep bags, faults on request, the mirror, the report."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lfdm_ros.msg import DriverCommand, VehicleState
+from lfdm_ros.srv import InjectFault
+from ports import free_port
+
+from lfdm_ros.cli.main import main
+from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.plant import Plant
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.link import VEHICLE, LinkSettings, make_link
+from lfdm_ros.hil.report import differences
+from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.hil_bridge import HilBridge
+from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.simulation import Pose, Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+FAULTS = "{faults: [{fault: bias, signal: yaw_rate, value: 0.1, from: 0.3, until: 0.6}]}"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Bags of two equal lockstep runs over ROS, and of one with another seed of the noise."""
+    folder, bags = tmp_path_factory.mktemp("hil"), []
+    (folder / "faults.yaml").write_text(FAULTS)
+    for number, seed in enumerate((1, 1, 2)):
+        (folder / f"noise{seed}.yaml").write_text(f"{{seed: {seed}, sensors: {{yaw_rate: {{noise: 0.01}}}}}}")
+        bags.append(folder / f"run{number}")
+        summary = run_stack({"nodes": [
+            {"executable": "input_player", "parameters": {"scenario": "double_lane_change", "at_end": "hold"}},
+            {"executable": "hil_bridge", "parameters": {
+                "link": "ros", "mode": "lockstep", "initial_speed": 16.0, "stop_time": 1.0, "wait_limit": 60.0,
+                "faults": str(folder / "faults.yaml"), "realism": str(folder / f"noise{seed}.yaml")}}]}, record=bags[-1], timeout=120.0)
+        assert summary["reason"] == "simulated 1 s" and summary["unanswered"] == 0 and summary["messages_dropped"] == 0
+    return bags
+
+
+def test_two_equal_runs_give_equal_bags(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    same, lines = differences(*runs[:2])
+    assert not lines and same["/vehicle/state"] == same["/measured/state"] + 1 == 101 and same["/control/command"] >= 100
+    assert main(["hil", "compare", str(runs[0]), str(runs[2])]) == 1
+    out = capsys.readouterr().out
+    assert "/vehicle/state: 101 messages, equal" in out  # the truth: who drives here does not look at what is measured
+    assert "/measured/state: 100 and 100 messages, the first that differs is number 0" in out
+
+
+def test_the_report_shows_timing_faults_and_responses(runs: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert main(["hil", "report", str(runs[0]), "--out", str(out)]) == 0
+    page = out.read_text()
+    for words in ("Role vehicle, link ros, lockstep, 100 Hz", "bias yaw_rate 0.1 rad/s</td><td>0.300 s</td><td>0.600 s", "<h3>responses",
+                  "steering, throttle, brake [1], /control/command", "yaw rate as measured"):
+        assert words in page, words
+    assert page.count("<svg") >= 6 and "src=" not in page and "href=" not in page
+    assert main(["hil", "report", str(tmp_path)]) == 2
+
+
+def test_faults_on_request_are_told_and_cleared(graph: Any) -> None:
+    told = graph.listen("hil/faults", "lfdm_ros/msg/HilFaults", qos.LATCHED)
+    status = graph.listen("hil/status", "lfdm_ros/msg/HilStatus")
+    states = graph.listen("measured/state", "lfdm_ros/msg/VehicleState")
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    graph.add(HilBridge, link="ros", rate=50.0)
+    graph.wait(lambda: status and status[-1].ticks > 5)
+    assert status[-1].link_state == "waiting" and status[-1].period == 0.02 and sum(status[-1].lateness) == status[-1].ticks
+    graph.wait(lambda: getattr(graph.diagnosis(diagnostics, "hil_bridge"), "message", "") == "nothing came on link ros yet")
+    refused = graph.call(InjectFault, "hil_bridge/inject_fault", fault="bias", signal="x")
+    assert not refused.success and "give its value" in refused.message
+    assert graph.call(InjectFault, "hil_bridge/inject_fault", fault="bias", signal="ax", value=7.0).success
+    graph.wait(lambda: told and list(told[-1].active) == ["bias ax 7 m/s^2"] and states[-1].ax > 5.0)
+    since = nanoseconds(told[-1].header.stamp)
+    assert next(state.ax for state in states if nanoseconds(state.header.stamp) >= since) > 5.0
+    assert graph.call(InjectFault, "hil_bridge/inject_fault", fault="clear").message == "1 faults ended"
+    graph.wait(lambda: not told[-1].active and states[-1].ax < 5.0)
+
+
+def test_the_mirror_puts_our_controller_behind_a_link(graph: Any) -> None:
+    """A bench in lockstep over UDP; the controller is a subscription of the test."""
+    here, there = free_port(), free_port()
+    graph.add(HilBridge, role="controller", link="udp", udp_port=here, udp_peer_port=there)
+    publisher = graph.node.create_publisher(DriverCommand, "control/command", qos.COMMAND)
+    heard: list[VehicleState] = []
+
+    def answer(state: VehicleState) -> None:
+        heard.append(state)
+        command = DriverCommand(steering=0.1, throttle=0.3)
+        command.header.stamp = state.header.stamp
+        publisher.publish(command)
+
+    graph.node.create_subscription(VehicleState, "vehicle/state", answer, qos.STATE)
+    graph.wait(lambda: publisher.get_subscription_count() and graph.node.count_publishers("vehicle/state"))
+    clock = graph.listen("/clock", "rosgraph_msgs/msg/Clock")
+    plant = Plant(Simulator(load_vehicle("hmmwv"), dt=1e-3), 10)
+    plant.reset(Pose(speed=5.0), 0.0)
+    ends: list[str] = []
+    rig = Rig(plant, make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here)), CommandGate(0.5, 1.0, 0.5),
+              Pace(LOCKSTEP, stop_time=0.5, wait_limit=60.0, free_wheel=0.2), Listeners(ended=ends.append, failed=ends.append))
+    bench = threading.Thread(target=rig.run)
+    bench.start()
+    graph.wait(lambda: not bench.is_alive(), "the bench's end")
+    assert ends == ["simulated 0.5 s"] and rig.unanswered == 0 and plant.inputs.tolist() == [0.1, 0.3, 0.0]
+    graph.wait(lambda: clock and nanoseconds(clock[-1].clock) == 490_000_000)
+    assert sorted({nanoseconds(state.header.stamp) for state in heard}) == [k * 10_000_000 for k in range(50)]
+    assert 5.5 < heard[-1].vx < 7.0 and heard[-1].wheel_speeds[0] > 5.0
+
+
+@pytest.mark.parametrize(("parameters", "words"), [
+    ({"rate": 300.0}, "rate 300 Hz is not a whole number of physics steps"),
+    ({"role": "controller", "link": "ros"}, "role controller needs a link to the vehicle"),
+    ({"role": "controller", "link": "udp", "mode": "lockstep"}, "realism and lockstep are of the role vehicle"),
+    ({"realism": "nope"}, "no hil file 'nope'; give a path to a YAML file or one of: lane_change_faults, realistic"),
+    ({"rate": 250.0, "link": "can"}, "cycle time of WheelSpeeds, 10 ms, is no multiple of the loop's period, 4 ms"),
+])
+def test_configurations_that_cannot_be(graph: Any, parameters: dict[str, Any], words: str) -> None:
+    node = graph.add(HilBridge, active=False, **parameters)
+    with pytest.raises(InputError, match=words):
+        node.bring_up("configure")
+    assert node.state == "unconfigured"
