@@ -118,8 +118,8 @@ class SharedControl(Component):
             subscribe(DriverCommand, "autonomy/command", self._on_autonomy, command),
             subscribe(PlanMessage, "autonomy/plan", self._on_plan, state),
             subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
-            subscribe(PoseStamped, "goal", self._on_goal, qos.TASK),
-            subscribe(PathMessage, "reference_path", self._on_path, qos.TASK, raw=True)]
+            *(subscribe(PoseStamped, topic, self._on_goal, qos.TASK) for topic in ("goal", "goal_pose")),
+            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan"))]
         if self.value("take_posterior"):
             self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
         self._offered = [self.create_service(Trigger, "~/emergency_stop", self._on_stop),
