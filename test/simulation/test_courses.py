@@ -264,7 +264,7 @@ def test_what_a_file_says_replaces_what_its_course_says(tmp_path: Path) -> None:
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{circle: {x: 1, y: 1, radius: -1}}]}", "[0]: circle: radius is -1"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{polygon: [[0, 0], [1, 1], [1, 0], [0, 1]]}]}", "polygon: edges 0 and 2"),
     ("{path: [[0, 0], [1, 1]], speed: 3, duration: 3, obstacles: [{circle: {x: 1, y: 1, radius: 1}, velocity: 3}]}", "velocity: give [vx"),
-    ("course: {kind: karting}", "course: kind is 'karting'; choose one of: iso_3888_2"),
+    ("course: {kind: karting}", "course: kind is 'karting'; choose one of: iso_3888_1"),
     ("course: slalom", "course: kind is None"),
     ("course: {kind: slalom}", "course: missing key 'speed'"),
     ("course: {kind: slalom, speed: 3, cone: 3}", "course: unknown key 'cone'"),
