@@ -25,7 +25,8 @@ FULL_LOCK = 0.6525  # [rad] road-wheel angle of the steering command 1
 WHEELBASE, REAR = 3.378, 1.689  # [m]; from the position to the rear axle
 AHEAD, LEAST_AHEAD = 0.5, 4.0  # look-ahead: [s], [m]
 CHARACTERISTIC_SPEED = 18.0  # [m/s] at which the vehicle turns half as much as its wheels say
-SILENCE = 20  # messages of a cycle that may fail in a row before it brakes: 0.2 s
+NEEDED = ("Position", "Velocity", "Motion")
+SILENCE = 20  # cycles of Motion, 10 ms, that it may lack one of them before it brakes
 
 
 def crc8(data):
@@ -64,7 +65,7 @@ class Controller:
         self.command = database.get_message_by_name("Command")
         self.ids = {m.name: m.dbc.attributes["E2E_DataID"].value for m in database.messages}
         self.speed, self.counter, self.signals, self.counters = speed, 0, {}, {}
-        self.lost = 0  # cycles in a row without what is needed to drive
+        self.age = dict.fromkeys(NEEDED, 0)  # cycles since the last one that could be used
         self.rejected, self.unusable = 0, 0  # messages that were not trusted; cycles in which a signal was missing
 
     def hear(self, frame):
@@ -74,14 +75,16 @@ class Controller:
             return None
         trusted = self.check(message.name, frame.data)
         if trusted:
+            self.age[message.name] = 0
             values = message.decode(frame.data, decode_choices=False)
             lowest = {s.name: s.minimum for s in message.signals}
             # Below its range a signal says that it is not available.
             self.signals.update((name, value if value >= lowest[name] else math.nan) for name, value in values.items())
         if message.name != "Motion":
             return None
+        for name in NEEDED:
+            self.age[name] += 1
         self.unusable += not self.usable()
-        self.lost = 0 if trusted and self.usable() else self.lost + 1
         return self.answer(frame.data[1] & 0x0F if trusted else 15)
 
     def check(self, name, data):
@@ -100,7 +103,7 @@ class Controller:
 
     def answer(self, counter):
         """The command to the Motion with this alive counter; 15: to none."""
-        if self.lost >= SILENCE or not self.usable():
+        if max(self.age[name] for name in NEEDED) > SILENCE or not self.usable():
             steering, pedal = 0.0, -0.5
         else:
             steering, pedal = self.drive()
