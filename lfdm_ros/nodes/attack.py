@@ -25,6 +25,7 @@ from lfdm_ros.fuzzing import hostile_base, hostile_cdr
 from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.compose import prepare_stack, run_stack
+from lfdm_ros.nodes.rclpy_adapter import RCLError
 from lfdm_ros.nodes.recorder import message_class
 
 _NAME = "attacker"
@@ -66,7 +67,7 @@ class Attacker:
             what = how(name, space)
         except NodeNameNonExistentError:  # gone meanwhile
             return
-        except InputError:  # a type that is not installed
+        except (InputError, RCLError):  # a type that is not installed; more than the middleware takes in time from us
             return
         if what:
             self.sent.append(what)

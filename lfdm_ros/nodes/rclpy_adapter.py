@@ -26,6 +26,7 @@ LOOK_AT = {
     "Service": "an executor calls its callback(request, response) and then its send_response(response, header)",
     "EventsExecutor": "in rclpy.experimental; its spin() never dispatches anything, with a finite time-out spin_until_future_complete does",
 }
+RCLError = rclpy_implementation.RCLError
 SLICE = 0.05  # [s] between looks at the clock
 
 
@@ -48,7 +49,7 @@ class AdaptedLifecycleNode(LifecycleNode):
         # rclpy lets a request that does not fit the present state end the process.
         try:
             return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]
-        except rclpy_implementation.RCLError:
+        except RCLError:
             self.refuse_transition()
             response.success = False
             return response
