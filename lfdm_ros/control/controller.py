@@ -336,11 +336,12 @@ class Controller:
             rung, plan = Outcome.SHIFTED, self._good
         # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
         task = self._task
-        assert task is not None
+        assert task is not None and self._measured is not None
         walls = None if task.reference is None else task.reference.margin
+        held = self._guard.held(plan.command_at(ahead + s.period), x, self._measured.values)
         # On a path the way is given; what lies hidden behind a cone beside it is no concern.
-        driven, said, command = self._guard.decide(plan, self._guard.held(plan.command_at(ahead + s.period), x), self._command, ahead, x,
-                                                   self._obstacles, sight=task.goal is not None, walls=walls, until=until)
+        driven, said, command = self._guard.decide(plan, held, self._command, ahead, x, self._obstacles, sight=task.goal is not None,
+                                                   walls=walls, until=until)
         reason = "; ".join(filter(None, (reason, said)))
         if not driven:
             return Outcome.BRAKING, reason, command

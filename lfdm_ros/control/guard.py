@@ -16,6 +16,9 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
 ROOM, HASTE = 0.01, 0.02  # [s] who goes faster needs so much more room on the stop; and so much to go faster still
+# How much faster than the road a wheel may turn, as share of the speed and in m/s at least: from there throttle is eased, to none at
+# three times that.
+SPINS = 0.1, 1.0
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
 NO_STOP_LEFT = "no room to stop: driving on along the plan, which passes"
 
@@ -32,6 +35,7 @@ class Guard:
     def take(self, settings: Settings, vehicle: Vehicle) -> None:
         """Other settings, or another vehicle, from now on. Raises InputError if it lacks parameters."""
         self._settings, self.stops = settings, Stops(settings, vehicle)
+        self._half_width, self._wheel_radius = vehicle.footprint.half_width, vehicle.parameters.get("wheel_radius", 0.0)
 
     def forget(self) -> None:
         """There is no stop that is known."""
@@ -74,9 +78,19 @@ class Guard:
         self._curve = last.curve
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
 
-    def held(self, command: tuple[float, float], x: np.ndarray) -> tuple[float, float]:
-        """A plan's steering and pedal, but no harder on the brakes than the rear axle holds: in the model wheels do not lock."""
-        return command[0], max(command[1], -self.stops.hardest_pedal(abs(float(x[self._place["ay"]]))))
+    def held(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
+        """A plan's steering and pedal, but no harder on the brakes than the rear axle holds, and with less throttle, or none, while a
+        wheel spins: in the model wheels neither lock nor spin. One that spins does not steer, and drives on for as long as it takes to
+        slow down, whatever the throttle says.
+
+        Args:
+            measured: the state, with the spins of wheels, omega_* [rad/s], where they are known.
+        """
+        rolls = measured["vx"] + abs(measured["yaw_rate"]) * self._half_width
+        fastest = max((value for name, value in measured.items() if name.startswith("omega_")), default=0.0) * self._wheel_radius
+        share = (fastest - rolls) / max(SPINS[0] * rolls, SPINS[1])
+        pedal = command[1] * min(max(1.5 - 0.5 * share, 0.0), 1.0) if command[1] > 0.0 else command[1]
+        return command[0], max(pedal, -self.stops.hardest_pedal(abs(float(x[self._place["ay"]]))))
 
     def stop(self, plan: Plan | None, x: np.ndarray | None) -> tuple[float, float]:
         """Steering and pedal of a stop along the curve that is kept, or that of the last plan; straight on if nothing is known."""

@@ -80,3 +80,14 @@ def test_other_actuators_are_refused_while_driving():
     assert controller.outline.half_width == 1.2
     with pytest.raises(InputError, match="other actuators"):
         controller.take(vehicle.replace(actuation_delay=0.1))
+
+
+def test_who_moves_off_does_not_spin_wheels():
+    """Wheels that spin do not steer, and drove on for a quarter of a second after the throttle was let go."""
+    vehicle = load_vehicle("hmmwv")
+    controller = Controller(vehicle, SETTINGS)
+    scenario = Scenario("start", Pose(speed=0.5), None, 3.0, World(()), Goal(80.0, 0.0), speed=18.0)
+    run = drive(vehicle, scenario, controller, Plant("twenty_four_dof"))
+    faster = np.max([run.column(f"omega_{wheel}") for wheel in ("fl", "fr", "rl", "rr")], axis=0) * vehicle.parameters["wheel_radius"]
+    assert run.column("vx")[-1] > 8.0
+    assert (faster - run.column("vx")).max() < 6.0
