@@ -116,7 +116,7 @@ def test_dense_fields_are_counted_told_and_drawn():
     assert tables.touches_nothing(rows)  # the lattice may
     assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
-    assert dict(zip(heads, cells[3]))["collisions"] == "1 (9 to 91 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
+    assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
     assert "obstacle_field_40 seed 2, 8 times as dense, lattice: hit circle 3 after 20.0 s" in tables.failures(runs)
     goals, collisions = pictures.draw_density(rows).axes
     assert [line.get_ydata().tolist() for line in goals.lines[:2]] == [[1.0, 0.0], [1.0, 0.0]]
