@@ -99,12 +99,16 @@ class Bag:
         return self.custom.get("between_rows", HOLD)
 
     def select(self, topic: str) -> list[Any]:
-        """Connections of a topic; "vehicle/state" and "/vehicle/state" are the same.
+        """Connections of a topic; "vehicle/state" is "/vehicle/state", and "/a/vehicle/state" where all topics are below "/a".
 
         Raises:
             InputError: there is none, or its messages have several types.
         """
         found = [c for c in self.connections if c.topic.lstrip("/") == topic.lstrip("/")]
+        if not found:
+            name = f"/{topic.lstrip('/')}"
+            found = [c for c in self.connections if c.topic.endswith(name)
+                     and all(other.topic.startswith(f"{c.topic.removesuffix(name)}/") for other in self.connections)]
         if not found:
             topics = sorted({c.topic for c in self.connections})
             raise InputError(f"{self.path} has no topic '{topic}'{suggest(topic, topics)}; it has {', '.join(topics) or 'none'}")

@@ -10,7 +10,8 @@ from typing import Any
 EPILOG = """examples:
   lfdm up config/stacks/simulator.yaml --speed 5 --set scenario=ramp_steer
   lfdm up simulator --duration 20 --record drive --set vehicle_simulator.stepping=lockstep --speed 0
-  lfdm up simulator --processes"""
+  lfdm up simulator --processes
+  lfdm up simulator --namespace a --namespace b --record drive"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it")
+    parser.add_argument("--namespace", action="append", default=[], metavar="NAME",
+                        help="where the nodes are; repeat it to run the stack once in each: vehicles of their own, each with its clock")
     parser.add_argument("--processes", action="store_true",
                         help="run each node in a process of its own; one that dies is named and ends the run, exit 1, unless the "
                              "stack says how often it is started again")
@@ -35,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.nodes.stack import parse_override, prepare_stack
 
     stack, timeout = prepare_stack(args.stack, speed=args.speed, duration=args.duration, record=args.record,
-                                   overrides=dict(parse_override(text) for text in args.overrides))
+                                   overrides=dict(parse_override(text) for text in args.overrides), namespaces=args.namespace)
     try:
         summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
     except RunError as error:
@@ -47,6 +50,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(summary: Mapping[str, Any]) -> str:
     parts = [f"{summary['reason']} after {summary['wall_seconds']:.1f} s"]
+    vehicles = summary.get("namespaces") or {"": summary}
+    for namespace, own in vehicles.items():
+        parts += [f"{namespace}: {part}" if len(vehicles) > 1 else part for part in _parts(own)]
+    parts += [f"{name} started again {count} x" for name, count in summary.get("restarts", {}).items()]
+    return "; ".join(parts)
+
+
+def _parts(summary: Mapping[str, Any]) -> list[str]:
+    parts = []
     if "simulated_seconds" in summary:
         parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {summary['speed_factor']:.1f} x real time, "
                      f"{summary['overruns']} overruns, {sum(summary['commands_rejected'].values())} commands refused")
@@ -54,7 +66,6 @@ def _report(summary: Mapping[str, Any]) -> str:
         parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
     if summary.get("collisions") is not None:
         parts.append(f"{summary['collisions']} collisions, at most {summary['lifted_wheels_most']} wheels lifted")
-    parts += [f"{name} started again {count} x" for name, count in summary.get("restarts", {}).items()]
     if "messages_recorded" in summary:
         parts.append(f"{summary['messages_recorded']} messages recorded, {summary['messages_dropped']} dropped")
-    return "; ".join(parts)
+    return parts

@@ -199,5 +199,6 @@ def _unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
     published = set().union(*(topics(entry, manager.get_publisher_names_and_types_by_node)
                               for entry in stack.nodes if entry is not recorder))
     # A node that is not discovered yet may publish what is wanted.
-    wanted = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded)}
+    namespace = recorder.full_name.rpartition("/")[0] or "/"
+    wanted = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded, namespace)}
     return wanted - topics(recorder, manager.get_subscriber_names_and_types_by_node)

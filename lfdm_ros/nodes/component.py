@@ -75,7 +75,7 @@ class Component(AdaptedLifecycleNode):
         # Exceptions that came out of callbacks, by what is told of them: how many; and what went wrong for good, in one line each.
         self._caught: Counter[str] = Counter()
         self.errors: list[str] = []
-        self.label = self.get_name()  # rclpy does not tell it once the node is destroyed
+        self.label, self.namespace = self.get_name(), self.get_namespace()  # rclpy does not tell them once the node is destroyed
         # Who runs this node puts its own function here: a node asks to end the run, it does not end the process.
         self.stop_requested: Callable[[str], None] = lambda reason: None
         self._table = by_name(self.PARAMETERS)

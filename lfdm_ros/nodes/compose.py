@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rclpy.logging import LoggingSeverity
@@ -20,7 +20,7 @@ from lfdm_ros.nodes.stack import NodeEntry, Stack, node_class, prepare_stack
 
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,
               duration: float | None = None, record: str | os.PathLike[str] | None = None,
-              overrides: Mapping[str, Any] | None = None, until: Callable[[], bool] | None = None,
+              overrides: Mapping[str, Any] | None = None, namespaces: Sequence[str] = (), until: Callable[[], bool] | None = None,
               timeout: float | None = None, quiet: bool = False, domain_id: int | None = None, executor: str = "events") -> dict[str, Any]:
     """Composes a stack in this process, runs it to its end, and takes it down.
 
@@ -34,6 +34,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
             run (the player's on_finish), `until` says so, or a signal comes.
         record: folder of a bag to record all topics to.
         overrides: {"NODE.PARAMETER" or "PARAMETER": value}.
+        namespaces: run it once in each of them, side by side.
         until: asked 20 times a second.
         timeout: wall time [s] after which to end in any case.
         quiet: the nodes log warnings and errors only.
@@ -45,7 +46,7 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
         stack has them: simulated_seconds, ticks, speed_factor, overruns, commands_accepted, commands_rejected
         {reason: count}, collisions and the rest of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s]
         from a state to the command with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts,
-        inputs_refused {kind: count} and cycle_times [s].
+        inputs_refused {kind: count} and cycle_times [s]. namespaces: the same of each namespace that nodes are in.
 
     Raises:
         InputError: a file, key, node or parameter is wrong, or a node does not start.
@@ -53,7 +54,8 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
             has the summary.
         Interrupted: a signal came before all nodes were active.
     """
-    prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides)
+    prepared, wall_duration = prepare_stack(stack, speed=speed, duration=duration, record=record, overrides=overrides,
+                                           namespaces=namespaces)
     limits = [limit for limit in (timeout, wall_duration) if limit is not None]
     with Runtime(domain_id=domain_id, executor=executor) as runtime:
         started: list[Component] = []
@@ -81,7 +83,10 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
     failures = runtime.failures
     for node in started:
         try:
-            summary.update(_summary(node, wall))
+            own = _summary(node, wall)
+            summary.update(own)
+            if node.namespace != "/":
+                summary.setdefault("namespaces", {}).setdefault(node.namespace, {}).update(own)
         except Exception as error:
             failures.append(f"{node.label}: its summary: {error!r}")
     if failures:

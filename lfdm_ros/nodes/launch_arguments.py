@@ -16,6 +16,7 @@ ARGUMENTS = {
     "scenario": "name of a scenario, or a path; for every node that plays one; empty: as the stack says",
     "speed": "simulated seconds per second, 0: as fast as possible; empty: as the stack says",
     "record": "folder of a bag to record all topics to; empty: none",
+    "namespace": "where the nodes are; several separated by commas: the stack in each; empty: as the launch file that includes it says",
     "set": "NODE.PARAM=VALUE or PARAM=VALUE, several separated by semicolons",
 }
 # What launch and launch_ros themselves take from the command line.
@@ -34,7 +35,8 @@ def stack_of(given: Mapping[str, str]) -> Stack:
             stack = stack.with_override(name, given[name], name)
     return prepare_stack(
         stack, speed=_number(given["speed"]) if given["speed"] else None, record=given["record"] or None,
-        overrides=dict(parse_override(text) for text in given["set"].split(";") if text.strip()), option="{}")[0]
+        overrides=dict(parse_override(text) for text in given["set"].split(";") if text.strip()),
+        namespaces=[name.strip() for name in given["namespace"].split(",") if name.strip()], option="{}")[0]
 
 
 def refuse_unknown(arguments: Sequence[str], launch_file: str, command_line: Sequence[str]) -> None:

@@ -117,7 +117,7 @@ class Recorder(Component):
         Parameter("bag", "", "folder of the bag to write; must not exist; {} in it: the first number from 1 that is free"),
         Parameter("storage", "mcap", "storage of the bag", choices=("mcap", "sqlite3")),
         Parameter("recording", "", "name of the recording; empty: the folder's name"),
-        Parameter("topics", [], "topics to record; empty: all"),
+        Parameter("topics", [], "topics to record; empty: all of the node's namespace"),
         Parameter("exclude", ["/rosout", "/parameter_events"], "topics to leave out when all are recorded"),
         Parameter("queue_size", 200_000, "messages that may wait for the disk; more are dropped and counted", 1, 10_000_000),
     )
@@ -188,7 +188,7 @@ class Recorder(Component):
                 self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")
 
     def _is_wanted(self, topic: str) -> bool:
-        return is_wanted(topic, self._wanted, self._excluded)
+        return is_wanted(topic, self._wanted, self._excluded, self.get_namespace())
 
     def _callback(self, topic: str, msgtype: str) -> Any:
         put, now = self._bag.put, self.get_clock().now
@@ -217,12 +217,12 @@ class Recorder(Component):
         return OK, "recording", values
 
 
-def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str]) -> bool:
-    """Whether a recorder takes a topic; all of them by their names in the graph, no `topics`: all but `exclude`."""
+def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
+    """Whether a recorder takes a topic; all of them by their names in the graph, no `topics`: those of its namespace but `exclude`."""
     if topics:
         return topic in topics
     # Names with a leading underscore are hidden by convention: services and actions.
-    return topic not in exclude and "/_" not in topic
+    return topic not in exclude and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")
 
 
 def message_class(msgtype: str) -> Any:

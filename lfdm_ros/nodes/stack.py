@@ -16,8 +16,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from lfdm_ros import documents, plugins
@@ -29,6 +31,7 @@ from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
                "operator_model", "teleop_link", "joystick", "keyboard", "vehicle_frames", "command_adapter", "hil_bridge")
+CLOCK = "/clock"
 _STACK_KEYS = ("description", "parameters", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _MOST_RESPAWNS = 1000
@@ -186,8 +189,13 @@ class Stack:
         return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
 
     def below(self, namespace: str) -> Stack:
-        """The stack with a namespace in front of those that are not absolute."""
-        return replace(self, nodes=tuple(replace(entry, namespace=_absolute(entry.namespace, namespace)) for entry in self.nodes))
+        """The stack with a namespace in front of those that are not absolute. A simulated vehicle has its time there too: another one's
+        clock is not its own."""
+        clock = {CLOCK: _absolute(CLOCK[1:], namespace)} if namespace.strip("/") and self.declares("stop_time") else {}
+        return replace(self, nodes=tuple(
+            replace(entry, namespace=_absolute(entry.namespace, namespace),
+                    remappings=entry.remappings if entry.namespace.startswith("/") else {**clock, **entry.remappings})
+            for entry in self.nodes))
 
 
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
@@ -228,10 +236,11 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
 
 def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: Any = None, duration: float | None = None,
                   record: str | os.PathLike[str] | None = None, overrides: Mapping[str, Any] | None = None,
-                  option: str = "--{}") -> tuple[Stack, float | None]:
+                  namespaces: Sequence[str] = (), option: str = "--{}") -> tuple[Stack, float | None]:
     """Applies what the command line adds to a stack file.
 
     Args:
+        namespaces: where the stack runs, once in each; bags of several are named BAG_NAMESPACE. None: in that of the graph.
         option: how messages write an option.
 
     Returns:
@@ -252,8 +261,18 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
         stack = stack.with_override("stop_time", float(duration), option.format("duration"))
         # Simulated time that stands still never ends: where nobody says otherwise, a run that is to end does so without a driver too.
         stack = stack.with_default("answer_timeout", _ANSWER_TIMEOUT)
-    if record is not None:
-        stack = stack.recorded(record, sim_time=simulated)
+    for name in namespaces:
+        if not re.fullmatch(r"/?[A-Za-z]\w*(/[A-Za-z]\w*)*", name) or namespaces.count(name) > 1:
+            raise InputError(f"{option.format('namespace')} {quote(name)}: give each once, letters, digits and _, beginning with a letter")
+    copies = []
+    for name in namespaces or ("",):
+        own = stack
+        if record is not None:
+            bag = Path(record)
+            own = own.recorded(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
+                               sim_time=simulated)
+        copies.append(own.below(name) if name else own)
+    stack = replace(stack, nodes=tuple(entry for copy in copies for entry in copy.nodes))
     return stack, None if simulated else duration
 
 

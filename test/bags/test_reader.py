@@ -171,3 +171,13 @@ def test_units_come_from_the_comments_of_our_messages_and_from_a_table():
     assert units == {"wheel_speeds[2]": "rad/s", "force_y_by_wheel[ml]": "N", "ay": "m/s^2", "brake": "1",
                      "applied.steering": "1", "angular_velocity.z": "rad/s",
                      "angular_velocity_covariance[0]": None, "twist.twist.linear.x": "m/s"}
+
+
+def test_a_bag_of_one_namespace_is_read_by_the_names_below_it(tmp_path):
+    for name, topics in (("one", ("/a/b/odom", "/a/b/measured/odom")), ("two", ("/measured/odom", "/vehicle/state"))):
+        with BagWriter(tmp_path / name) as writer:
+            for topic in topics:
+                writer.write(topic, JOINTS, 1, {"position": [float(len(topic))]})
+    assert read_series(tmp_path / "one", "odom", ["position[0]"]).values[0, 0] == len("/a/b/odom")
+    with pytest.raises(InputError, match="has no topic 'odom'"):  # which is measured/odom only by its ending
+        read_series(tmp_path / "two", "odom", ["position[0]"])

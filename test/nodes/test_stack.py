@@ -138,6 +138,7 @@ def test_topics_as_they_are_named_in_the_graph(namespace: str, remappings: dict[
 def test_a_stack_below_a_namespace() -> None:
     stack = load_stack({"nodes": [{"executable": "recorder", "namespace": name} for name in ("", "car", "/far")]})
     assert [entry.full_name for entry in stack.below("/fleet").nodes] == ["/fleet/recorder", "/fleet/car/recorder", "/far/recorder"]
+    assert all(not entry.remappings for entry in stack.below("/fleet").nodes)
     assert [entry.full_name for entry in stack.below("").nodes] == [entry.full_name for entry in stack.nodes]
 
 

@@ -1,0 +1,86 @@
+"""Two vehicles in one graph drive, record and are calibrated without touching each other, in one process and one process each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lfdm_ros.bags import bag_info, read_series
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.nodes.launch_arguments import ARGUMENTS, stack_of
+from lfdm_ros.nodes.processes import run_processes
+from lfdm_ros.nodes.stack import load_stack, prepare_stack
+
+SCENARIO = "initial: {speed: 8.0}\nduration: 1.5\ninputs:\n  - [0.0, 0.1, 0.3, 0.0]\n  - [1.5, -0.1, 0.2, 0.0]\n"
+FIELDS = ["x", "y", "yaw", "vx", "yaw_rate", "roll"]
+LOCKSTEP = {"stepping": "lockstep", "on_finish": "idle"}
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    path = tmp_path / "manoeuvre.yaml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def states(bag: Path) -> np.ndarray:
+    recorded = read_series(bag, "vehicle/state", FIELDS)  # of whatever namespace
+    return recorded.values[np.unique(recorded.time, return_index=True)[1]]
+
+
+def test_two_vehicles_drive_and_record_as_each_alone(scenario: str, tmp_path: Path) -> None:
+    overrides = {**LOCKSTEP, "scenario": scenario, "initial_yaw": 0.3}
+    alone = run_stack("simulator", speed=0, duration=1.0, record=tmp_path / "alone", overrides=overrides)
+    both = run_stack("simulator", speed=0, duration=1.0, record=tmp_path / "both", overrides=overrides, namespaces=("a", "b"))
+    assert set(both["namespaces"]) == {"/a", "/b"} and alone["messages_dropped"] == 0
+    # The first that is done ends the run; the other one has driven the same as far as it came.
+    ticks = [both["namespaces"][name]["ticks"] for name in ("/a", "/b")]
+    assert max(ticks) == alone["ticks"] == 100 and min(ticks) > 10
+    for name in "ab":
+        bag = tmp_path / f"both_{name}"
+        topics = {topic["topic"] for topic in bag_info(bag, digest=False)["topics"]}
+        assert {f"/{name}/{topic}" for topic in ("clock", "tf", "tf_static", "vehicle/state", "control/command", "joint_states")} <= topics
+        assert all(topic.startswith(f"/{name}/") for topic in topics)
+        driven = states(bag)
+        np.testing.assert_array_equal(driven, states(tmp_path / "alone")[:len(driven)])
+
+
+def test_two_different_vehicles_in_processes_of_their_own(scenario: str, tmp_path: Path) -> None:
+    """By a stack file, as a fleet has it."""
+    fleet: dict[str, Any] = {"parameters": {"scenario": scenario, "stepping": "lockstep"}, "nodes": []}
+    for name, vehicle in (("a", "hmmwv"), ("b", "sedan")):
+        fleet["nodes"] += [
+            {"executable": "recorder", "namespace": name, "remappings": {"/clock": "clock"},
+             "parameters": {"bag": str(tmp_path / name), "use_sim_time": True}},
+            {"executable": "input_player", "namespace": name},
+            {"executable": "vehicle_simulator", "namespace": name, "remappings": {"/clock": "clock"},
+             "parameters": {"vehicle": vehicle, "speed_factor": 0.0}}]
+    fleet["nodes"][-2]["parameters"] = {"on_finish": "shutdown"}
+    summary = run_processes(prepare_stack(fleet)[0], timeout=60.0)
+    assert summary["reason"] == "input_player ended"
+    first, second = states(tmp_path / "a"), states(tmp_path / "b")
+    assert len(first) > 10 and len(second) == 151 and first[0, 3] == second[0, 3] == 8.0
+    common = min(len(first), len(second))
+    assert not np.allclose(first[:common, 4], second[:common, 4])  # each its own vehicle
+    for name in "ab":
+        assert all(topic["topic"].startswith(f"/{name}/") for topic in bag_info(tmp_path / name, digest=False)["topics"])
+
+
+def test_namespaces_of_the_command_line_and_of_launch() -> None:
+    given = dict.fromkeys(ARGUMENTS, "") | {"stack": "simulator", "namespace": "a, fleet/b"}
+    stack = stack_of(given)
+    assert stack == prepare_stack("simulator", namespaces=("a", "fleet/b"))[0]
+    assert {entry.namespace for entry in stack.nodes} == {"/a", "/fleet/b"}
+    assert {topic: len(names) for topic, names in stack.sole_topics.items()} == dict.fromkeys(
+        [f"{n}/{t}" for n in ("/a", "/fleet/b") for t in ("clock", "vehicle/state", "control/command")], 1)
+    # What has no simulated time has no clock of its own; what is written for a node stays.
+    assert all(not entry.remappings for entry in load_stack("calibration").below("a").nodes)
+    kept = load_stack({"nodes": [{"executable": "vehicle_simulator", "remappings": {"/clock": "/clock"}}]}).below("a").nodes[0]
+    assert kept.topic("/clock") == "/clock" and stack.nodes[0].topic("/clock") == "/a/clock"
+    for wrong in (("a", "a"), ("1a",), ("",), ("a b",)):
+        with pytest.raises(InputError, match="--namespace"):
+            prepare_stack("simulator", namespaces=wrong)
