@@ -14,6 +14,7 @@ from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
 from lfdm_ros.simulation.actuator import Actuator
+from lfdm_ros.vehicles import Vehicle
 
 FREE_RUNNING = "free_running"
 LOCKSTEP = "lockstep"
@@ -217,6 +218,11 @@ class Stepper:
         with self._wake:
             self._pacer.set_factor(factor, time.monotonic())
             self._wake.notify_all()
+
+    @property
+    def vehicle(self) -> Vehicle:
+        """What is simulated now: the vehicle by its file, or by the posterior in force."""
+        return self._plant.simulator.vehicle
 
     @property
     def lateness(self) -> list[float]:

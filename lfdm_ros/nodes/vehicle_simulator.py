@@ -169,6 +169,11 @@ class VehicleSimulator(Component):
         if name == "speed_factor":
             self._stepper.set_speed_factor(value)
 
+    @property
+    def simulated(self) -> Vehicle:
+        """The vehicle that is simulated now."""
+        return self._stepper.vehicle
+
     def summary(self) -> dict[str, Any]:
         status = self._stepper.status()
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,

@@ -21,6 +21,7 @@ from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import calibrator, qos
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.vehicles import load_vehicle
 
 # --draws: the value of the stiffness [N/rad]; --seed: the second stage lasts a minute; recipe "bad": fails.
 SCRIPT = """
@@ -277,11 +278,11 @@ def test_the_simulator_drives_by_what_is_in_force(graph: Any, calibration: Calib
     simulator = graph.add(VehicleSimulator, model="eight_dof", initial_speed=10.0)  # comes later than the posterior
     status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
     graph.wait(lambda: status and status[-1].posterior_version == 1)
-    assert simulator._stepper._simulator.vehicle.parameters["cornering_stiffness_rear"] == 60_000.0
+    assert simulator.simulated.parameters["cornering_stiffness_rear"] == 60_000.0
     assert status[-1].posterior_refused == ""
     calibration.roll_back(0)
     graph.wait(lambda: status[-1].posterior_version == 0)
-    assert simulator._stepper._simulator.vehicle is simulator._vehicle
+    assert simulator.simulated.parameters["cornering_stiffness_rear"] == load_vehicle("hmmwv").parameters["cornering_stiffness_rear"]
 
 
 def test_a_posterior_of_another_vehicle_is_refused(graph: Any, calibration: Calibration) -> None:

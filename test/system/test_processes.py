@@ -58,7 +58,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
-    assert len(up.nodes) == 3
+    assert len(up.nodes) == 4
     # Each knows whom to end with; test_bring_up.py tells that it does.
     assert all(f"--parent\0{up.process.pid}\0" in Path(f"/proc/{pid}/cmdline").read_text() for pid in up.nodes)
     os.kill(up.node("vehicle_simulator"), signal.SIGKILL)
