@@ -31,6 +31,9 @@ COMMANDS = {
     "fuzz": "damage what is read or heard, by seed, and count what becomes of it",
 }
 
+# Packages of messages that are built with ours.
+_INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `lfdm`; returns the exit status (0 success, 1 a run that failed, 2 bad usage or input, 130 on Ctrl-C, 143 on SIGTERM)."""
@@ -50,6 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         sys.stderr.close()  # `lfdm models | head`
         return 0
+    except ImportError as error:
+        if not (error.name or "").startswith(_INTERFACES):
+            raise
+        print(f"lfdm {argv[0] if argv else ''}: {error.msg}: the messages that are installed are older than the program; "
+              "run `make install`, or build the workspace again", file=sys.stderr)
+        return 2
     except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
         where = f"{error.filename}: " if error.filename else ""
         print(f"lfdm {argv[0] if argv else ''}: {where}{reason(error)}", file=sys.stderr)
