@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.resources import find_config
 from lfdm_ros.units import to_si
 
 LARGEST = 1_000_000
@@ -160,6 +162,19 @@ def read_yaml(path: Path, largest: int = LARGEST) -> tuple[Any, str]:
     """
     text = read_text(path, "YAML", largest)
     return parse_yaml(text, str(path), largest), text
+
+
+def of_config(kind: str, source: str | os.PathLike[str] | Mapping[str, Any], called: str) -> tuple[Any, str]:
+    """The content of a file of config/`kind`, by name or path, or what was given in place of one; and what messages name it by, which
+    without a file is `called`.
+
+    Raises:
+        InputError: as `find_config` and `read_yaml`.
+    """
+    if isinstance(source, Mapping):
+        return source, called
+    path = find_config(kind, source)
+    return read_yaml(path)[0], str(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -18,27 +18,11 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
 from lfdm_ros.models import Field, get_model
+from lfdm_ros.page import page
 from lfdm_ros.samplers.sampler import known_sampler
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #ccc; }} h3 {{ margin-bottom: .3rem; font-size: 1rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; margin: .7rem 0; }}
-th, td {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #e3e3e3; font-variant-numeric: tabular-nums; }}
-th:first-child, td:first-child {{ text-align: left; }} img {{ max-width: 100%; }}
-.note {{ background: #f3f6f9; border-left: 4px solid #0b6fa4; padding: .6rem 1rem; }}
-.warn {{ background: #fdf4e7; border-left: 4px solid #c26a00; padding: .6rem 1rem; }} .small {{ color: #555; font-size: .85rem; }}
-pre {{ background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .75rem; }} ul.lights {{ list-style: none; padding-left: 0; }}
-ul.lights span {{ display: inline-block; min-width: 5.5rem; text-align: center; border-radius: .6rem; color: #fff; font-size: .8rem; }}
-.good {{ background: #2b7a3d; }} .fair {{ background: #b36b00; }} .bad {{ background: #b3261e; }}
-</style></head><body>
-{body}
-</body></html>
-"""
 
 FIGURES = 4  # data sets that are shown
 
@@ -67,7 +51,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     for result, stage in zip(results, summary["stages"]):
         parts += _stage(result, stage, fields)
     parts += _provenance(recipe, summary)
-    return _PAGE.format(title=f"Calibration of {_e(summary['vehicle'])}", body="\n".join(parts))
+    return page(f"Calibration of {_e(summary['vehicle'])}", parts)
 
 
 # -- In words ---------------------------------------------------------------------------------------------------------------
@@ -221,7 +205,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
         parts += [_image(plots.predictions(predictive.times, predictive.observed, predictive.sample, labels)),
                   _image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
-    return _PAGE.format(title="Prediction", body="\n".join(parts))
+    return page("Prediction", parts)
 
 
 def _some(items: Sequence[Any]) -> Sequence[Any]:

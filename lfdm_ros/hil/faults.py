@@ -14,7 +14,6 @@ import numpy as np
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS, unit_of
-from lfdm_ros.resources import find_config
 
 ALL = "all"
 GROUPS: Mapping[str, tuple[str, ...]] = {"wheel_speeds": WHEEL_SPEEDS, "signals": SIGNALS, "commands": COMMANDS, ALL: (*SIGNALS, *COMMANDS)}
@@ -110,9 +109,8 @@ def load_faults(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[tup
     Raises:
         InputError: names file and key.
     """
-    where = "faults" if isinstance(source, Mapping) else str(source)
-    data = documents.mapping(source if isinstance(source, Mapping) else documents.read_yaml(find_config("hil", source))[0], where,
-                             optional=("description", "seed", "faults"))
+    data, where = documents.of_config("hil", source, "faults")
+    data = documents.mapping(data, where, optional=("description", "seed", "faults"))
     seed = data.get("seed", 1)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise InputError(f"{where}: seed: {quote(seed)} is no whole number from 0")

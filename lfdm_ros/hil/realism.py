@@ -25,7 +25,6 @@ from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS
 from lfdm_ros.parameters import Declared, setting
-from lfdm_ros.resources import find_config
 from lfdm_ros.teleop.link import Link, LinkSettings
 from lfdm_ros.vehicles.body import SECTIONS
 
@@ -144,11 +143,7 @@ def load_realism(source: str | os.PathLike[str] | Mapping[str, Any]) -> Realism:
     Raises:
         InputError: names file and key.
     """
-    if isinstance(source, Mapping):
-        where, data = "realism", source
-    else:
-        path = find_config("hil", source)
-        where, data = str(path), documents.read_yaml(path)[0]
+    data, where = documents.of_config("hil", source, "realism")
     data = documents.mapping(data, where, optional=("description", "seed", "sensors", "actuators", "vehicle"))
     seed = data.get("seed", 1)
     if type(seed) is not int or seed < 0:

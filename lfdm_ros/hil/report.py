@@ -14,6 +14,7 @@ import numpy as np
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.timing import quantile_of
+from lfdm_ros.page import page
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
@@ -28,20 +29,6 @@ _TIMED = (("lateness", "ticks began so long after their deadline"), ("periods", 
           ("work", "time that a tick took"), ("responses", "from sending a state to the device's answer"))
 _COLOURS = ("#0b6fa4", "#c26a00", "#2b7a3d")
 _POINTS = 1500  # of a line at most
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #ccc; }} h3 {{ margin-bottom: .3rem; font-size: 1rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; margin: .7rem 0; }}
-th, td {{ padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #e3e3e3; font-variant-numeric: tabular-nums; }}
-th:first-child, td:first-child {{ text-align: left; }} svg {{ max-width: 100%; }} svg text {{ font-size: 11px; fill: #555; }}
-.warn {{ background: #fdf4e7; border-left: 4px solid #c26a00; padding: .6rem 1rem; }} .small {{ color: #555; font-size: .85rem; }}
-</style></head><body>
-{body}
-</body></html>
-"""
-
 
 @dataclass
 class _Run:
@@ -71,7 +58,7 @@ def report(path: str | Path) -> str:
     parts += [f"<p class=warn>{_e(note)}</p>"] if note else []
     parts += ["<h2>Timing</h2>", *_timing(s), "<h2>Link</h2>", *_link(s), "<h2>Faults</h2>", *_faults(run), "<h2>Responses</h2>",
               *_responses(run)]
-    return _PAGE.format(title=_e(title), body="\n".join(parts))
+    return page(_e(title), parts)
 
 
 def _read(bag: Bag) -> _Run:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Imu, JointState, LaserScan
 
-from lfdm_ros.engine.command_gate import CommandGate, Inputs
+from lfdm_ros.engine.command_gate import Inputs
 from lfdm_ros.engine.judge import Judge
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.engine.simulated_lidar import SimulatedLidar
@@ -24,11 +22,12 @@ from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.messages import BODY_FRAME, LIDAR_FRAME, ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
+from lfdm_ros.nodes.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.nodes.parameters import seed_of
 from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
+from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
 from lfdm_ros.sensors import LIDAR, Lidar
-from lfdm_ros.simulation import Pose, Simulator, World, load_scenario
+from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -67,12 +66,6 @@ class _End:
         self._node.get_logger().warning(f"faults at {1e-9 * time_ns:.3f} s: {', '.join(message.active) or 'none any more'}")
 
 
-def gate_of(node: Component, period: float) -> CommandGate:
-    """By the node's parameters."""
-    return CommandGate(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
-                       timeout_brake=node.value("timeout_brake"))
-
-
 class VehicleEnd(_End):
     """A simulated vehicle that a device drives: the rig, and what it tells on topics."""
 
@@ -86,29 +79,22 @@ class VehicleEnd(_End):
         if vehicle.assumed:
             node.get_logger().warning(vehicle.assumed)
         period = 1.0 / value("rate")
-        simulator = Simulator(vehicle, model=value("model"), dt=value("physics_step"), tyre=value("tyre") or None)
-        simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)  # loads the compiled kernels now
-        simulator.outputs  # noqa: B018
+        simulator = simulator_of(node, vehicle)
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
         pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
         world = scenario.world if scenario else World()
-        plant = Plant(simulator, steps_in(period, simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
+        plant = Plant(simulator, steps_in_tick(node, "rate", simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
         plant.reset(pose, 0.0)
         every = max(1, round(value("rate") / value("publish_rate")))
 
-        self._messages = VehicleMessages(simulator.model, vehicle.imu)
-        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         self._judge = Judge(world, vehicle.footprint, simulator.output_index)
-        self._clock = self._publish(Clock, "/clock", qos.CLOCK)
-        self._told = [(self._publish(kind, topic, qos.STATE), name) for kind, topic, name in (
-            (Odometry, "odom", "odometry"), (Imu, "imu", "imu"), (JointState, "joint_states", "joints"),
-            (VehicleState, "vehicle/state", "state"))]
+        self._topics = VehicleTopics(node, simulator, vehicle, scans=bool(world.obstacles))
+        self._publishers += self._topics.publishers
         self._lidar: SimulatedLidar | None = None
         self._make_lidar = lambda world: SimulatedLidar(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar), plant.period_ns * every)
         if world.obstacles:
             self._lidar = self._make_lidar(world)
-            self._scan_publisher = self._publish(LaserScan, "scan", qos.STATE)
 
         if value("link") == ROS:
             measured = self._publish(VehicleState, "measured/state", qos.STATE)
@@ -142,14 +128,7 @@ class VehicleEnd(_End):
         self._lidar = self._make_lidar(world)
 
     def _tell_state(self, time_ns: int, outputs: Sequence[float]) -> None:
-        self._messages.fill(time_ns, outputs)
-        self._clock.publish(self._messages.clock)  # first: what others stamp on receiving the rest is not older
-        if self._lidar is not None:
-            x, y, yaw = (outputs[i] for i in self._pose)
-            for stamp_ns, scan in self._lidar.arrivals(time_ns, x, y, yaw):
-                self._scan_publisher.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
-        for publisher, name in self._told:
-            publisher.publish(getattr(self._messages, name))
+        self._topics.publish(time_ns, outputs, self._lidar)
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self._node.get_logger().warning(news)
 
@@ -211,12 +190,3 @@ def command_message(time_ns: int, inputs: Inputs) -> DriverCommand:
     message = DriverCommand(steering=inputs[0], throttle=inputs[1], brake=inputs[2])
     set_stamp(message.header.stamp, time_ns)
     return message
-
-
-def steps_in(period: float, physics_step: float) -> int:
-    """Physics steps in a tick of a period [s]. Raises InputError: they do not fill it, or a step is no whole number of nanoseconds."""
-    steps = period / physics_step
-    if round(steps) < 1 or abs(steps - round(steps)) > 1e-6 * steps or abs(physics_step * 1e9 - round(physics_step * 1e9)) > 1e-3:
-        raise InputError(f"rate {1.0 / period:g} Hz is not a whole number of physics steps of {physics_step:g} s; "
-                         f"for example {1.0 / (physics_step * max(1, round(steps))):g} Hz is")
-    return round(steps)

@@ -26,7 +26,6 @@ from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.parameters import Parameter, Value, by_name
-from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
@@ -204,12 +203,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
     Raises:
         InputError: names file and key.
     """
-    if isinstance(source, Mapping):
-        where, data = "stack", source
-    else:
-        path = find_config("stacks", source)
-        where = str(path)
-        data = documents.read_yaml(path)[0]
+    data, where = documents.of_config("stacks", source, "stack")
     data = documents.mapping(data, where, optional=_STACK_KEYS)
     nodes = data.get("nodes")
     if not isinstance(nodes, list) or not nodes:

@@ -7,31 +7,27 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 from builtin_interfaces.msg import Time
-from nav_msgs.msg import Odometry
-from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Imu, JointState, LaserScan
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.judge import Judge, Verdict
 from lfdm_ros.engine.simulated_lidar import SimulatedLidar
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
-from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus, VehicleState
+from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
 from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.markers import Picture
-from lfdm_ros.nodes.messages import LIDAR_FRAME, ODOM_FRAME, VehicleMessages, nanoseconds, scan_message, set_stamp
+from lfdm_ros.nodes.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
 from lfdm_ros.nodes.posteriors import calibrated
 from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
 from lfdm_ros.sensors import LIDAR, Lidar
-from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator, World, load_scenario
+from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle, load_vehicle
@@ -83,7 +79,7 @@ class VehicleSimulator(Component):
         vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
         if vehicle.assumed:
             self.get_logger().warning(vehicle.assumed)
-        simulator = self._make_simulator(vehicle)
+        simulator = simulator_of(self, vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
@@ -92,33 +88,23 @@ class VehicleSimulator(Component):
             pose, self._world = manoeuvre.initial, manoeuvre.world
         else:
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
-        steps = _steps_per_tick(simulator.dt, self.value("publish_rate"))
+        steps = steps_in_tick(self, "publish_rate", simulator.dt)
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
         self._start, self._origin_ns = pose, 0
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._posterior_version, self._posterior_refused = 0, ""
-        self._messages = VehicleMessages(simulator.model, vehicle.imu)
-        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
         self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
-        self._gate = CommandGate(
-            timeout=max(self.value("command_timeout"), 1.0 / self.value("publish_rate")),
-            timeout_ramp=self.value("timeout_ramp"), timeout_brake=self.value("timeout_brake"))
+        self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
             stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason),
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        self._clock_publisher = self.create_lifecycle_publisher(Clock, "/clock", qos.CLOCK)
-        self._state_publisher = self.create_lifecycle_publisher(VehicleState, "vehicle/state", qos.STATE)
-        self._odometry_publisher = self.create_lifecycle_publisher(Odometry, "odom", qos.STATE)
-        self._imu_publisher = self.create_lifecycle_publisher(Imu, "imu", qos.STATE)
-        self._joints_publisher = self.create_lifecycle_publisher(JointState, "joint_states", qos.STATE)
+        self._topics = VehicleTopics(self, simulator, vehicle, scans=self._lidar is not None)
         self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
-        # A topic without publishers tells that there is nothing of the kind.
-        self._scan_publisher = self.create_lifecycle_publisher(LaserScan, "scan", qos.STATE) if self._lidar else None
         self._world_publisher = self.create_lifecycle_publisher(
             MarkerArray, "world", qos.LATCHED) if self._world.obstacles else None
         self._command = self.create_subscription(
@@ -133,14 +119,6 @@ class VehicleSimulator(Component):
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
-
-    def _make_simulator(self, vehicle: Vehicle) -> Simulator:
-        simulator = Simulator(vehicle, model=self.value("model"), dt=self.value("physics_step"), tyre=self.value("tyre") or None)
-        # Loads the compiled kernels now, so that the first tick is as quick as the others.
-        simulator.advance(np.zeros(3), np.zeros(3), 1)
-        simulator.outputs  # noqa: B018
-        simulator.reset()
-        return simulator
 
     def _make_lidar(self, vehicle: Vehicle, tick_ns: int) -> SimulatedLidar | None:
         if not self._world.obstacles and not self.value("lidar"):
@@ -160,8 +138,7 @@ class VehicleSimulator(Component):
             self.destroy_subscription(self._posterior)
         for service in self._offered:
             self.destroy_service(service)
-        for publisher in (self._clock_publisher, self._state_publisher, self._odometry_publisher, self._imu_publisher,
-                          self._joints_publisher, self._status_publisher, self._scan_publisher, self._world_publisher):
+        for publisher in (*self._topics.publishers, self._status_publisher, self._world_publisher):
             if publisher is not None:
                 self.destroy_lifecycle_publisher(publisher)
 
@@ -184,19 +161,7 @@ class VehicleSimulator(Component):
 
     def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
         """Called in the stepper's thread, once a tick."""
-        messages = self._messages
-        messages.fill(time_ns, outputs)
-        # Time first: what others stamp on receiving the state is then not older than the state.
-        self._clock_publisher.publish(messages.clock)
-        self._odometry_publisher.publish(messages.odometry)
-        self._imu_publisher.publish(messages.imu)
-        self._joints_publisher.publish(messages.joints)
-        if self._lidar is not None and self._scan_publisher is not None:
-            x, y, yaw = (outputs[i] for i in self._pose)
-            for stamp_ns, scan in self._lidar.arrivals(time_ns, x, y, yaw):
-                self._scan_publisher.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * self._lidar.period_ns))
-        # Last, because in lockstep its answer starts the next tick.
-        self._state_publisher.publish(messages.state)
+        self._topics.publish(time_ns, outputs, self._lidar)
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self.get_logger().warning(news)
 
@@ -207,7 +172,7 @@ class VehicleSimulator(Component):
     def _on_posterior(self, posterior: Posterior) -> None:
         try:
             vehicle = calibrated(self._vehicle, self._model_name, posterior)
-            self._stepper.swap(self._make_simulator(vehicle))
+            self._stepper.swap(simulator_of(self, vehicle))
         except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
             self._posterior_refused = str(error)
             self.get_logger().error(f"not taken over: {error}")
@@ -316,17 +281,6 @@ def _health(status: Status, accepted: int, verdict: Verdict) -> tuple[bytes, str
     if status.waiting:
         return OK, "waiting for the command that answers the last state"
     return OK, "running"
-
-
-def _steps_per_tick(physics_step: float, publish_rate: float) -> int:
-    """Raises InputError unless a publishing period is a whole number of physics steps, and a step whole nanoseconds."""
-    steps = 1.0 / (physics_step * publish_rate)
-    if round(steps) < 1 or abs(steps - round(steps)) > 1e-9 * steps:
-        raise InputError(f"publish_rate {publish_rate:g} Hz is not a whole number of physics steps of {physics_step:g} s; "
-                         f"for example {1.0 / (physics_step * max(1, round(steps))):g} Hz is")
-    if abs(physics_step * 1e9 - round(physics_step * 1e9)) > 1e-3:
-        raise InputError(f"physics_step {physics_step!r} s is not a whole number of nanoseconds")
-    return round(steps)
 
 
 def main() -> int:

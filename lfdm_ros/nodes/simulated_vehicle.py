@@ -1,0 +1,86 @@
+"""A simulated vehicle on the graph, whoever drives it: how it is made of a node's parameters, and the topics that it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nav_msgs.msg import Odometry
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Imu, JointState, LaserScan
+
+from lfdm_ros.engine.command_gate import CommandGate
+from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import VehicleState
+from lfdm_ros.nodes import qos
+from lfdm_ros.nodes.component import Component
+from lfdm_ros.nodes.messages import LIDAR_FRAME, VehicleMessages, scan_message
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import Vehicle
+
+
+def simulator_of(node: Component, vehicle: Vehicle) -> Simulator:
+    """By the node's parameters model, physics_step and tyre; its compiled kernels are loaded, so that the first tick is as quick as the
+    others. Raises InputError as Simulator does."""
+    simulator = Simulator(vehicle, model=node.value("model"), dt=node.value("physics_step"), tyre=node.value("tyre") or None)
+    simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)
+    simulator.outputs  # noqa: B018
+    simulator.reset()
+    return simulator
+
+
+def gate_of(node: Component, period: float) -> CommandGate:
+    """By the node's parameters; nothing times out within a period [s]."""
+    return CommandGate(timeout=max(node.value("command_timeout"), period), timeout_ramp=node.value("timeout_ramp"),
+                       timeout_brake=node.value("timeout_brake"))
+
+
+def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
+    """Physics steps [s] in a tick, so many of which the parameter `rate` asks a second.
+
+    Raises:
+        InputError: a tick is no whole number of steps, or a step none of nanoseconds.
+    """
+    hertz = node.value(rate)
+    steps = 1.0 / (physics_step * hertz)
+    if round(steps) < 1 or abs(steps - round(steps)) > 1e-9 * steps:
+        raise InputError(f"{rate} {hertz:g} Hz is not a whole number of physics steps of {physics_step:g} s; "
+                         f"for example {1.0 / (physics_step * max(1, round(steps))):g} Hz is")
+    if abs(physics_step * 1e9 - round(physics_step * 1e9)) > 1e-3:
+        raise InputError(f"physics_step {physics_step!r} s is not a whole number of nanoseconds")
+    return round(steps)
+
+
+class VehicleTopics:
+    """What a simulated vehicle tells: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
+
+    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, scans: bool) -> None:
+        def publisher(kind: Any, topic: str, profile: Any = qos.STATE) -> Any:
+            self.publishers.append(node.create_lifecycle_publisher(kind, topic, profile))
+            return self.publishers[-1]
+
+        self.publishers: list[Any] = []  # to be destroyed by the node
+        self._messages = VehicleMessages(simulator.model, vehicle.imu)
+        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
+        self._clock = publisher(Clock, "/clock", qos.CLOCK)
+        self._odometry, self._imu = publisher(Odometry, "odom"), publisher(Imu, "imu")
+        self._joints, self._state = publisher(JointState, "joint_states"), publisher(VehicleState, "vehicle/state")
+        # A topic without publishers tells that there is nothing of the kind.
+        self._scan = publisher(LaserScan, "scan") if scans else None
+
+    def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedLidar | None) -> None:
+        """The outputs at a time [ns], and the scans that have arrived."""
+        messages = self._messages
+        messages.fill(time_ns, outputs)
+        # Time first: what others stamp on receiving the state is then not older than the state.
+        self._clock.publish(messages.clock)
+        self._odometry.publish(messages.odometry)
+        self._imu.publish(messages.imu)
+        self._joints.publish(messages.joints)
+        if lidar is not None and self._scan is not None:
+            x, y, yaw = (outputs[i] for i in self._pose)
+            for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw):
+                self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
+        # Last, because in lockstep its answer starts the next tick.
+        self._state.publish(messages.state)
