@@ -48,8 +48,8 @@ def measure(runs: int) -> list[Record]:
 
 def prepare(work: Path) -> None:
     """Records the manoeuvre that is calibrated with, and writes a recipe for it alone."""
-    from lfdm_ros.nodes.compose import run_stack
     from lfdm_ros.resources import find_config
+    from lfdm_ros.stacks.compose import run_stack
 
     recipe = yaml.safe_load(find_config("calibration", "hmmwv_demo").read_text(encoding="utf-8"))
     recipe["stages"] = [stage for stage in recipe["stages"] if stage["name"] == "lateral"]
@@ -98,7 +98,7 @@ def background_load(work: Path, condition: str, seed: int) -> Iterator[None]:
 
 def drive(seconds: float, rate: int) -> dict[str, Any]:
     """One run of simulator and player in real time; how late the ticks began."""
-    from lfdm_ros.nodes.compose import run_stack
+    from lfdm_ros.stacks.compose import run_stack
 
     run = run_stack({"parameters": {"scenario": "coast_down"}, "nodes": [
         {"executable": "input_player", "parameters": {"at_end": "hold"}},

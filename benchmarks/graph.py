@@ -67,8 +67,8 @@ def measure(runs: int) -> list[Record]:
 def state_to_command(runs: int, p99: Callable[[dict[str, Any]], float]) -> list[Record]:
     """From a state's publication to the arrival of the command that answers it, at real time: the controller at 50 Hz, the 24-DOF
     vehicle at 100 Hz and its LIDAR at 10 Hz in one process."""
-    from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.stack import prepare_stack
+    from lfdm_ros.stacks.compose import run_stack
+    from lfdm_ros.stacks.stack import prepare_stack
 
     found = []
     for _ in range(runs):
@@ -82,10 +82,10 @@ def state_to_command(runs: int, p99: Callable[[dict[str, Any]], float]) -> list[
 def drive(subscriber: Subscriber | None = None, executor: str = "events", *, duration: float, **simulator: Any) -> dict[str, Any]:
     """One run of simulator and player, begun once the subscriber is connected; what run_stack says of it."""
     # rclpy is loaded here and not above, because of the environment set there.
-    from lfdm_ros.nodes.compose import make_node
-    from lfdm_ros.nodes.runtime import Runtime
-    from lfdm_ros.nodes.stack import prepare_stack
     from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+    from lfdm_ros.ros.runtime import Runtime
+    from lfdm_ros.stacks.compose import make_node
+    from lfdm_ros.stacks.stack import prepare_stack
 
     prepared, _ = prepare_stack({"parameters": {"scenario": "coast_down"}, "nodes": [
         {"executable": "input_player", "parameters": {"at_end": "hold"}},
@@ -149,9 +149,9 @@ def subscribe(core: int) -> None:
 
     from rclpy.node import Node
 
-    from lfdm_ros.nodes import qos
     from lfdm_ros.nodes.recorder import message_class
-    from lfdm_ros.nodes.runtime import Runtime
+    from lfdm_ros.ros import qos
+    from lfdm_ros.ros.runtime import Runtime
 
     received = 0
 

@@ -198,8 +198,8 @@ def _answer_ros() -> None:
     from lfdm_ros.msg import DriverCommand, VehicleState
     from rclpy.node import Node
 
-    from lfdm_ros.nodes import qos
-    from lfdm_ros.nodes.runtime import Runtime
+    from lfdm_ros.ros import qos
+    from lfdm_ros.ros.runtime import Runtime
 
     with Runtime() as runtime:
         node = Node("benchmark_device", context=runtime.context)
@@ -218,7 +218,7 @@ def _answer_ros() -> None:
 def lockstep_ros() -> float:
     """Round trips a second with a node in a process of its own."""
     from lfdm_ros.nodes.hil_bridge import HilBridge
-    from lfdm_ros.nodes.runtime import Runtime
+    from lfdm_ros.ros.runtime import Runtime
 
     process = subprocess.Popen([sys.executable, __file__, "--answer-ros"])
     try:
@@ -252,10 +252,10 @@ def reaction(trials: int) -> np.ndarray:
     """
     import tempfile
 
-    from lfdm_ros.nodes.compose import make_node
-    from lfdm_ros.nodes.runtime import Runtime
-    from lfdm_ros.nodes.stack import prepare_stack
+    from lfdm_ros.ros.runtime import Runtime
     from lfdm_ros.simulation import Circle, World
+    from lfdm_ros.stacks.compose import make_node
+    from lfdm_ros.stacks.stack import prepare_stack
 
     random, found = np.random.default_rng(1), []
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as scenario, Runtime() as runtime:
@@ -280,7 +280,7 @@ def reaction(trials: int) -> np.ndarray:
 
         from lfdm_ros.msg import DriverCommand
 
-        from lfdm_ros.nodes import qos
+        from lfdm_ros.ros import qos
 
         bridge.create_subscription(DriverCommand, "control/command", on_command, qos.COMMAND)
         for node in nodes:

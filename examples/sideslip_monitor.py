@@ -17,11 +17,11 @@ from lfdm_ros.msg import VehicleState
 from std_msgs.msg import Float64
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component
-from lfdm_ros.nodes.messages import check_state
-from lfdm_ros.nodes.parameters import Parameter
-from lfdm_ros.nodes.stack import register_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component
+from lfdm_ros.ros.messages import check_state
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.stacks.stack import register_node
 
 
 class SideslipMonitor(Component):

@@ -1,6 +1,6 @@
 """Starts config/stacks/calibration.yaml (or stack:=FILE), each node in a process of its own."""
 
-from lfdm_ros.nodes.launching import stack_launch_description
+from lfdm_ros.stacks.launching import stack_launch_description
 
 
 def generate_launch_description():

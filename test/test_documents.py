@@ -20,9 +20,9 @@ from lfdm_ros.calibration.results import load_posterior_summary
 from lfdm_ros.calibration.store import PosteriorStore
 from lfdm_ros.engine.bag_folder import is_closed
 from lfdm_ros.errors import QUOTED, InputError, quote
-from lfdm_ros.nodes.stack import load_stack, parse_override
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.stacks.stack import load_stack, parse_override
 from lfdm_ros.units import unit_scale
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.lfdm_json import import_lfdm

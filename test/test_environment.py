@@ -165,7 +165,7 @@ def test_lock_covers_the_direct_dependencies_and_names_no_index() -> None:
 def test_package_xml_declares_every_ros_package_that_is_imported() -> None:
     declared = {element.text for element in ElementTree.parse(ROOT / "package.xml").getroot() if element.tag.endswith("depend")}
     imported = set()
-    for path in [*ROOT.glob("lfdm_ros/nodes/*.py"), *ROOT.glob("launch/*.py")]:
+    for path in [*(path for room in ("ros", "nodes", "stacks") for path in ROOT.glob(f"lfdm_ros/{room}/*.py")), *ROOT.glob("launch/*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 imported.add(node.module.split(".")[0])

@@ -128,8 +128,8 @@ def _drives(vehicle: Any, model: str, name: str) -> bool:
 
 
 def _drive(scenario: str, vehicle: Path, bag: Path, seed: int) -> dict[str, Any]:
-    from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.runtime import exit_status
+    from lfdm_ros.ros.runtime import exit_status
+    from lfdm_ros.stacks.compose import run_stack
 
     summary = run_stack("demo", record=bag, quiet=True, overrides={
         "scenario": scenario, "vehicle_simulator.vehicle": str(vehicle), "state_sensor.seed": seed})

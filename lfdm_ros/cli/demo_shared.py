@@ -46,8 +46,8 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> Drive:
         InputError, RunError, Interrupted: as `run_stack`.
     """
     from lfdm_ros.errors import Interrupted
-    from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.runtime import exit_status
+    from lfdm_ros.ros.runtime import exit_status
+    from lfdm_ros.stacks.compose import run_stack
 
     summary = run_stack("shared_control", speed=0.0, duration=LONGEST, quiet=True, overrides={
         "scenario": SCENARIO, "vehicle_simulator.vehicle": str(hidden), "recorder.bag": str(bag), "calibrator.watch_directory": "",

@@ -162,7 +162,7 @@ def _read_scenario(path: Path, rng: Random) -> None:
 
 
 def _read_stack(path: Path, rng: Random) -> None:
-    from lfdm_ros.nodes.stack import prepare_stack
+    from lfdm_ros.stacks.stack import prepare_stack
 
     prepare_stack(path, speed=rng.choice((None, 0.0, 1.0)), duration=rng.choice((None, 1.0)),
                   record=rng.choice((None, path.with_name("bag"))))
@@ -227,7 +227,7 @@ def _read_set(path: Path, rng: Random) -> None:
     """A text as given to --set of `lfdm up` and of `lfdm drive`."""
     from lfdm_ros.cli.study_control import parse_settings
     from lfdm_ros.control.settings import SETTINGS
-    from lfdm_ros.nodes.stack import load_stack, parse_override
+    from lfdm_ros.stacks.stack import load_stack, parse_override
 
     text = path.read_bytes().decode("utf-8", "replace")
     if rng.random() < 0.3:
@@ -291,8 +291,8 @@ def _warm_up_files() -> None:
     import lfdm_ros.cli.vehicle  # noqa: F401
     from lfdm_ros.bags.mapping import load_mapping
     from lfdm_ros.calibration.recipe import load_recipe
-    from lfdm_ros.nodes.stack import EXECUTABLES, load_stack, node_class
     from lfdm_ros.simulation import Simulator, load_scenario
+    from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
     from lfdm_ros.vehicles import load_vehicle
 
     for name in EXECUTABLES:

@@ -38,7 +38,7 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         folder: for the bags.
         duration: [s] after which no more are begun; None: all seeds.
     """
-    from lfdm_ros.nodes.attack import attacked_run, full_disk_run
+    from lfdm_ros.stacks.attack import attacked_run, full_disk_run
 
     _warm_up()
     end = None if duration is None else time.monotonic() + duration
@@ -67,8 +67,8 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
 
 def _warm_up() -> None:
     """Imports and compiles once what each run would in its own process."""
-    from lfdm_ros.nodes.stack import EXECUTABLES, node_class
     from lfdm_ros.simulation import Simulator
+    from lfdm_ros.stacks.stack import EXECUTABLES, node_class
     from lfdm_ros.vehicles import load_vehicle
 
     for name in EXECUTABLES:
@@ -79,7 +79,7 @@ def _warm_up() -> None:
 
 def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
     """Runs a stack by `lfdm up` and sends signals to this process, each so many seconds after the last one."""
-    from lfdm_ros.nodes.attack import alone
+    from lfdm_ros.stacks.attack import alone
 
     alone()
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm teleop`; returns the exit status."""
-    from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.runtime import exit_status
-    from lfdm_ros.nodes.stack import parse_override, prepare_stack
+    from lfdm_ros.ros.runtime import exit_status
+    from lfdm_ros.stacks.compose import run_stack
+    from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
     node = {"executable": "joystick" if args.joystick else "keyboard", "parameters": {"use_sim_time": args.sim_time},
             "remappings": {"teleop/command": args.topic}}

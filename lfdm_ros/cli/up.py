@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm up`; returns the exit status."""
     from lfdm_ros.errors import RunError
-    from lfdm_ros.nodes.compose import run_stack
-    from lfdm_ros.nodes.processes import run_processes
-    from lfdm_ros.nodes.runtime import exit_status
-    from lfdm_ros.nodes.stack import parse_override, prepare_stack
+    from lfdm_ros.ros.runtime import exit_status
+    from lfdm_ros.stacks.compose import run_stack
+    from lfdm_ros.stacks.processes import run_processes
+    from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
     stack, timeout = prepare_stack(args.stack, speed=args.speed, duration=args.duration, record=args.record,
                                    overrides=dict(parse_override(text) for text in args.overrides), namespaces=args.namespace)

@@ -32,11 +32,11 @@ from lfdm_ros.engine.bag_folder import BagFolder, Job
 from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.parameters import Parameter
-from lfdm_ros.nodes.posteriors import posterior_message, version_message
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.posteriors import posterior_message, version_message
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.srv import ApplyPosterior, RollBack
 
 LOOK_EVERY = 1.0  # [s] into the watched folder

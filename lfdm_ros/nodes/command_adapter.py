@@ -17,11 +17,11 @@ from lfdm_ros.engine.inversion import FOLLOWER, Follower, Wanted
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import checked_stamp, set_stamp
-from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import checked_stamp, set_stamp
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.vehicles import load_vehicle
 
 ACKERMANN, TWIST = "ackermann", "twist"

@@ -19,13 +19,13 @@ from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITIN
 from lfdm_ros.hil.timing import EDGES, POLICIES, SKIP
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import HilStatus
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.hil_ends import ROS, ControllerEnd, VehicleEnd
-from lfdm_ros.nodes.messages import set_stamp
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
-from lfdm_ros.nodes.parameters import VEHICLE as VEHICLE_NAME
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import set_stamp
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR
 from lfdm_ros.simulation import World
 from lfdm_ros.srv import InjectFault

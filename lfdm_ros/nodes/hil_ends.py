@@ -20,12 +20,12 @@ from lfdm_ros.hil.real_time import Wanted
 from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
-from lfdm_ros.nodes.parameters import seed_of
 from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
 from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
+from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator

@@ -10,11 +10,11 @@ from builtin_interfaces.msg import Time
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import checked_stamp, set_stamp
-from lfdm_ros.nodes.parameters import Parameter
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import checked_stamp, set_stamp
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.simulation import load_scenario
 
 

@@ -12,11 +12,11 @@ from sensor_msgs.msg import Joy
 from lfdm_ros.bounds import refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import Parameter, of_record
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import Parameter, of_record
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import JOYSTICK, Joystick
 
 RATE = Parameter("rate", 50.0, "commands a second of the wall clock", 1.0, 1000.0, unit="Hz")

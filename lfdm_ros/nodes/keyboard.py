@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.msg import DriverCommand
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.nodes.joystick import RATE
-from lfdm_ros.nodes.parameters import of_record
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.parameters import of_record
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Keyboard
 from lfdm_ros.teleop.terminal import QUIT, Terminal
 

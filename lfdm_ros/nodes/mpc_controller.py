@@ -22,16 +22,16 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.nodes.markers import PLAN, ROUTE, Picture
-from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
-from lfdm_ros.nodes.plan_messages import PlanMessages, reason
-from lfdm_ros.nodes.posteriors import calibrated
-from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.plan_messages import PlanMessages, reason
+from lfdm_ros.ros.posteriors import calibrated
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 

@@ -10,13 +10,13 @@ from lfdm_ros.control.controller import Outcome
 from lfdm_ros.engine.driving import Decision, Pilot
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
-from lfdm_ros.nodes.plan_messages import PlanMessages, reason
-from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.plan_messages import PlanMessages, reason
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop import OPERATOR, Operator
 from lfdm_ros.vehicles import load_vehicle
 

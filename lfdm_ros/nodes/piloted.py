@@ -19,13 +19,13 @@ from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.frame_tree import FrameTree
-from lfdm_ros.nodes.messages import ODOM_FRAME, nanoseconds
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, Parameter, seed_of
-from lfdm_ros.nodes.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.perception.obstacles import TrackerSettings
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
+from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
 
 # Callbacks that owe the vehicle a command.

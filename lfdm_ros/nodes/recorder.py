@@ -21,9 +21,9 @@ from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, Qo
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.parameters import Parameter, by_name
-from lfdm_ros.nodes.runtime import Runtime, exit_status, run_node
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.parameters import Parameter, by_name
+from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 
 # Samples the middleware keeps for a recorder that cannot take them at once.
 _DEPTH = 10_000

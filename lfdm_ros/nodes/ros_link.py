@@ -11,7 +11,7 @@ from collections.abc import Callable
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS, Packet, Wire
 from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, VehicleState
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp, unmeasured
+from lfdm_ros.ros.messages import nanoseconds, set_stamp, unmeasured
 
 _SCALARS = tuple(name for name in SIGNALS if name not in WHEEL_SPEEDS)
 _ROOM = 1000  # commands that may wait

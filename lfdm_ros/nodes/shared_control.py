@@ -25,15 +25,15 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import nanoseconds
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
-from lfdm_ros.nodes.plan_messages import path_task, scan_of, values_of_state
-from lfdm_ros.nodes.posteriors import calibrated
-from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.shared_messages import draws_of, fill_command, fill_status, plan_of
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
+from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
+from lfdm_ros.ros.posteriors import calibrated
+from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING

@@ -13,9 +13,9 @@ from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.simulated_lidar import SimulatedLidar
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.messages import LIDAR_FRAME, VehicleMessages, scan_message
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import Vehicle
 

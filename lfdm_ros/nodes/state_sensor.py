@@ -14,9 +14,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import (
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import (
     BODY_FRAME,
     UNKNOWN,
     Thinning,
@@ -28,8 +28,8 @@ from lfdm_ros.nodes.messages import (
     specific_force,
     unmeasured,
 )
-from lfdm_ros.nodes.parameters import Parameter
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import Datum
 
 _NOISE = "noise_"

@@ -16,13 +16,13 @@ from lfdm_ros.bounds import require
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, LinkStatus, VehicleState
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import check_state, checked_stamp, nanoseconds, set_stamp
-from lfdm_ros.nodes.parameters import Parameter, of_record
 from lfdm_ros.nodes.piloted import LIDAR_LATENCY, LOOK_FOR_SCAN, SCAN_PATIENCE
-from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.parameters import Exposed
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
+from lfdm_ros.ros.parameters import Parameter, of_record
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.link import LinkSettings
 from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, NEUTRAL, SCAN, STATE, Out, Relay
 

@@ -14,12 +14,12 @@ from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
-from lfdm_ros.nodes.parameters import VEHICLE, VEHICLE_CHANGES, Parameter
-from lfdm_ros.nodes.plan_messages import values_of_odometry
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter
+from lfdm_ros.ros.plan_messages import values_of_odometry
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.description import FIXED, Joint, joints_of, robot_description
 

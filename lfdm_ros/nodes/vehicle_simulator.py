@@ -18,14 +18,14 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.nodes.markers import Picture
-from lfdm_ros.nodes.messages import ODOM_FRAME, nanoseconds, set_stamp
-from lfdm_ros.nodes.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
-from lfdm_ros.nodes.posteriors import calibrated
-from lfdm_ros.nodes.runtime import run_node
 from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.markers import Picture
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
+from lfdm_ros.ros.posteriors import calibrated
+from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator

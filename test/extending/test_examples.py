@@ -255,7 +255,7 @@ import numpy as np
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.inference.dataset import find_recordings, load_segment, windows_of
-from lfdm_ros.nodes.compose import run_stack
+from lfdm_ros.stacks.compose import run_stack
 run_stack("stack.yaml", record="coast_down", timeout=120.0, quiet=True)
 wheels = ("fl", "fr", "ml", "mr", "rl", "rr")
 def read(topic, field, names=wheels):
@@ -330,19 +330,19 @@ def test_a_node_in_one_file(outside, tmp_path):
     (tmp_path / "mine.yaml").write_text(STACK)
     done = outside("sideslip_monitor.py", code="""
 import json, os
-from lfdm_ros.nodes.compose import run_stack
-from lfdm_ros.nodes.stack import load_stack
+from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.stacks.stack import load_stack
 print(json.dumps({key: value for key, value in run_stack("mine.yaml", timeout=120.0, quiet=True).items() if key.startswith("sideslip")}))
 print(load_stack("mine.yaml").nodes[2].program)
 """)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[0])
     assert found["sideslip_states"] >= 90 and 0.0 <= found["sideslip_largest"] < 0.1
-    assert done.stdout.splitlines()[1] == "('any_node', 'sideslip_monitor')"
+    assert done.stdout.splitlines()[1] == "('lfdm_ros.stacks.any_node', 'sideslip_monitor')"
     # What runs a node of its own process takes the name, refuses another, and gives the node's own parameters to it.
-    wrong = outside("sideslip_monitor.py", "lfdm_ros.nodes.any_node", "sideslip", code=STARTING)
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip", code=STARTING)
     assert wrong.returncode == 2 and "choose one of: vehicle_simulator" in wrong.stderr and "sideslip_monitor" in wrong.stderr
-    wrong = outside("sideslip_monitor.py", "lfdm_ros.nodes.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
+    wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
     assert wrong.returncode == 2 and "limit" in wrong.stderr
 
 
@@ -371,7 +371,7 @@ for name in ("relaxed_single_track", "linear_single_track"):
 
 @pytest.mark.parametrize("text, words", [
     ("raise ValueError('no')", "LFDM_PLUGINS"),
-    ("from lfdm_ros.nodes.stack import register_node\nregister_node(int)", "is no node"),
+    ("from lfdm_ros.stacks.stack import register_node\nregister_node(int)", "is no node"),
     ("from lfdm_ros.models import SLOTS, register_part\nregister_part('wheel', SLOTS['tyre']['fiala'])", "slot 'wheel'"),
     ("from dataclasses import replace\nfrom lfdm_ros.models import SLOTS, register_part\n"
      "register_part('tyre', replace(SLOTS['tyre']['fiala'], description='another'))", "registered already"),
@@ -407,7 +407,7 @@ PACKAGE = {  # group of entry points: module, names of what it has
 }
 FOUND = """
 from lfdm_ros.models import SLOTS, model_names
-from lfdm_ros.nodes.stack import executables
+from lfdm_ros.stacks.stack import executables
 from lfdm_ros.samplers.sampler import known_sampler
 from lfdm_ros.sharing.components import component_names
 from lfdm_ros.teleop import get_operator

@@ -3,7 +3,7 @@
 import pytest
 
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.nodes import attack
+from lfdm_ros.stacks import attack
 
 
 @pytest.mark.parametrize("others, expected", [([], InputError), (["controller: on_state: KeyError: 'x'"], RunError)])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rclpy.node import Node
 
-from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.recorder import message_class
-from lfdm_ros.nodes.runtime import Runtime
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.runtime import Runtime
 
 PATIENCE = 20.0  # [s] for anything to happen
 

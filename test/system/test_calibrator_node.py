@@ -19,8 +19,9 @@ from std_srvs.srv import SetBool, Trigger
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import calibrator, qos
+from lfdm_ros.nodes import calibrator
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros import qos
 from lfdm_ros.vehicles import load_vehicle
 
 # --draws: the value of the stiffness [N/rad]; --seed: the second stage lasts a minute; recipe "bad": fails.

@@ -11,8 +11,8 @@ from ackermann_msgs.msg import AckermannDriveStamped
 from geometry_msgs.msg import Twist, TwistStamped
 
 from lfdm_ros.nodes.command_adapter import CommandAdapter
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros.messages import nanoseconds, set_stamp
 
 
 class Drive:

@@ -12,7 +12,7 @@ import pytest
 from lfdm_ros.bags import read_series
 from lfdm_ros.cli import demo_shared
 from lfdm_ros.cli.main import main
-from lfdm_ros.nodes import compose
+from lfdm_ros.stacks import compose
 from lfdm_ros.vehicles import load_vehicle
 
 

@@ -18,11 +18,11 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import VEHICLE, LinkSettings, make_link
 from lfdm_ros.hil.report import differences
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.compose import run_stack
 from lfdm_ros.nodes.hil_bridge import HilBridge
-from lfdm_ros.nodes.messages import nanoseconds
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.simulation import Pose, Simulator
+from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.vehicles import load_vehicle
 
 FAULTS = "{faults: [{fault: bias, signal: yaw_rate, value: 0.1, from: 0.3, until: 0.6}]}"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
-from lfdm_ros.nodes.stack import Stack, load_stack
 from lfdm_ros.resources import share_directory
+from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
+from lfdm_ros.stacks.stack import Stack, load_stack
 
 FILES = sorted((share_directory() / "launch").glob("*.launch.py"))
 

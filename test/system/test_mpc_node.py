@@ -19,11 +19,11 @@ from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.compose import run_stack
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import nanoseconds, set_stamp
+from lfdm_ros.stacks.compose import run_stack
 
 NAME = "mpc_controller"
 

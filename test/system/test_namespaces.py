@@ -10,10 +10,10 @@ import pytest
 
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.compose import run_stack
-from lfdm_ros.nodes.launch_arguments import ARGUMENTS, stack_of
-from lfdm_ros.nodes.processes import run_processes
-from lfdm_ros.nodes.stack import load_stack, prepare_stack
+from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.stacks.launch_arguments import ARGUMENTS, stack_of
+from lfdm_ros.stacks.processes import run_processes
+from lfdm_ros.stacks.stack import load_stack, prepare_stack
 
 SCENARIO = "initial: {speed: 8.0}\nduration: 1.5\ninputs:\n  - [0.0, 0.1, 0.3, 0.0]\n  - [1.5, -0.1, 0.2, 0.0]\n"
 FIELDS = ["x", "y", "yaw", "vx", "yaw_rate", "roll"]

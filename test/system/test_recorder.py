@@ -14,10 +14,10 @@ from std_msgs.msg import Bool, String
 
 from lfdm_ros.bags import open_bag, typestore
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.nodes import qos
 from lfdm_ros.nodes import recorder as recorder_module
 from lfdm_ros.nodes.recorder import Recorder, message_class, record_from_cli
-from lfdm_ros.nodes.runtime import run_node
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.runtime import run_node
 
 
 def test_a_latched_topic_is_recorded_as_one(graph: Any, tmp_path: Path) -> None:

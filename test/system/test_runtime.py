@@ -24,11 +24,12 @@ from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError, Interrupted, RunError
-from lfdm_ros.nodes import compose, processes, qos, rclpy_adapter
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.parameters import Parameter
 from lfdm_ros.nodes.recorder import Recorder
-from lfdm_ros.nodes.runtime import Runtime, run_node
+from lfdm_ros.ros import qos, rclpy_adapter
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.runtime import Runtime, run_node
+from lfdm_ros.stacks import compose, processes
 
 
 class Fragile(Component):
@@ -292,7 +293,7 @@ def test_a_run_with_a_failure_has_its_summary(monkeypatch: Any, tmp_path: Path) 
 
 
 def test_a_signal_that_comes_again_does_not_disturb_the_end(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("lfdm_ros.nodes.runtime._AGAIN", 0.0)  # each signal counts
+    monkeypatch.setattr("lfdm_ros.ros.runtime._AGAIN", 0.0)  # each signal counts
     closed: list[str] = []
 
     class Slow(Fragile):
@@ -390,7 +391,7 @@ def test_nodes_that_are_given_more_than_they_can_do_end_nevertheless(executor: s
 
 
 def test_signals_do_not_keep_processes_from_being_told_to_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr("lfdm_ros.nodes.runtime._AGAIN", 0.0)  # each signal counts
+    monkeypatch.setattr("lfdm_ros.ros.runtime._AGAIN", 0.0)  # each signal counts
     told: list[str] = []
 
     class Child:

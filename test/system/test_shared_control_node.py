@@ -19,10 +19,10 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from lfdm_ros.bags import read_series
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.compose import run_stack
-from lfdm_ros.nodes.messages import set_stamp
 from lfdm_ros.nodes.shared_control import SharedControl
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import set_stamp
+from lfdm_ros.stacks.compose import run_stack
 
 NAME = "shared_control"
 STACK = {"nodes": [

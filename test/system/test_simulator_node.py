@@ -18,8 +18,8 @@ from std_srvs.srv import SetBool
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.input_player import InputPlayer
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros.messages import nanoseconds, set_stamp
 
 NAME = "vehicle_simulator"
 TICK = 10_000_000

@@ -17,9 +17,9 @@ import pytest
 
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.compose import run_stack
 from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.vehicles import load_vehicle
 
 FIELDS = ["x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "ax", "ay", "wheel_speeds[0]", "wheel_speeds[3]", "tyre_force_z[1]"]

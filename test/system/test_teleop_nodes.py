@@ -16,13 +16,13 @@ from sensor_msgs.msg import Joy
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.compose import run_stack
 from lfdm_ros.nodes.joystick import JoystickOperator
 from lfdm_ros.nodes.keyboard import KeyboardOperator
-from lfdm_ros.nodes.messages import nanoseconds, set_stamp
 from lfdm_ros.nodes.operator_model import OperatorModel
 from lfdm_ros.nodes.teleop_link import TeleopLink
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import nanoseconds, set_stamp
+from lfdm_ros.stacks.compose import run_stack
 
 SCENARIO = """
 initial: {speed: 8.0}

@@ -13,10 +13,10 @@ from sensor_msgs.msg import Imu, JointState
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.models import get_model
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.messages import EXACT, UNKNOWN, VehicleMessages, nanoseconds, set_stamp, unmeasured
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.nodes.vehicle_frames import VehicleFrames
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.messages import EXACT, UNKNOWN, VehicleMessages, nanoseconds, set_stamp, unmeasured
 from lfdm_ros.vehicles import Mount, load_vehicle
 
 TICK = 10_000_000  # [ns]

@@ -14,11 +14,11 @@ from lfdm_ros.cli.study_control import parse_changes
 from lfdm_ros.control.guidance import LATTICE, GuideSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.parameters import of_record
-from lfdm_ros.nodes.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.parameters import Exposed, Parameter
 from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
+from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.sensors import LIDAR, LidarSettings
+from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.units import to_si
 
 RECORDS = {"controller": SETTINGS, "lattice": LATTICE, "tracker": TRACKER, "lidar": LIDAR}
@@ -118,5 +118,5 @@ def test_choices_are_looked_up_when_a_value_is_checked(tmp_path: Path) -> None:
 
 def test_the_documentation_shows_the_declarations() -> None:
     """In a process of its own: other tests register parts, which are then among the choices."""
-    page = subprocess.run([sys.executable, "-m", "lfdm_ros.nodes.reference"], capture_output=True, text=True, check=True).stdout
-    assert DOCUMENT.read_text(encoding="utf-8") == page, "python -m lfdm_ros.nodes.reference > docs/parameters.md"
+    page = subprocess.run([sys.executable, "-m", "lfdm_ros.stacks.reference"], capture_output=True, text=True, check=True).stdout
+    assert DOCUMENT.read_text(encoding="utf-8") == page, "python -m lfdm_ros.stacks.reference > docs/parameters.md"

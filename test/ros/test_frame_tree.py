@@ -9,7 +9,7 @@ import pytest
 from geometry_msgs.msg import TransformStamped
 
 from lfdm_ros.bounds import Refused
-from lfdm_ros.nodes.frame_tree import FrameTree
+from lfdm_ros.ros.frame_tree import FrameTree
 
 
 def transform(parent: str, child: str, x: float, y: float, yaw: float) -> TransformStamped:

@@ -7,14 +7,14 @@ from rclpy.executors import Executor
 from rclpy.experimental import EventsExecutor
 from rclpy.lifecycle import LifecycleNode
 
-from lfdm_ros.nodes import rclpy_adapter
+from lfdm_ros.ros import rclpy_adapter
 
 
 def test_it_was_made_for_this_release():
     found, known = version("rclpy"), rclpy_adapter.MADE_FOR["rclpy"]
     look_at = "\n  ".join(f"{name}: {what}" for name, what in rclpy_adapter.LOOK_AT.items())
     assert ".".join(found.split(".")[:2]) in known, (
-        f"rclpy {found}; lfdm_ros/nodes/rclpy_adapter.py was made for {' and '.join(known)}. Look there at:\n  {look_at}\nand where that "
+        f"rclpy {found}; lfdm_ros/ros/rclpy_adapter.py was made for {' and '.join(known)}. Look there at:\n  {look_at}\nand where that "
         "holds and the tests of nodes and system pass, add the release to MADE_FOR")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.nodes.runtime import run_node
-from lfdm_ros.nodes.stack import executables, node_class
+from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.stacks.stack import executables, node_class
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lfdm_ros.nodes.rclpy_adapter import wrap_service
+from lfdm_ros.ros.rclpy_adapter import wrap_service
 
 # (name of the callback, the exception, the callback's arguments)
 Caught = Callable[[str, Exception, tuple[Any, ...]], None]

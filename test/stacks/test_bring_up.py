@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import bring_up, remote
-from lfdm_ros.nodes.bring_up import Manager, _unheard, death, in_order, refuse_others
-from lfdm_ros.nodes.stack import load_stack
+from lfdm_ros.stacks import bring_up, remote
+from lfdm_ros.stacks.bring_up import Manager, _unheard, death, in_order, refuse_others
+from lfdm_ros.stacks.stack import load_stack
 
 
 class World:
@@ -211,7 +211,7 @@ def test_a_signal_after_the_end_does_not_change_how_a_process_ended() -> None:
     """As launch and a terminal send one each; Python's own handler would let the second one kill a process that is done."""
     program = """
 import os, signal, sys
-from lfdm_ros.nodes.runtime import Runtime
+from lfdm_ros.ros.runtime import Runtime
 with Runtime(last=True):
     pass
 os.kill(os.getpid(), signal.SIGINT)

@@ -22,8 +22,8 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from lfdm_ros.errors import InputError, Interrupted
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.rclpy_adapter import SLICE, Turns, make_executor
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.rclpy_adapter import SLICE, Turns, make_executor
 
 # Time [s] for callbacks that are queued when a node ends.
 _DRAIN = 0.02

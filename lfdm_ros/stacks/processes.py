@@ -15,9 +15,9 @@ import yaml
 from rclpy.node import Node
 
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.nodes.bring_up import DISCOVERY, Manager, death, refuse_others
-from lfdm_ros.nodes.runtime import PARENT, Runtime
-from lfdm_ros.nodes.stack import NodeEntry, Stack
+from lfdm_ros.ros.runtime import PARENT, Runtime
+from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others
+from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
 _STOP = 30.0  # [s] for a node to end after SIGINT: a recorder writes what it has
@@ -104,8 +104,7 @@ class _Child:
     def __init__(self, entry: NodeEntry, parameters_file: Path) -> None:
         self.entry = entry
         self.restarts = self.respawn = 0  # how often it was started again, and may be
-        module, *arguments = entry.program
-        self._command = [sys.executable, "-m", "lfdm_ros.starting", f"lfdm_ros.nodes.{module}", *arguments, PARENT, str(os.getpid()),
+        self._command = [sys.executable, "-m", "lfdm_ros.starting", *entry.program, PARENT, str(os.getpid()),
                          *node_arguments(entry, parameters_file)]
         self._start()
 

@@ -27,10 +27,10 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import OUT_OF_RANGE, Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.guarding import Guard
-from lfdm_ros.nodes.parameters import Parameter, by_name
-from lfdm_ros.nodes.rclpy_adapter import AdaptedLifecycleNode
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.guarding import Guard
+from lfdm_ros.ros.parameters import Parameter, by_name
+from lfdm_ros.ros.rclpy_adapter import AdaptedLifecycleNode
 from lfdm_ros.vehicles.body import moved
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR

@@ -10,7 +10,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from lfdm_ros.bounds import MALFORMED, OUT_OF_RANGE, TOO_MANY, Refused
 from lfdm_ros.models import get_model, roll_chassis
 from lfdm_ros.models.declaration import outputs_of
-from lfdm_ros.nodes.messages import (
+from lfdm_ros.ros.messages import (
     OF_WHEELS,
     VehicleMessages,
     check_state,
@@ -20,7 +20,7 @@ from lfdm_ros.nodes.messages import (
     speeds_of,
     unmeasured,
 )
-from lfdm_ros.nodes.plan_messages import values_of_state
+from lfdm_ros.ros.plan_messages import values_of_state
 
 
 def rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:

@@ -15,10 +15,10 @@ from rcl_interfaces.msg import Log
 from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes import qos
 from lfdm_ros.nodes.recorder import is_wanted
-from lfdm_ros.nodes.remote import STEPS, Remote
-from lfdm_ros.nodes.stack import NodeEntry, Stack
+from lfdm_ros.ros import qos
+from lfdm_ros.stacks.remote import STEPS, Remote
+from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 # Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
 DISCOVERY = 0.5

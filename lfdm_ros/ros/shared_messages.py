@@ -12,7 +12,7 @@ from lfdm_ros.control.planner import Plan
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.messages import set_stamp
+from lfdm_ros.ros.messages import set_stamp
 from lfdm_ros.sharing.sharer import Decision
 from lfdm_ros.sharing.situation import Command, Draws
 from lfdm_ros.vehicles import Vehicle

@@ -23,12 +23,12 @@ from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.markers import ROUTE, Picture
-from lfdm_ros.nodes.messages import nanoseconds, scan_message
 from lfdm_ros.nodes.mpc_controller import MpcController
-from lfdm_ros.nodes.parameters import by_name
-from lfdm_ros.nodes.plan_messages import OUTCOMES, PlanMessages, goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
+from lfdm_ros.ros.markers import ROUTE, Picture
+from lfdm_ros.ros.messages import nanoseconds, scan_message
+from lfdm_ros.ros.parameters import by_name
+from lfdm_ros.ros.plan_messages import OUTCOMES, PlanMessages, goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, World
 

@@ -10,12 +10,12 @@ from typing import Any
 from rclpy.logging import LoggingSeverity
 
 from lfdm_ros.errors import RunError
-from lfdm_ros.nodes.bring_up import DISCOVERY, in_order, refuse_others
-from lfdm_ros.nodes.component import Component
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
-from lfdm_ros.nodes.runtime import Runtime
-from lfdm_ros.nodes.stack import NodeEntry, Stack, node_class, prepare_stack
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.runtime import Runtime
+from lfdm_ros.stacks.bring_up import DISCOVERY, in_order, refuse_others
+from lfdm_ros.stacks.stack import NodeEntry, Stack, node_class, prepare_stack
 
 
 def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, speed: float | None = None,

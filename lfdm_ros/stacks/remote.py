@@ -12,7 +12,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.stack import NodeEntry
+from lfdm_ros.stacks.stack import NodeEntry
 
 _ANSWER = 180.0  # [s] for a node to start and to configure: the first use of a model compiles it, on a busy machine too
 _ASK_AGAIN = 3.0  # [s] without an answer

@@ -23,10 +23,10 @@ from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.fuzzing import hostile_base, hostile_cdr
 from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
-from lfdm_ros.nodes import qos
-from lfdm_ros.nodes.compose import prepare_stack, run_stack
-from lfdm_ros.nodes.rclpy_adapter import RCLError
 from lfdm_ros.nodes.recorder import message_class
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.rclpy_adapter import RCLError
+from lfdm_ros.stacks.compose import prepare_stack, run_stack
 
 _NAME = "attacker"
 # Not attacked: what ends or silences a node on request, as it should.

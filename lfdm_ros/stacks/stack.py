@@ -24,8 +24,8 @@ from typing import Any
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.nodes.component import Component
-from lfdm_ros.nodes.parameters import Parameter, Value, by_name
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.parameters import Parameter, Value, by_name
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
@@ -47,7 +47,7 @@ def register_node(node: type[Component]) -> None:
         InputError: no `Component`, a NAME that is taken or is no name, or a parameter whose default it would refuse itself.
     """
     if not (isinstance(node, type) and issubclass(node, Component) and isinstance(getattr(node, "NAME", None), str)):
-        raise InputError(f"{node!r} is no node; derive it from lfdm_ros.nodes.component.Component, with NAME and PARAMETERS")
+        raise InputError(f"{node!r} is no node; derive it from lfdm_ros.ros.component.Component, with NAME and PARAMETERS")
     if not node.NAME.isidentifier():
         raise InputError(f"'{node.NAME}' of {node.__name__} is no name; use letters, digits and _, beginning with a letter")
     if node.NAME in EXECUTABLES or _outside.get(node.NAME, node) is not node:
@@ -86,8 +86,9 @@ class NodeEntry:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The module of lfdm_ros.nodes that runs it in a process of its own, and the arguments of that."""
-        return (self.executable,) if self.executable in EXECUTABLES else ("any_node", self.executable)
+        """The module that runs it in a process of its own, and the arguments of that."""
+        own = self.executable in EXECUTABLES
+        return (f"lfdm_ros.nodes.{self.executable}",) if own else ("lfdm_ros.stacks.any_node", self.executable)
 
     @property
     def full_name(self) -> str:

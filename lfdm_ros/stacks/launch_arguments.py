@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.stack import Stack, load_stack, parse_override, prepare_stack
+from lfdm_ros.stacks.stack import Stack, load_stack, parse_override, prepare_stack
 
 # name -> description; all but `stack` are empty unless given.
 ARGUMENTS = {

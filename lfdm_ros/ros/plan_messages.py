@@ -20,8 +20,8 @@ from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
-from lfdm_ros.nodes.raw_path import read_path
+from lfdm_ros.ros.messages import BODY_FRAME, nanoseconds, set_stamp, speeds_of
+from lfdm_ros.ros.raw_path import read_path
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 

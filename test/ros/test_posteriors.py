@@ -9,7 +9,7 @@ import pytest
 from lfdm_ros.msg import Posterior
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.posteriors import calibrated, posterior_message, version_message
+from lfdm_ros.ros.posteriors import calibrated, posterior_message, version_message
 from lfdm_ros.vehicles import load_vehicle
 
 POSTERIOR: dict[str, Any] = {

@@ -20,9 +20,9 @@ from launch_ros.ros_adapters import get_ros_node
 
 from launch import LaunchContext, LaunchDescription
 from lfdm_ros.errors import InputError
-from lfdm_ros.nodes.bring_up import DISCOVERY, Manager, death, refuse_others
-from lfdm_ros.nodes.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
-from lfdm_ros.nodes.stack import NodeEntry, Stack
+from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others
+from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
+from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
 _PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, unless the command line says otherwise: a recorder writes what it has
@@ -76,7 +76,8 @@ class _Run:
             # A node that ends the run (the player's on_finish) ends the others too. A second shutdown would be an error in launch_ros.
             return [] if context.is_shutdown else [Shutdown(reason=f"{entry.name} ended")]
 
-        executable, *arguments = entry.program
+        module, *arguments = entry.program
+        executable = module.rpartition(".")[2]
         self._processes[entry.full_name] = LifecycleNode(
             package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
             parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,

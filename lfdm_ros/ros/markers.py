@@ -9,7 +9,7 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from lfdm_ros.nodes.messages import set_stamp
+from lfdm_ros.ros.messages import set_stamp
 from lfdm_ros.simulation import Circle, Goal, World
 
 if TYPE_CHECKING:  # the tracker is slow to import, and the simulator does without

@@ -1,0 +1,12 @@
+"""What a ROS 2 node is made of here: lifecycle component, executor, parameters, quality of service, messages to values and back.
+
+This room and the two above it, `nodes` and `stacks`, are the only ones that import rclpy and messages.
+"""
+
+from lfdm_ros.environment import check_rmw
+from lfdm_ros.errors import InputError
+
+# rcl ends the process (status 102) where RMW_IMPLEMENTATION names a middleware that is not there; say it before it does.
+_middleware = check_rmw()
+if _middleware.status == "fail":
+    raise InputError(f"{_middleware.detail}; fix: {_middleware.fix}")

@@ -1,0 +1,1 @@
+"""Nodes that run together: the stack file, their way up and down in one process, one each or under ros2 launch, and attacks on them."""
