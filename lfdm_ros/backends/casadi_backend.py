@@ -25,6 +25,7 @@ class CasadiModel:
 
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
     tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
+    friction(x, u, p) -> that of the ground under the wheels, their mean;
     wheel_loads(x, u, p) -> (4,) [N], one for each of these wheels, negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
@@ -48,6 +49,17 @@ class CasadiModel:
         loads = ca.vertcat(*equations.wheel_loads(tuple(x), tuple(u), q))
         return ca.Function(f"{self.stem}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
                            ["x", "u", "p"], ["loads"])
+
+    @cached_property
+    def friction(self) -> ca.Function:
+        equations, x, u, p, q = _symbols(self.model)
+        value = ca.SX(equations.friction(tuple(x), tuple(u), q))
+        return ca.Function(f"{self.stem}_friction", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(value)], ["x", "u", "p"], ["friction"])
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether that friction is the same everywhere."""
+        return self.friction.jac_sparsity(0, 0).nnz() == 0
 
     @cached_property
     def digest(self) -> str:

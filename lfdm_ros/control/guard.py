@@ -90,7 +90,7 @@ class Guard:
         fastest = max((value for name, value in measured.items() if name.startswith("omega_")), default=0.0) * self._wheel_radius
         share = (fastest - rolls) / max(SPINS[0] * rolls, SPINS[1])
         pedal = command[1] * min(max(1.5 - 0.5 * share, 0.0), 1.0) if command[1] > 0.0 else command[1]
-        return command[0], max(pedal, -self.stops.hardest_pedal(abs(float(x[self._place["ay"]]))))
+        return command[0], max(pedal, -self.stops.hardest_pedal(x))
 
     def stop(self, plan: Plan | None, x: np.ndarray | None) -> tuple[float, float]:
         """Steering and pedal of a stop along the curve that is kept, or that of the last plan; straight on if nothing is known."""

@@ -172,7 +172,7 @@ class Planner:
         self._k[:] = outline.front, outline.rear, outline.half_width, front, rear, values.cg_to_rear_axle
         self._outline, self._actuators = outline, vehicle.actuators
         self._rates = Rates.of(s, self._actuators)
-        self.friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)
+        self.friction = GRAVITY * values.friction_max
         self.wheelbase = values.cg_to_front_axle + values.cg_to_rear_axle
         self.full_lock = values.max_road_wheel_angle
         self._guess = FirstGuess(self.model, self.layout, self.durations, s.substeps, self._p, self._actuators.steering_lag)

@@ -23,10 +23,11 @@ _STAGE_NUMBERS = (
     "path_x", "path_y", "path_cos", "path_sin", "path_yaw", "path_curvature",  # of the path's point next to the stage, the
     # curvature that of the parallel to the path through the stage
     "path_speed", "path_speed_slope",  # reference [m/s], and its change a metre along the path
-    "friction",  # acceleration that friction allows [m/s^2]
+    "friction",  # acceleration that the tyres allow on a ground of friction 1 [m/s^2]
     "limit", "limit_slope",  # of the steering: at speed 0 and a m/s, along the tangent at the stage's speed
 )
 _CORNER = 1e-3  # [m] rounds the distance's root
+_LEAST_FRICTION = 0.02  # of a ground: the row of one that holds nothing has no value
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Layout:
 
 def build(m: Any, layout: Layout) -> Any:
     """Returns inputs(z) -> (steering, throttle, brake); drive(z, w, c, time) -> commands `time` seconds into a stage;
-    residuals(z, w, k, c) and rows(z, loads, k, c), in the order of RESIDUALS and of the layout's rows.
+    residuals(z, w, k, c) and rows(z, loads, friction, k, c), in the order of RESIDUALS and of the layout's rows.
 
-    z, w, k and c have attributes by name; loads are the four wheels' [N].
+    z, w, k and c have attributes by name; loads are the four wheels' [N], friction is the ground's under them.
     """
     sin, cos, sqrt, fabs, fmin, fmax = m.sin, m.cos, m.sqrt, m.fabs, m.fmin, m.fmax
 
@@ -91,13 +92,14 @@ def build(m: Any, layout: Layout) -> Any:
         outside = sqrt(fmax(qx, 0.0) * fmax(qx, 0.0) + fmax(qy, 0.0) * fmax(qy, 0.0) + _CORNER * _CORNER)
         return outside + fmin(fmax(qx, qy), 0.0) - radius
 
-    def rows(z, loads, k, c):
+    def rows(z, loads, friction, k, c):
         lateral, heading, _ = path_errors(z, c)
         road = z.road_steering if layout.lag else z.steering
+        most = c.friction * fmax(friction, _LEAST_FRICTION)
         return (*(distance(z, k, *(getattr(c, f"obstacle_{what}_{i}") for what in ("x", "y", "radius"))) for i in range(layout.obstacles)),
                 # Of an axle's wheels the lighter one; they are equal only where neither is near to lifting.
                 fmin(loads[0], loads[1]) / k.load_front, fmin(loads[2], loads[3]) / k.load_rear,
-                (z.ax * z.ax + z.ay * z.ay) / (c.friction * c.friction),
+                (z.ax * z.ax + z.ay * z.ay) / (most * most),
                 road / (c.limit + c.limit_slope * z.vx),
                 lateral + k.front * sin(heading), lateral - k.rear * sin(heading), z.vx)
 

@@ -18,11 +18,14 @@ from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import advance_kernel
+from lfdm_ros.backends import advance_kernel, casadi_model
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model, chassis_slots
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
@@ -120,6 +123,38 @@ class Stop:
     trust: Trust = SURE
 
 
+# Parameters that all the grip of a model goes with: of the first line that it has.
+_GRIPS = (("friction_scale",), ("friction_max", "friction_min"), ("friction_front", "friction_rear"))
+
+
+def _grips(model: Model) -> tuple[str, ...]:
+    """The parameters of a model that say what its tyres hold on its ground. Raises InputError if it has tyres, and none of them."""
+    has = {f.name for f in model.parameters}
+    found = next((names for names in _GRIPS if has.issuperset(names)), ())
+    if not found and "tyre" in chassis_slots(model.name.split("/")[0]):
+        raise InputError(f"setting model: {model.name} has no parameter for a stop on less grip to be looked at with, friction_scale of "
+                         "its ground or friction_max and friction_min of its tyres: choose fiala, or plane")
+    return found
+
+
+def _peak_of(model: Model, vehicle: Vehicle) -> Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]:
+    """The acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), which are driven in a course [rad]: (n,), or (1,)
+    where it is the same everywhere."""
+    equations, p = casadi_model(model), vehicle.vector(model)
+    most = GRAVITY * vehicle.parameters["friction_max"]
+    names = [f.name for f in model.states]
+
+    def peak(x: ArrayLike, y: ArrayLike, course: ArrayLike) -> np.ndarray:
+        states = np.zeros((len(names), np.size(x)))
+        states[[names.index(name) for name in ("x", "y", "yaw")]] = np.reshape([x, y, course], (3, -1))
+        return most * np.asarray(equations.friction(states, 0.0, p)).ravel()
+
+    if not equations.uniform:
+        return peak
+    everywhere = peak(0.0, 0.0, 0.0)
+    return lambda x, y, course: everywhere
+
+
 class Stops:
     """Looks at stops and drives them. Keeps no state but the vehicle's numbers."""
 
@@ -128,16 +163,14 @@ class Stops:
         self._settings, self.outline, self._lidar = settings, vehicle.footprint, vehicle.lidar
         self._rates = Rates.of(settings, vehicle.actuators)
         model, values = vehicle.model(settings.model), SimpleNamespace(**vehicle.parameters)
-        friction = GRAVITY * values.friction_max * getattr(values, "friction_scale", 1.0)  # acceleration at the tyres' peak
+        self._peak, grips = _peak_of(model, vehicle), _grips(model)
         names = [f.name for f in model.states]
         self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
         self._step = min(STEP, model.largest_step)
-        self._friction = friction
         self._state, self._before, self._after = np.zeros(len(names)), np.zeros(3), np.zeros(3)
-        scale = "friction_scale" if "friction_scale" in vehicle.parameters else "friction_max"
 
         def model_on(trust: Trust) -> Callable[[int, float], bool]:
-            less = vehicle.replace(**{scale: trust.grip * getattr(values, scale)})
+            less = vehicle.replace(source="", **{name: trust.grip * vehicle.parameters[name] for name in grips})
             return advance_kernel(model)(self._state, less.vector(model), self._before, self._after)
 
         self._advance = {trust: model_on(trust) for trust in (SURE, LAST)}
@@ -149,22 +182,16 @@ class Stops:
         radius = getattr(values, "wheel_radius", 0.0)
         # Deceleration at full brake; who does not know it takes the peak.
         known = min(sum(torques), radius, mass) > 0.0
-        self._brake = 2.0 * sum(torques) / (radius * mass) if known else friction
+        self._brake = 2.0 * sum(torques) / (radius * mass) if known else GRAVITY * values.friction_max
         # The rear axle's shares: of the brakes, of the load at rest, and of it the loss for each m/s^2 of braking.
         self._rear = (torques[1] / sum(torques) if known else 0.5, a / self._wheelbase,
                       getattr(values, "cg_height", 0.0) / (self._wheelbase * GRAVITY))
         self._understeer = understeer_of(vehicle.parameters)  # [rad s^2/m]
         self._rear_axle, self._rear_slip = b, mass * a / self._wheelbase * softness_of(vehicle.parameters)[1]  # [m], [rad s^2/m]
 
-    @property
-    def hardest(self) -> float:
-        """Deceleration of a stop on a straight [m/s^2]."""
-        return min(self._braking(0.0, SURE.circle), self._settings.stop_brake * self._brake)
-
-    def _braking(self, across: float, share_of_peak: float) -> float:
-        """The deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at so much across [m/s^2], on
-        so much of the tyres' peak."""
-        circle = share_of_peak * self._friction
+    def _braking(self, across: float, circle: float) -> float:
+        """The deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at so much across [m/s^2],
+        where the tyres hold `circle` [m/s^2]."""
         share, rear, lift = self._rear
         # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
         square = circle * circle
@@ -172,10 +199,10 @@ class Stops:
         held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
         return max(min(held, circle), EASIEST)
 
-    def hardest_pedal(self, across: float) -> float:
-        """The brake [0, 1] at which the rear axle still holds the vehicle, at so much across [m/s^2]; a plan may use all the grip that is
-        certain."""
-        return min(self._braking(across, SURE.grip) / self._brake, 1.0)
+    def hardest_pedal(self, x: np.ndarray) -> float:
+        """The brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the grip that is certain."""
+        peak = float(self._peak(*(x[k] for k in self._pose))[0])
+        return min(self._braking(abs(float(x[self._ay])), SURE.grip * peak) / self._brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
         """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
@@ -216,6 +243,7 @@ class Stops:
         advance = self._advance[trust]
         (x_at, y_at, yaw_at), vx_at, ay_at, full = self._pose, self._vx, self._ay, self._brake
         courses, bends, xs, ys = curve.course.tolist(), curve.curvature.tolist(), curve.x.tolist(), curve.y.tolist()
+        peaks = np.broadcast_to(self._peak(curve.x, curve.y, curve.course), len(xs)).tolist()
         last, weakest = len(xs) - 1, -braking / full
         state[:] = x
         steering, pedal = command
@@ -236,7 +264,7 @@ class Stops:
                 while i < last and (further := (xs[i + 1] - px) ** 2 + (ys[i + 1] - py) ** 2) <= best:
                     i, best = i + 1, further
                 aim, press = self._law(courses[i], bends[i], xs[i], ys[i], bends[min(i + round(AHEAD * vx / SPACING), last)], px, py,
-                                       row[yaw_at], vx, row[ay_at], trust)
+                                       row[yaw_at], vx, row[ay_at], trust.circle * peaks[i])
                 press = max(press, weakest)
             turn = rates.steering * step
             steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
@@ -256,8 +284,9 @@ class Stops:
         return np.array(times), table[:, self._pose], table[:, vx_at]
 
     def _law(self, course: float, curvature: float, x0: float, y0: float, bend: float, x: float, y: float, yaw: float, vx: float,
-             ay: float, trust: Trust) -> tuple[float, float]:
-        """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0)."""
+             ay: float, circle: float) -> tuple[float, float]:
+        """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0), by tyres that hold
+        `circle` [m/s^2] there."""
         v = max(vx, 0.0)
         # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
         slip = (self._rear_axle - self._rear_slip * v * v) * curvature
@@ -266,7 +295,7 @@ class Stops:
         road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
             ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
         across = max(v * v * max(abs(bend), abs(curvature)), abs(ay))
-        braking = self._braking(min(across, SIDE * trust.circle * self._friction), trust.circle)
+        braking = self._braking(min(across, SIDE * circle), circle)
         return min(max(road / self._full_lock, -1.0), 1.0), -min(braking / self._brake, self._settings.stop_brake)
 
     def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
@@ -274,8 +303,9 @@ class Stops:
         px, py, yaw, vx = (float(x[k]) for k in (*self._pose, self._vx))
         i = curve.nearest(px, py)
         bend = curve.curvature[min(i + round(AHEAD * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
-        return self._law(float(curve.course[i]), float(curve.curvature[i]), float(curve.x[i]), float(curve.y[i]), float(bend), px, py, yaw,
-                         vx, float(x[self._ay]), trust)
+        cx, cy, course = float(curve.x[i]), float(curve.y[i]), float(curve.course[i])
+        return self._law(course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
+                         trust.circle * float(self._peak(cx, cy, course)[0]))
 
     def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
         """The speed at which a front corner comes to where nothing was seen [m/s]."""

@@ -214,13 +214,16 @@ class DrivenBicycle:
         z = h * mobility * secant / speed
         return -secant * t, h * (3.0 * tangent + z * secant) / ((6.0 + z) * speed)
 
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._axles.stance(x, u, q.axles)
+
     # -- Accelerations (004 eq 10, with longitudinal forces), and the forces that make them ------------------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         where, fabs, fmax = self._m.where, self._m.fabs, self._m.fmax
         floor = fiala.SLIP_SPEED_FLOOR
         vx, vy, yaw_rate = x.vx, x.vy, x.yaw_rate
         axle, (a, b) = q.axles, (q.axles.a, q.axles.b)
-        stance = self._axles.stance(x, u, axle)
+        stance = self.stance(x, u, q)
         (wind_x, wind_y), gravity_x, gravity_y = stance.wind, chassis.GRAVITY * stance.ahead, chassis.GRAVITY * stance.left
         delta = self._steering.angle(u.steering, q.steering)
         c, s = self._m.cos(delta), self._m.sin(delta)
@@ -267,13 +270,13 @@ class DrivenBicycle:
 
     # -- Positions (004 eq 11) -------------------------------------------------------------------------------------------------
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        return Record(yaw=x.yaw_rate * self._axles.stance(x, u, q.axles).turn)
+        return Record(yaw=x.yaw_rate * self.stance(x, u, q).turn)
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return self._axles.footing.travel(x, self._axles.stance(x, u, q.axles))
+        return self._axles.footing.travel(x, self.stance(x, u, q))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        return self._axles.wheel_loads(x, self._axles.stance(x, u, q.axles), q.axles)
+        return self._axles.wheel_loads(x, self.stance(x, u, q), q.axles)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))

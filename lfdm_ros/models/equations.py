@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from lfdm_ros.models.declaration import Field, Model
+    from lfdm_ros.models.ground import Stance
 
 Scalar = Any  # what the operations take and give: a number, an array of them, or a node of a graph
 
@@ -211,6 +212,14 @@ class Equations(Protocol):
         """Gear, engine speed [rad/s], road-wheel angle [rad]."""
 
 
+@runtime_checkable
+class Standing(Protocol):
+    """Equations that say how the vehicle stands, as all do that take a ground."""
+
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        """What the wheels meet, and the plane that they make together."""
+
+
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
 
 
@@ -224,6 +233,7 @@ class Functions:
     tyre_forces(x, u, q, h) -> Fx, then Fy, then Fz of the wheels in the tyre frame [N];
     wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground;
     drive(x, u, q) -> (gear, engine speed, road-wheel angle);
+    friction(x, u, q) -> the ground's friction, the mean of the wheels; 1 for equations without a ground;
     input_time: as `Equations.input_time`.
     """
 
@@ -233,6 +243,7 @@ class Functions:
     tyre_forces: Callable[[Sequence[Scalar], Sequence[Scalar], Any, Scalar], tuple[Scalar, ...]]
     wheel_loads: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]]
     drive: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, Scalar, Scalar]]
+    friction: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Scalar]
     input_time: float
 
 
@@ -274,7 +285,14 @@ def functions_of(model: Model, m: Operations) -> Functions:
     def drive(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return equations.report(states.record(x), inputs.record(u), q)
 
-    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, equations.input_time)
+    def friction(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Scalar:
+        if not isinstance(equations, Standing):
+            return 1.0
+        first, *others = (patch.friction for patch in equations.stance(states.record(x), inputs.record(u), q).patches)
+        # Where it is the same for all, as on a plane, nothing is computed.
+        return first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
+
+    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction, equations.input_time)
 
 
 class Layout:

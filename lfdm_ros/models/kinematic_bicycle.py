@@ -15,6 +15,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.models.declaration import Chassis
 from lfdm_ros.models.driven_bicycle import PARAMETERS, Axles, friction_share, stop_time
 from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar
+from lfdm_ros.models.ground import Stance
 from lfdm_ros.models.linear_single_track import STATES
 
 
@@ -30,6 +31,9 @@ class KinematicBicycle:
     def prepare(self, p: Any) -> Any:
         return Record(axles=self._axles.prepare(p), steering=self._steering.prepare(p))
 
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._axles.stance(x, u, q.axles)
+
     # -- Wheels that do not slip sideways (004 eqs 14-15 with alpha = 0) -------------------------------------------------------
     def turn(self, vx: Scalar, u: Record, q: Any) -> tuple[Scalar, Scalar]:
         """Yaw rate, and vy of the sprung mass's centre."""
@@ -40,7 +44,7 @@ class KinematicBicycle:
     # -- Along (first of 004 eqs 10), and the forces of the axles; across, what a steady turn needs ----------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
         where, vx, axle = self._m.where, x.vx, q.axles
-        stance = self._axles.stance(x, u, axle)
+        stance = self.stance(x, u, q)
         (wind_x, wind_y), gravity_x, gravity_y = stance.wind, GRAVITY * stance.ahead, GRAVITY * stance.left
         (drive_f, hold_f, _), (drive_r, hold_r, _) = self._axles.forces(vx, (0.0, 0.0), x.ax, u, stance, axle)
         time = stop_time(self._m, h)
@@ -65,13 +69,13 @@ class KinematicBicycle:
         return Dynamics(held(vx).but(vx=ud), forces, late)
 
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        return Record(yaw=self.turn(x.vx, u, q)[0] * self._axles.stance(x, u, q.axles).turn)
+        return Record(yaw=self.turn(x.vx, u, q)[0] * self.stance(x, u, q).turn)
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
-        return self._axles.footing.travel(x.but(vy=self.turn(x.vx, u, q)[1]), self._axles.stance(x, u, q.axles))
+        return self._axles.footing.travel(x.but(vy=self.turn(x.vx, u, q)[1]), self.stance(x, u, q))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        return self._axles.wheel_loads(x, self._axles.stance(x, u, q.axles), q.axles)
+        return self._axles.wheel_loads(x, self.stance(x, u, q), q.axles)
 
     def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
         return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))

@@ -30,7 +30,7 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
     Args:
         model: the predicting one.
         names: z = the model's states and `names.states`; w, k, c by name; p the model's parameters.
-        build: on the operations of `m`, gives inputs(steering, pedal), residuals(z, w, k, c) and rows(z, loads, k, c).
+        build: on the operations of `m`, gives inputs(steering, pedal), residuals(z, w, k, c) and rows(z, loads, friction, k, c).
         substeps: steps of the model of c.step seconds each in a stage; the commands move linearly.
     """
     functions = casadi_model(model)
@@ -60,8 +60,9 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
     end = [x, zs.steering + duration * ws.steering_rate, zs.pedal + duration * ws.pedal_rate, *([] if road is None else [road])]
 
     now = zs.steering if road is None else zs.road_steering
-    loads = functions.wheel_loads(z[:n], ca.vertcat(*problem.inputs(now, zs.pedal)), p)
-    values = ca.vertcat(*end, *problem.residuals(zs, ws, ks, cs), *problem.rows(zs, [loads[i] for i in range(4)], ks, cs))
+    inputs = ca.vertcat(*problem.inputs(now, zs.pedal))
+    loads, friction = functions.wheel_loads(z[:n], inputs, p), functions.friction(z[:n], inputs, p)
+    values = ca.vertcat(*end, *problem.residuals(zs, ws, ks, cs), *problem.rows(zs, [loads[i] for i in range(4)], friction, ks, cs))
     return ca.Function(f"stage_{functions.stem}", [z, w, p, k, c], [ca.densify(values)], ["z", "w", "p", "k", "c"], ["values"])
 
 

@@ -104,8 +104,8 @@ def geometry(obstacles=1, lag=False):
     z = SimpleNamespace(**dict.fromkeys(layout.states, 0.0))
     built = problem.build(PLAIN, layout)
 
-    def rows(loads=(1000.0, 1000.0, 2000.0, 2000.0)):
-        return dict(zip(layout.rows, built.rows(z, loads, k, c)))
+    def rows(loads=(1000.0, 1000.0, 2000.0, 2000.0), friction=1.0):
+        return dict(zip(layout.rows, built.rows(z, loads, friction, k, c)))
     return z, k, c, rows, lambda: built.residuals(z, SimpleNamespace(steering_rate=0.0, pedal_rate=0.0), k, c)
 
 
@@ -175,7 +175,7 @@ def test_rows_grow_in_the_direction_they_say():
     light = rows((900.0, 1100.0, 2600.0, 1400.0))
     assert light["load_front"] == 0.9 and light["load_rear"] == 0.7
     z.ax, z.ay = -4.0, 4.0
-    assert rows()["friction"] == pytest.approx(0.5)
+    assert rows()["friction"] == pytest.approx(0.5) and rows(friction=0.5)["friction"] == pytest.approx(2.0)
     z.road_steering, z.steering, z.vx, c.limit_slope = -0.2, 0.9, 10.0, -0.01
     assert rows()["steering_limit"] == pytest.approx(-0.5)  # of the wheels, not of the command
     assert rows()["speed"] == 10.0

@@ -155,6 +155,44 @@ print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
     assert yaw_rate < -0.01  # to the right, where the grip is
 
 
+def test_the_controller_goes_by_the_friction_of_a_ground_in_one_file(outside):
+    """On its icy half as on a plane of that friction, on the other as on a dry one, and in a stop as on what lies under its way."""
+    done = outside("hilly_ground.py", code="""
+import json
+import numpy as np
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planner import Planner
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stops import Stops, curve_of
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import load_vehicle
+ICE, SPEED = 0.3, 15.0
+LEVEL = load_vehicle("hmmwv").replace(hill_height=0.0, hill_length=100.0, ice_friction=ICE, crest_wind=0.0)
+across = Obstacles(np.array([[40.0, 0.0]]), np.array([20.0]), np.zeros((1, 2)), 0.0)
+x = np.linspace(0.0, 120.0, 49)
+def judged(ground, side, to, **changes):
+    vehicle, settings = LEVEL.replace(**changes), Settings(model=f"driven_bicycle/{ground}", time_budget=0.0)
+    stops, curve = Stops(settings, vehicle), curve_of(x, np.full(49, side), np.zeros(49)).shifted(to - side, 5.0, 25.0)
+    state = initial_state(settings.model, vehicle, y=side, vx=SPEED)
+    planner, path = Planner(vehicle, settings), Path(np.array([[0.0, side], [400.0, side]]))
+    z0, slow = np.concatenate([state, np.zeros(len(planner.names) - len(state))]), Reference(path, np.full(len(path.s), 2.0), 40.0)
+    planner.start(z0, slow)
+    solved = planner.plan(z0, slow, None, 0.0, 8).solved
+    return dict(hit=stops.look(curve, state, (0.0, 0.0), None, 0.0, across, 0.2).speed, brake=-stops.command(curve, state)[1],
+                held=stops.hardest_pedal(state), planned=-float(planner.z[2:, planner.place["ax"]].min()) if solved else 0.0)
+print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_scale=ICE),
+                  judged("hills", -5.0, -5.0), judged("plane", -5.0, -5.0, friction_scale=1.0), judged("hills", -5.0, 5.0)]))
+""")
+    assert done.returncode == 0, done.stderr
+    ice, slippery, dry, grippy, crossing = json.loads(done.stdout)
+    for found, expected in ((ice, slippery), (dry, grippy)):
+        assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
+    assert dry["planned"] > 1.5 * ice["planned"] and dry["held"] > 1.5 * ice["held"] and dry["brake"] > 1.5 * ice["brake"]
+    assert ice["hit"] - 0.5 > crossing["hit"] > dry["hit"] + 0.5 > 5.0
+
+
 def test_a_vehicle_with_six_wheels_in_one_file(outside, tmp_path):
     """Statics, a straight start, a steady bend and a ground for each of six wheels; its motor drives all of them."""
     vehicle = vehicle_with(tmp_path / "mine.yaml", "chassis", cg_to_middle_axle=(0.4, "m"))
