@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.sources import SIMULATING, key_of
 
 FOLDER = ".stages"
+# What a posterior is made by, from the bag to the draws, without what only shows and keeps it.
+MADE_BY = (*SIMULATING, "bags", "inference", "samplers", "calibration")
+ONLY_SHOWING = ("plots", "report", "store")
 _ARRAYS = ("draws", "stored")
 
 
-def result_key(identity: Mapping[str, Any], *modules: str) -> str:
-    """Hash of what a posterior depends on: `identity` (JSON), and the sources from the bag to the draws, with further `modules`."""
-    return key_of(identity, (*SIMULATING, "bags", "inference", "samplers", "calibration", *modules), ("plots", "report", "store"))
+def result_key(identity: Mapping[str, Any], made_by: Sequence[str] = MADE_BY) -> str:
+    """Hash of what a posterior depends on: `identity` (JSON), and the sources that make it."""
+    return key_of(identity, made_by, ONLY_SHOWING)
 
 
 class Checkpoints:

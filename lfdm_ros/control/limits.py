@@ -13,19 +13,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-import lfdm_ros.simulation
 from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.compiler.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, functions_of
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.simulation import BatchRollout, initial_state
+from lfdm_ros.sources import package_digest
 from lfdm_ros.vehicles import Vehicle
 
 # Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
@@ -257,12 +256,11 @@ def _first_false(kept: np.ndarray) -> int:
 
 # -- The cache ----------------------------------------------------------------------------------------------------------------
 
-_SOURCES = (Path(__file__), *(Path(lfdm_ros.simulation.__file__).with_name(name) for name in ("batch.py", "simulator.py")))
+MADE_BY = ("control/limits", "simulation", "vehicles", "bounds", "units", "documents")  # beside models, back ends and compiler
 
 
 def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:
-    digest = hashlib.sha256("|".join([casadi_model(model).digest, json.dumps(asdict(manoeuvres)), fingerprint()]).encode())
+    digest = hashlib.sha256("|".join([casadi_model(model).digest, json.dumps(asdict(manoeuvres)), fingerprint(),
+                                      package_digest(MADE_BY)]).encode())
     digest.update(vehicle.vector(model).tobytes())
-    for path in _SOURCES:
-        digest.update(path.read_bytes())
     return digest.hexdigest()[:32]

@@ -46,6 +46,9 @@ FIELD = "obstacle_field_"
 # Settings that make a controller of the comparison; do_mpc is another program and drives paths only.
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
+# What a drive is made by; lists like this are held against the imports by a test.
+MADE_BY = (*SIMULATING, "parameters", "solvers", "sensors", "perception", "control", "studies/driving", "studies/closed_loop",
+           "studies/baseline", "studies/mppi", "studies/pure_pursuit")
 DO_MPC = "_do_mpc"  # module in benchmarks/
 # Those of the study of density: none is told more than the others. What samples may brake as hard as it accelerates: its mean would shift.
 RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {},
@@ -361,6 +364,4 @@ def key(item: Item) -> str:
     vehicle = load_vehicle(trial.vehicle)
     rivals = [path.read_text(encoding="utf-8") for path in (share_directory() / "benchmarks").glob(f"{DO_MPC}.py")]
     return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "rivals": rivals,
-                   "vehicle": dict(vehicle.parameters), "tyre": vehicle.default_tyre},
-                  (*SIMULATING, "solvers", "sensors", "perception", "control", "studies"),
-                  ("driving_tables", "pictures", "resuming", "risk", "sbc", "variants"))
+                   "vehicle": vehicle.identity}, MADE_BY)

@@ -35,6 +35,7 @@ from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
+MADE_BY = (*SIMULATING, "parameters", "proportions", "solvers", "sensors", "perception", "control", "sharing", "studies/risk")
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
 AHEAD = 3.0  # [s] of the held command that the other components look at
@@ -96,8 +97,7 @@ def episodes(seeds: int, settings: RiskSettings, worlds: Sequence[str] = tuple(W
 def key(item: Episodes) -> str:
     """Hash of all that a result depends on."""
     vehicle = load_vehicle(item.vehicle)
-    return key_of({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": dict(vehicle.parameters)},
-                  (*SIMULATING, "control", "sharing", "studies/risk", "studies/closed_loop"))
+    return key_of({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": vehicle.identity}, MADE_BY)
 
 
 def work(item: Episodes) -> dict[str, Any]:

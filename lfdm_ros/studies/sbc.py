@@ -24,6 +24,7 @@ import numpy as np
 from scipy import stats
 
 from lfdm_ros import __version__
+from lfdm_ros.calibration import checkpoint
 from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.data import StageData
 from lfdm_ros.calibration.stage import StageModel, stage_model
@@ -38,6 +39,7 @@ from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, abl
 from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
+MADE_BY = (*checkpoint.MADE_BY, "studies/sbc")
 LEVEL = 0.05  # probability that a stage that is right fails
 FAR = 5.0  # |z| that a posterior does not reach by chance
 BINS = 20
@@ -84,7 +86,7 @@ class Design:
         return result_key({
             "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
             "stage": self.stage.name, "sampler": self.sampler, "options": self.method.settings, "draws": self.draws, "seed": self.seed,
-            "likelihood": self.likelihood, "recordings": sorted(self.data.recordings)}, "studies/sbc")
+            "likelihood": self.likelihood, "recordings": sorted(self.data.recordings)}, MADE_BY)
 
     def seeds(self, replication: int) -> np.random.SeedSequence:
         """Those of a replication, whatever block it is in."""

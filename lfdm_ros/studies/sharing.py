@@ -28,8 +28,9 @@ from lfdm_ros.sharing.driving import SharedDriver
 from lfdm_ros.sharing.settings import BLEND, FILTER, SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Scenario, load_scenario
-from lfdm_ros.sources import SIMULATING, key_of
+from lfdm_ros.sources import key_of
 from lfdm_ros.studies.closed_loop import Plant, Run, drive
+from lfdm_ros.studies.driving import MADE_BY as DRIVEN_BY
 from lfdm_ros.studies.driving import Trial as Figured
 from lfdm_ros.studies.driving import failure, figures
 from lfdm_ros.teleop import Operator, OperatorSettings
@@ -38,6 +39,7 @@ from lfdm_ros.teleop.remote import Remote
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
+MADE_BY = (*DRIVEN_BY, "proportions", "sharing", "teleop", "studies/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
@@ -127,10 +129,8 @@ def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[Drive]:
 def key(item: Drive) -> str:
     """Hash of all that a result depends on."""
     setting = SCENARIOS[item.scenario]
-    return key_of({"item": asdict(item), "setting": asdict(setting), "vehicle": dict(load_vehicle(VEHICLE).parameters),
-                   "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")},
-                  (*SIMULATING, "solvers", "sensors", "perception", "control", "sharing", "teleop", "studies/sharing",
-                   "studies/closed_loop", "studies/driving"))
+    return key_of({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
+                   "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, MADE_BY)
 
 
 def work(item: Drive) -> dict[str, Any]:

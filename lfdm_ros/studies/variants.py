@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import summary
+from lfdm_ros.calibration import checkpoint, summary
 from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.results import stored_name
@@ -33,6 +33,7 @@ from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.scheduling import Scheduler
 from lfdm_ros.studies.sbc import StudyProgress
 
+MADE_BY = (*checkpoint.MADE_BY, "studies/variants", "studies/sbc")
 FACTORS = (2.0, 0.5)  # of the width of a prior
 SAME_WIDTH = 1.1  # a prior that cannot be changed by more is not tried
 # The largest shift [posterior sd] and change of the sd from which a prior has a say, and decides. A prior that is as wide as the likelihood
@@ -62,7 +63,7 @@ class Variant:
             "options": get_sampler(recipe.sampler, recipe.options).settings, "draws": recipe.draws, "chains": recipe.chains,
             "seed": recipe.seed, "stages": [stage.name for stage in recipe.stages],
             "priors": [[name, str(unknown.prior)] for name, unknown in unknowns_of(recipe).items()],
-            "recordings": [recording.sha256 for recording in self.recordings]}, "studies/variants")
+            "recordings": [recording.sha256 for recording in self.recordings]}, MADE_BY)
 
 
 def unknowns_of(recipe: Recipe) -> dict[str, Parameter | Nuisance]:

@@ -92,6 +92,11 @@ class Vehicle:
         return dataclasses.replace(self, parameters={**self.parameters, **changes}, sources={**self.sources, **notes})
 
     @property
+    def identity(self) -> dict[str, object]:
+        """All of it that a result depends on, as JSON."""
+        return {"parameters": dict(self.parameters), "conventions": self.conventions, "default_tyre": self.default_tyre}
+
+    @property
     def footprint(self) -> body.Footprint:
         """The outline from above, from the position point; derived from wheelbase and track where the parameters do not say."""
         return body.footprint_of(self.parameters)
