@@ -56,7 +56,7 @@ ACCELERATION = (
 
 
 def static_loads(p: Any, gravity: float = GRAVITY) -> tuple[Any, Any]:
-    """Load of one front and one rear wheel at rest [N]; p has the parameters BODY and LOADS."""
+    """Load of one front and one rear wheel at rest [N] (000 eqs 10-13 at rest); p has the parameters BODY and LOADS."""
     a, b = p.cg_to_front_axle, p.cg_to_rear_axle
     share = p.unsprung_load_share
     return (0.5 * gravity * (p.sprung_mass * b / (a + b) + share * p.unsprung_mass_front),
@@ -102,7 +102,7 @@ class Spin:
 
 
 def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
-    """J domega/dt = drive - friction - radius fx over a step of h, fx linear in the new wheel speed.
+    """J domega/dt = drive - friction - radius fx over a step of h (000, between eqs 9 and 10), fx linear in the new wheel speed.
 
     Friction (brake and rolling resistance) is solved within the step: a wheel sticks at exactly zero, without chatter.
     """

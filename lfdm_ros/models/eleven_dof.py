@@ -84,7 +84,7 @@ class ElevenDof:
         delta = self._steering.angle(u.steering, q.steering)
         drives, driving = self._powertrain.drive([axle.omega for axle in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
-        # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins.
+        # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins (000, between eqs 9 and 10).
         fx_body, fy_body, changes, forces = [], [], [], []
         for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
             front = i == 0
@@ -111,7 +111,8 @@ class ElevenDof:
                                wheels=changes, **driving), forces)
 
     def accelerations(self, force_x: Scalar, force_y: Scalar, moment: Scalar, yaw_rate: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        """Proper accelerations and yaw acceleration. The unsprung masses need not have their centre where the sprung mass has it."""
+        """Proper accelerations and yaw acceleration (000 eqs 4-6, solved for them). The unsprung masses need not have their centre where
+        the sprung mass has it."""
         det = q.mass * q.yaw_inertia - q.first * q.first
         return ((force_x - q.first * yaw_rate * yaw_rate) / q.mass,
                 (q.yaw_inertia * force_y + q.first * moment) / det, (q.first * force_y + q.mass * moment) / det)

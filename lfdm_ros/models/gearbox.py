@@ -1,5 +1,14 @@
 """Engine, torque converter, gearbox and limited-slip differentials (paper 003; Chrono's shafts powertrain is its pattern).
 
+Paper 003 names these blocks (Figure 1: J_in, T, g, eta) and prints no equations; numbered here for the blocks below, with the throttle s:
+
+    (1) Te(w) = s T(w) + L(w), modulated s T(w / s) + L(w)                          T: full-throttle map, L: losses
+    (2) To = Ti / g,  wi = wo / g                                                   g: output over input speed of the gear
+    (3) gear + 1 where wi > up(gear), gear - 1 where wi < down(gear)
+    (4) T slow = b T fast,  b from 1 to differential_bias with |w1 - w2|            of the two outputs of a differential
+    (5) r = wt / wp,  Tp = (wp / K(r))^2,  Tt = R(r) Tp                             converter: pump p, turbine t, tables K and R
+    (6) J_in wp' = Te(wp) - Tp
+
 The gear is a discrete state: a shift decided in a step acts from the next one. A throttle below 0 asks for the reverse gear, one above 0
 for a forward one; it is engaged near standstill, and until then the engine gets no throttle.
 """
@@ -64,7 +73,7 @@ class Gearbox:
                       reverse=-p.reverse_ratio, modulation=p.throttle_modulation, front_share=p.front_drive_share,
                       extra_bias=p.differential_bias - 1.0, engine=self._engine.prepare(p), losses=self._losses.prepare(p))
 
-    # Without a converter the engine's speed is that of the gearbox' input, and its torque goes through.
+    # (1, 2, 4) without a converter: the engine's speed is that of the gearbox' input, and its torque goes through.
     def drive(self, speeds: Sequence[Scalar], vx: Scalar, throttle: Scalar, x: Any, q: Any) -> tuple[Sequence[Scalar], dict[str, Scalar]]:
         sense, ratio, opened = self.engaged(x.gear, throttle, q)
         speed = mean(speeds) / ratio
@@ -74,13 +83,13 @@ class Gearbox:
     def report(self, speeds: Sequence[Scalar], x: Any, q: Any) -> tuple[Scalar, Scalar]:
         return x.gear, x.engine_speed
 
-    # -- Engine: full-throttle map scaled by the throttle, less what it loses by itself (003, "map-based engine") --------------
+    # -- Engine (1): full-throttle map scaled by the throttle, less what it loses by itself (003, "map-based engine") -----------
     def engine_torque(self, speed: Scalar, throttle: Scalar, q: Any) -> Scalar:
         # Modulated, the whole map shrinks with the throttle: torque T(w / throttle) throttle.
         at = self._m.where(q.modulation > 0.5, speed / self._m.fmax(throttle, 1e-9), speed)
         return throttle * self._engine.lookup(at, q.engine) + self._losses.lookup(speed, q.losses)
 
-    # -- Gearbox (003, "gearbox"): T_out = T_in / g, with g = output over input speed ------------------------------------------
+    # -- Gearbox (2, 3) (003, "gearbox") ---------------------------------------------------------------------------------------
     def of_gear(self, gear: Scalar, column: Sequence[Scalar]) -> Scalar:
         value = column[-1]
         for i in reversed(range(GEARS - 1)):
@@ -112,7 +121,7 @@ class Gearbox:
         stays = where(sense < 0.0, gear, same)
         return where(sense * throttle < 0.0, where(self._m.fabs(vx) < ENGAGING_SPEED, -sense, stays), stays)
 
-    # -- Differentials (003, Figure 1: split eta; limited slip: Chrono's `ChDriveline::differentialSplit`) ---------------------
+    # -- Differentials (4) (003, Figure 1: split eta; limited slip: Chrono's `ChDriveline::differentialSplit`) -----------------
     def differential(self, torque: Scalar, first: Scalar, second: Scalar, extra: Scalar) -> tuple[Scalar, Scalar]:
         """Torques of two wheels (or axles): the slower one gets `bias` times the faster one's."""
         where, fabs, fmin, fmax = self._m.where, self._m.fabs, self._m.fmin, self._m.fmax
@@ -153,8 +162,8 @@ class Automatic(Gearbox):
         pump = x.engine_speed
         sense, gear_ratio, opened = self.engaged(x.gear, throttle, q)
         turbine = mean(speeds) / gear_ratio
-        # Converter (003 Figure 1; Chrono's `ChShaftsTorqueConverter`): with r = turbine over pump speed the pump takes (pump / K(r))^2 and
-        # the turbine gives T(r) times that. r is mirrored at 1: beyond, the wheels drive the engine and the torques change sign.
+        # Converter (5) (003 Figure 1; Chrono's `ChShaftsTorqueConverter`); r is mirrored at 1: beyond, the wheels drive the engine and the
+        # torques change sign.
         turning = where(turbine < 1e-9, 0.0, where(pump < 1e-9, 0.0, 1.0)) > 0.5
         slip = where(turning, turbine / where(turning, pump, 1.0), 0.0)
         reverse = slip > 1.0
@@ -164,7 +173,7 @@ class Automatic(Gearbox):
         pump_torque = where(reverse, load, -load)
         turbine_torque = where(reverse, -load, self._ratio.lookup(slip, q.torque_ratio) * load)
         torque = self.output_torque(turbine_torque, turbine, gear_ratio, sense * vx)
-        # Crankshaft: J dw/dt = engine torque + torque of the pump.
+        # Crankshaft (6).
         rate = q.per_crank * (self.engine_torque(pump, opened, q) + pump_torque)
         return self.split(torque, speeds, q), {"gear": self.shifted(x.gear, sense, turbine, vx, throttle, q), "engine_speed": rate}
 

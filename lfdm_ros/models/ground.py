@@ -114,7 +114,7 @@ class Footing:
                       skew=-p * r * per_n * per_p, turn=per_n / (per_p * per_p), wind=self._ground.wind(x, u, q))
 
     def travel(self, x: Record, stance: Stance) -> Record:
-        """Rates of the position on the map from velocities in the body's axes [m/s] (000 eqs 4-5; 004 eq 11, on a level ground)."""
+        """Rates of the position on the map from velocities in the body's axes [m/s] (004 eq 11, on a level ground)."""
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         ahead, left = x.vx * stance.along + x.vy * stance.skew, x.vy * stance.across
         return Record(x=ahead * c - left * s, y=ahead * s + left * c)

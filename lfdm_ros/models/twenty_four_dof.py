@@ -1,7 +1,28 @@
 """24-DOF: a sprung mass in six degrees of freedom on four struts, each with an unsprung mass (Shim & Ghike 2007; paper 003).
 
-Deflections of struts and tyres are measured from the static ones, so that a vehicle at rest is exactly at rest. The accelerations
-that make the inertia forces of the unsprung masses are those of the last step.
+Paper 003 prints no equations; these are Shim & Ghike's, numbered here for the blocks below. Of a corner at (px, py) with a strut of length
+l, an unsprung mass mu and a tyre of radius R under load Fz; u, v, w and p, q, r are velocities and rates of the body in its axes, ' is a
+rate of change there, phi is roll, theta pitch, psi yaw:
+
+    (1) us = u - py r,  vs = v + px r,  ws = w + py p - px q                        top of the strut
+    (2) uu = us - l q,  vu = vs + l p                                               unsprung mass; wu is a state
+    (3) uu' = us' + xs' q - l q',  vu' = vs' - xs' p + l p',  xs' = wu - ws         xs: deflection of the strut, l = l0 - xs
+    (4) R = (r0 - xt) / (cos theta cos phi),  Fz = kt xt where that is above 0      xt: compression of the tyre
+    (5) ug = cos theta (uu - q R) + sin theta (wu cos phi + sin phi (vu + p R)),  vg = cos phi (vu + p R) - wu sin phi
+    (6) xt' = uu sin theta - cos theta (wu cos phi + vu sin phi)
+    (7) Fxb = Fx cos theta - Fz sin theta,  Fyb = Fx sin phi sin theta + Fy cos phi + Fz sin phi cos theta
+    (8) Fxs = Fxb + mu (g sin theta - uu' + r vu - q wu),  Fys = Fyb - mu (g sin phi cos theta + vu' - p wu + r uu)
+    (9) Fzs = ks xs + bs xs'
+    (10) Fd = (sum over the axle of (Fyb R + Fys l) - hrc sum Fys) / c              jacking: + right, - left strut; c: track
+    (11) mu wu' = cos phi (cos theta (Fz - mu g) + sin theta Fx) - sin phi Fy - Fzs - (+-Fd) - mu (vu p - uu q)
+    (12) m (u' - r v + q w) = sum Fxs + m g sin theta,  m (v' - p w + r u) = sum Fys - m g sin phi cos theta,
+         m (w' - q u + p v) = sum Fzs - m g cos phi cos theta
+    (13) Jx p' = sum hrc Fys + sum (Fzs left - right) c/2,  Jy q' = sum b Fzs rear - sum a Fzs front - sum (Fxb R + Fxs l),
+         Jz r' = sum a Fys front - sum b Fys rear + sum (Fxs right - left) c/2
+    (14) psi' cos theta = q sin phi + r cos phi,  theta' = q cos phi - r sin phi,  phi' = p + psi' sin theta
+
+Deflections of struts and tyres are measured from the static ones, in which the static forces cancel, so that a vehicle at rest is exactly
+at rest. The accelerations in (3) are those of the last step. Slopes of the ground and wind come on top (`lfdm_ros.models.ground`).
 """
 
 from __future__ import annotations
@@ -137,7 +158,7 @@ class TwentyFourDof:
         """Share of its weight that an unsprung mass feels across."""
         return sin_p * cos_t
 
-    # -- Loads: the tyre is a spring that only pushes --------------------------------------------------------------------------
+    # -- Loads (4): the tyre is a spring that only pushes --------------------------------------------------------------------------
     def stance(self, x: Record, u: Record, q: Any) -> Stance:
         return self._footing.stance(x, u, q.ground, [(q.a if i < 2 else -q.b, q.halves[i // 2] * (1.0 - 2.0 * (i % 2))) for i in range(4)])
 
@@ -180,8 +201,7 @@ class TwentyFourDof:
             front = axle == 0
             px, py = q.a if front else -q.b, q.halves[axle] if left else -q.halves[axle]
             mass, length = q.masses[axle], q.lengths[axle] - own.strut_deflection
-            # Kinematics of a corner (rigid body): velocity of the strut's top (us, vs, ws) = v + w x r, of the unsprung mass below it
-            # (uu, vu, wu), which has a state of its own along the strut, and its acceleration.
+            # Kinematics of a corner (1-3): velocity of the strut's top, of the unsprung mass below it, and its acceleration.
             us, vs, ws = vx - py * wz, vy + px * wz, py * wx - px * wy + vz
             uu, vu, wu = us - length * wy, vs + length * wx, own.unsprung_velocity
             rate = wu - ws
@@ -189,7 +209,7 @@ class TwentyFourDof:
             uu_dot = ud - py * wz_dot + late_rate * wy - length * wy_dot
             vu_dot = vd + px * wz_dot - late_rate * wx + length * wx_dot
 
-            # Tyre: velocity of the contact patch, turned by pitch and roll into the ground's plane (Shim & Ghike 2007), load and radius.
+            # Tyre: load and radius (4), velocity of the contact patch, turned by pitch and roll into the ground's plane (5, 6).
             fz = q.loads[axle] + deviations[i]
             at = inclines[i]
             radius = self.loaded_radius(own, axle, level, at, q)
@@ -204,12 +224,13 @@ class TwentyFourDof:
             fx_tyre = wheel.fx / (1.0 + h * wheel.kx * 4.0 * q.mobility[0]) if implicit else wheel.fx
             fy_tyre = contact.fy / (1.0 + h * contact.ky * 4.0 * q.mobility[1 + axle]) if implicit else contact.fy
             fx_tyre, fy_tyre = self.carried(own, fx_tyre, fy_tyre)
-            # Force of the ground: ahead, to the left, up; then in the body's axes.
+            # Force of the ground: ahead, to the left, up; then in the body's axes (7).
             fx, fy, up = at.force(fx_tyre * c - fy_tyre * s, fx_tyre * s + fy_tyre * c, fz)
             fxg = fx * cos_t - up * sin_t
             fyg = fx * sin_p * sin_t + fy * cos_p + up * sin_p * cos_t
 
-            # Newton for the unsprung mass along and across: what the strut hands to the sprung mass; vertical forces from the static load.
+            # Newton for the unsprung mass along and across: what the strut hands to the sprung mass (8); vertical forces (9), from the
+            # static load.
             fxs = fxg + mass * (gravity * sin_t - uu_dot + wz * vu - wy * wu)
             fys = fyg + mass * (-gravity * self.cross_slope(i, sin_p, cos_t) - vu_dot + wx * wu - wz * uu)
             spring = q.stiffness[axle] * own.strut_deflection
@@ -217,12 +238,12 @@ class TwentyFourDof:
                 axle=axle, mass=mass, fx_tyre=fx_tyre, fy_tyre=fy_tyre, fz=fz, fxs=fxs, fys=fys,
                 vertical=spring + q.damping[axle] * rate, rate=rate, radius=radius, roll_arm=fyg * radius + fys * length,
                 my=-(fxg * radius + fxs * length),
-                # Newton for the unsprung mass along the strut: tyre, spring and weight; the static loads cancel.
+                # Newton for the unsprung mass along the strut (11, the jacking follows): tyre, spring and weight; static loads cancel.
                 lift=(level * (deviations[i] + (up - fz)) - q.springs[axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
                       - spring - q.damping[axle] * late_rate) / mass - (vu * wx - uu * wy),
                 compression_rate=compression_rate, omega=wheel.acceleration, tyre=contact.changes))
 
-        # Jacking (Shim & Ghike 2007): roll moment of an axle's forces about its roll centre, as a pair of vertical forces of the struts.
+        # Jacking (10): roll moment of an axle's forces about its roll centre, as a pair of vertical forces of the struts.
         jacking = []  # on the right wheel's strut, the left one's is its negative
         for axle in range(2):
             of_left, of_right = corners[2 * axle:2 * axle + 2]
@@ -231,7 +252,7 @@ class TwentyFourDof:
             side = force / corner.mass
             corner.lift = corner.lift + side if corner is corners[2 * corner.axle] else corner.lift - side
 
-        # Newton and Euler for the sprung mass: proper accelerations along its axes, and angular ones.
+        # Newton (12) and Euler (13) for the sprung mass: proper accelerations along its axes, and angular ones.
         fl, fr, rl, rr = corners
         jx, jy, jz = q.inertias
         wind_x, wind_y = stance.wind
@@ -270,9 +291,8 @@ class TwentyFourDof:
         """The result, with what variants of the equations keep from step to step."""
         return dynamics
 
-    # -- Positions from velocities ---------------------------------------------------------------------------------------------
+    # -- Positions from velocities: Cardan angles (14), place (004 eq 11) -------------------------------------------------------
     def turning(self, x: Record, u: Record, q: Any) -> Record:
-        # Rates of the Cardan angles from those about the body's axes.
         sin, cos = self._m.sin, self._m.cos
         across = x.pitch_rate * sin(x.roll) + x.yaw_rate * cos(x.roll)
         return Record(yaw=across / cos(x.pitch), roll=x.roll_rate + across * sin(x.pitch) / cos(x.pitch),
