@@ -20,9 +20,8 @@ from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.vehicles import load_vehicle
 
 ACKERMANN, TWIST = "ackermann", "twist"
 _SLOWEST = 0.01  # [m/s] below which a yaw rate says nothing of a curvature
@@ -65,7 +64,7 @@ class CommandAdapter(Component):
     SOLE_TOPICS = ("control/command",)
 
     def configure(self) -> None:
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        vehicle = vehicle_of(self)
         self._follower = Follower(vehicle, self.value("model"), FOLLOWER.record(self.value))
         self._sources = {ACKERMANN: _Source(), TWIST: _Source()}
         self._command = DriverCommand()

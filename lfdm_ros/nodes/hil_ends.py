@@ -25,11 +25,10 @@ from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_o
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
-from lfdm_ros.ros.parameters import seed_of
+from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
-from lfdm_ros.vehicles import load_vehicle
 
 ROS = "ros"
 _REPEAT = 0.5  # [s] until a first state is published again that nobody has answered
@@ -74,10 +73,7 @@ class VehicleEnd(_End):
     def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: Wanted, ended: Callable[[str], None]) -> None:
         super().__init__(node)
         value = node.value
-        changes = [*value("vehicle_changes"), *(f"{name}={change!r}" for name, change in realism.vehicle.items())]
-        vehicle = load_vehicle(value("vehicle"), changes)
-        if vehicle.assumed:
-            node.get_logger().warning(vehicle.assumed)
+        vehicle = vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items()))
         period = 1.0 / value("rate")
         simulator = simulator_of(node, vehicle)
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None

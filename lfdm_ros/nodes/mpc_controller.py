@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -16,29 +16,26 @@ from visualization_msgs.msg import MarkerArray
 from lfdm_ros.control.controller import Controller, Outcome, limits_of
 from lfdm_ros.control.guidance import LATTICE
 from lfdm_ros.control.settings import SETTINGS
-from lfdm_ros.engine.driving import Decision, Pilot
+from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
-from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker
+from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _SETTINGS = tuple(SETTINGS.by_field)
 _REMEMBERED = 100_000  # cycle times
-_LEAST_NOISE = 1e-3  # [m]
-_FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
 class MpcController(PilotedComponent):
@@ -67,29 +64,19 @@ class MpcController(PilotedComponent):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
-        if vehicle.assumed:
-            self.get_logger().warning(vehicle.assumed)
+        vehicle = vehicle_of(self)
         self._lockstep = self.value("stepping") == LOCKSTEP
         # In lockstep the wall clock must not decide anything.
         settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self.first_task()
         self._controller = Controller(vehicle, settings, limits_of(vehicle, settings), LATTICE.record(self.value))
-        tracker = ObstacleTracker(TRACKER.record(
-            self.value, noise_sd=max(self.value("lidar_noise"), _LEAST_NOISE),
-            horizon=max(self.value("tracker_horizon"), min(settings.sight, _FARTHEST))), vehicle.lidar)
-        self._pilot = Pilot(
-            self._controller, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal,
-            shared=self._controller.applied if self.value("shared") else None)
-        self.refusals = self._pilot.refusals
-        self._pilot.begin(task)
+        self._pilot = self._pilot_of(self._controller, vehicle, task, settings.period, settings.sight,
+                                     shared=self._controller.applied if self.value("shared") else None)
 
         self._vehicle, self._settings = vehicle, settings
         self._models = tuple(vehicle.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
         self._posterior_version = 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
-        self._falls_silent = self._lockstep and self.value("on_finish") == "shutdown"
 
         publish = self.create_lifecycle_publisher
         self._command_publisher = publish(DriverCommand, "autonomy/command", qos.COMMAND)
@@ -111,16 +98,9 @@ class MpcController(PilotedComponent):
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
 
     def activate(self) -> None:
-        self._begin_to_wait()
-        self._outcomes: Counter[str] = Counter()
+        super().activate()
         self._cold_starts = 0
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
-        self._last: Decision | None = None
-        self._decided_before = 0
-        self._resets = self._pilot.resets
-
-    def deactivate(self) -> None:
-        self._pilot.reset()  # what is known now will be old then
 
     def cleanup(self) -> None:
         self._hear_no_more()
@@ -163,21 +143,13 @@ class MpcController(PilotedComponent):
 
     def publish_decision(self, decision: Decision | None, begin: float) -> None:
         """The command at once, then everything else, then the scans that came meanwhile."""
-        if self._pilot.resets != self._resets:  # the task begins anew
-            self._resets, self.finished = self._pilot.resets, False
-        if decision is not None:
-            done = decision.cycle.done and not self.finished
-            if done:
-                self.finished = True
-                self.get_logger().info(f"{self._pilot.task.name} done at {1e-9 * decision.time_ns:.3f} s")
-                if self.value("on_finish") == "shutdown":
-                    self.stop_requested(f"{self._pilot.task.name} done")
-            if not (self.finished and self._falls_silent):  # else the simulator stands at exactly this state
-                self._command_publisher.publish(self._messages.fill_command(decision))
-                if self._ackermann_publisher is not None and self._ackermann_publisher.get_subscription_count():
-                    self._ackermann_publisher.publish(self._messages.fill_ackermann(decision, self._lock))
-            if decision.new:
-                self._tell_cycle(decision, time.perf_counter() - begin)
+        if self._answers(decision):
+            assert decision is not None
+            self._command_publisher.publish(self._messages.fill_command(decision))
+            if self._ackermann_publisher is not None and self._ackermann_publisher.get_subscription_count():
+                self._ackermann_publisher.publish(self._messages.fill_ackermann(decision, self._lock))
+        if decision is not None and decision.new:
+            self._tell_cycle(decision, time.perf_counter() - begin)
         self._pilot.after()
 
     def _tell_cycle(self, decision: Decision, seconds: float) -> None:

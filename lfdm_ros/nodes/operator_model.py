@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import Any
 
 from lfdm_ros.control.controller import Outcome
-from lfdm_ros.engine.driving import Decision, Pilot
+from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
-from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker
+from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop import OPERATOR, Operator
-from lfdm_ros.vehicles import load_vehicle
-
-_LEAST_NOISE = 1e-3  # [m]
-_FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
 class OperatorModel(PilotedComponent):
@@ -41,36 +36,19 @@ class OperatorModel(PilotedComponent):
     SCAN_TOPIC = "teleop/scan"
 
     def configure(self) -> None:
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
-        if vehicle.assumed:
-            self.get_logger().warning(vehicle.assumed)
+        vehicle = vehicle_of(self)
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings, task = OPERATOR.record(self.value), self.first_task()
         self._operator = Operator(vehicle, settings, self.value("seed"))
-        tracker = ObstacleTracker(TRACKER.record(
-            self.value, noise_sd=max(self.value("lidar_noise"), _LEAST_NOISE),
-            horizon=max(self.value("tracker_horizon"), min(settings.sight, _FARTHEST))), vehicle.lidar)
-        self._pilot = Pilot(
-            self._operator, tracker, period=settings.period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell, refused=self.tell_refusal)
-        self.refusals = self._pilot.refusals
-        self._pilot.begin(task)
+        self._pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
         self._messages = PlanMessages({})
-        self._falls_silent = self._lockstep and self.value("on_finish") == "shutdown"
         self._publisher = self.create_lifecycle_publisher(DriverCommand, "teleop/command", qos.COMMAND)
         self._hear(settings.period)
         self.get_logger().info(f"{vehicle.name}, {settings.cognition}, seed {self.value('seed')}, {self.value('stepping')}, {task.name}")
 
     def activate(self) -> None:
-        self._begin_to_wait()
-        self._outcomes: Counter[str] = Counter()
+        super().activate()
         self._distracted = 0
-        self._last: Decision | None = None
-        self._decided_before = 0
-        self._resets = self._pilot.resets
-
-    def deactivate(self) -> None:
-        self._pilot.reset()  # what is known now will be old then
 
     def cleanup(self) -> None:
         self._hear_no_more()
@@ -81,22 +59,14 @@ class OperatorModel(PilotedComponent):
                 "operator_inputs_refused": dict(self.refusals.counts)}
 
     def publish_decision(self, decision: Decision | None, begin: float) -> None:
-        pilot = self._pilot
-        if pilot.resets != self._resets:  # the task begins anew
-            self._resets, self.finished = pilot.resets, False
-        if decision is not None:
-            if decision.cycle.done and not self.finished:
-                self.finished = True
-                self.get_logger().info(f"{pilot.task.name} done at {1e-9 * decision.time_ns:.3f} s")
-                if self.value("on_finish") == "shutdown":
-                    self.stop_requested(f"{pilot.task.name} done")
-            if not (self.finished and self._falls_silent):
-                self._publisher.publish(self._messages.fill_command(decision))
-            if decision.new:
-                self._last = decision
-                self._outcomes[decision.cycle.outcome.name.lower()] += 1
-                self._distracted += self._operator.distracted
-        pilot.after()
+        if self._answers(decision):
+            assert decision is not None
+            self._publisher.publish(self._messages.fill_command(decision))
+        if decision is not None and decision.new:
+            self._last = decision
+            self._outcomes[decision.cycle.outcome.name.lower()] += 1
+            self._distracted += self._operator.distracted
+        self._pilot.after()
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":

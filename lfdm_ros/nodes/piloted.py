@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,11 @@ from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.path import Path
-from lfdm_ros.engine.driving import Decision, Pilot, Task
+from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.perception.obstacles import TrackerSettings
+from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.frame_tree import FrameTree
@@ -27,11 +28,14 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.vehicles import Vehicle
 
 # Callbacks that owe the vehicle a command.
 _OF_STATES = ("on_state", "on_odometry")
 _CYCLES = (*_OF_STATES, "on_scan", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
+LEAST_NOISE = 1e-3  # [m]
+_FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
 LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s")
@@ -72,8 +76,8 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
 class PilotedComponent(Component):
     """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
 
-    Subclasses set `_pilot`, `_lockstep` and `finished`, and call `_hear`, `_begin_to_wait` and `_hear_no_more` in `configure`, `activate`
-    and `cleanup`.
+    Subclasses set `_lockstep` and `_pilot`, which `_pilot_of` makes, call `_hear` and `_hear_no_more` in `configure` and `cleanup`, and ask
+    `_answers` of each decision.
     """
 
     _pilot: Pilot
@@ -117,9 +121,44 @@ class PilotedComponent(Component):
         if self._lockstep:
             self._periodic.append(self.every(LOOK_FOR_SCAN, self._watch_scan))
 
-    def _begin_to_wait(self) -> None:
+    def activate(self) -> None:
         self.finished = False
         self._waits_since = math.inf
+        self._outcomes: Counter[str] = Counter()
+        self._last: Decision | None = None
+        self._decided_before = 0
+        self._resets = self._pilot.resets
+
+    def deactivate(self) -> None:
+        self._pilot.reset()  # what is known now will be old then
+
+    def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, **others: Any) -> Pilot:
+        """Who asks a driver each period [s], and follows obstacles for it as far as it sees [m]; `others`: as `Pilot` takes them."""
+        tracker = ObstacleTracker(TRACKER.record(
+            self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
+            horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
+        pilot = Pilot(
+            driver, tracker, period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
+            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell,
+            refused=self.tell_refusal, **others)
+        self.refusals = pilot.refusals
+        pilot.begin(task)
+        return pilot
+
+    def _answers(self, decision: Decision | None) -> bool:
+        """Notes whether the task is done; whether a decision is told."""
+        pilot = self._pilot
+        if pilot.resets != self._resets:  # the task begins anew
+            self._resets, self.finished = pilot.resets, False
+        if decision is None:
+            return False
+        shuts_down = self.value("on_finish") == "shutdown"
+        if decision.cycle.done and not self.finished:
+            self.finished = True
+            self.get_logger().info(f"{pilot.task.name} done at {1e-9 * decision.time_ns:.3f} s")
+            if shuts_down:
+                self.stop_requested(f"{pilot.task.name} done")
+        return not (self.finished and self._lockstep and shuts_down)  # else the simulator stands at exactly this state
 
     def _hear_no_more(self) -> None:
         for timer in self._periodic:

@@ -25,11 +25,12 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
+from lfdm_ros.nodes.piloted import LEAST_NOISE
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
@@ -39,14 +40,13 @@ from lfdm_ros.sharing.machine import Action
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
 _OF_STATES = ("on_state",)
 _OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "watch", "watch_answers")
 _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
-_LEAST_NOISE = 1e-3  # [m]
 
 
 class SharedControl(Component):
@@ -87,16 +87,14 @@ class SharedControl(Component):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
-        if vehicle.assumed:
-            self.get_logger().warning(vehicle.assumed)
+        vehicle = vehicle_of(self)
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)
         table = lift_limits(vehicle, manoeuvres=Manoeuvres(
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self._sharer = Sharer(vehicle, settings, components, table, self.tell_refusal)
-        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), _LEAST_NOISE)), vehicle.lidar)
+        tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self._pilot = SharedPilot(
             self._sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell)

@@ -17,10 +17,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
-from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.description import FIXED, Joint, joints_of, robot_description
 
 _JOINTS = 512  # that a message may have
@@ -43,7 +42,7 @@ class VehicleFrames(Component):
     )
 
     def configure(self) -> None:
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
+        vehicle = vehicle_of(self)
         joints = joints_of(vehicle)
         self._moving = {joint.name: joint for joint in joints if joint.kind != FIXED} if self.value("joints") else {}
         self._fixed = [_transform(joint) for joint in joints if joint.kind == FIXED]

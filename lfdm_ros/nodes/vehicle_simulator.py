@@ -23,14 +23,14 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of
+from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
@@ -76,9 +76,7 @@ class VehicleSimulator(Component):
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        vehicle = load_vehicle(self.value("vehicle"), self.value("vehicle_changes"))
-        if vehicle.assumed:
-            self.get_logger().warning(vehicle.assumed)
+        vehicle = vehicle_of(self)
         simulator = simulator_of(self, vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")

@@ -12,6 +12,7 @@ from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros import parameters
 from lfdm_ros.parameters import Exposed, Value
+from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 _ROS_TYPES = {
     bool: RosParameter.Type.BOOL, int: RosParameter.Type.INTEGER, float: RosParameter.Type.DOUBLE,
@@ -66,3 +67,15 @@ USE_SIM_TIME = Parameter("use_sim_time", False, "take the time from /clock")
 def by_name(table: Iterable[Parameter]) -> dict[str, Parameter]:
     """The parameters a node accepts, by name."""
     return {parameter.name: parameter for parameter in (*table, USE_SIM_TIME)}
+
+
+def vehicle_of(node: Any, *changes: str) -> Vehicle:
+    """The vehicle that the parameters of a node name, with its changes and more; what is assumed of it stands in the log.
+
+    Raises:
+        InputError: as `load_vehicle`.
+    """
+    vehicle = load_vehicle(node.value("vehicle"), [*node.value("vehicle_changes"), *changes])
+    if vehicle.assumed:
+        node.get_logger().warning(vehicle.assumed)
+    return vehicle
