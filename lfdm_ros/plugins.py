@@ -43,7 +43,6 @@ class Registry(Mapping[str, T]):
         """`entries`, which have a name, ship with the package."""
         self._load = load_plugins
         self.registered: dict[str, T] = {entry.name: entry for entry in entries}
-        self.shipped = len(entries)
 
     def add(self, entry: Any, maker: Callable[..., Any]) -> None:
         """Takes an entry from outside; `maker`: the function in it that does the work, whose source results depend on."""

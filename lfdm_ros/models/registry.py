@@ -185,12 +185,12 @@ def _registries() -> tuple[Registry[Any], ...]:
 _count = sum(len(there.registered) for there in _registries())
 
 
-def outside() -> Iterator[tuple[str, Part | Chassis | Model]]:
-    """What was registered from outside: its slot, or "chassis" of a chassis and a whole model, and itself."""
+def entries() -> Iterator[tuple[str, Part | Chassis | Model]]:
+    """All parts and models: the slot, or "chassis" of a chassis and a whole model, and itself."""
     load_plugins()
     homes: list[tuple[str, Registry[Any]]] = [*_SLOTS.items(), ("chassis", CHASSIS), ("chassis", _WHOLE)]
     for slot, there in homes:
-        yield from ((slot, entry) for entry in tuple(there.registered.values())[there.shipped:])
+        yield from ((slot, entry) for entry in tuple(there.registered.values()))
 
 
 def _declared() -> dict[str, Field]:

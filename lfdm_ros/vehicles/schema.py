@@ -1,8 +1,8 @@
 """The sections of a vehicle file, and the groups of keys in them that stand together.
 
 A file has only what the vehicle has: a small car without a gearbox says nothing of gears. What belongs together is a group, given
-whole or not at all. Units, ranges and descriptions come from the declarations of the models. What is registered from outside is a
-group of its own: its parameters are keys of the section of its slot, as long as no other group has them.
+whole or not at all. Units, ranges and descriptions come from the declarations of the models. Of a part, chassis or model whose parameters
+no group here names, ours or from outside, those are a group of its own, in the section of its slot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from typing import TypeVar
 
 from lfdm_ros.models import Field
-from lfdm_ros.models.registry import all_parameters, outside, registered
+from lfdm_ros.models.registry import all_parameters, entries, registered
 from lfdm_ros.vehicles import body
 
 T = TypeVar("T")
@@ -162,10 +162,12 @@ def _table_keys() -> dict[str, str]:
 def _groups() -> dict[str, Group]:
     groups = dict(_GROUPS)
     home = {key: name for name, group in _GROUPS.items() for keys in group.keys.values() for key in keys}
-    for section, entry in outside():
+    for section, entry in entries():
         keys = list(dict.fromkeys(_table_keys().get(f.name, f.name) for f in entry.parameters))
         needs = tuple(dict.fromkeys(home[key] for key in keys if key in home))
         new = tuple(key for key in keys if key not in home)
+        if not new:  # as of all parts with a group of their own above
+            continue
         title = f"the {section} {entry.name}"
         groups[title] = Group(title, {section: new}, needs)
         home |= dict.fromkeys(new, title)
