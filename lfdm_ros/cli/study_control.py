@@ -271,10 +271,19 @@ def _changed(settings: Any) -> dict[str, Any]:
 
 
 def _tell(done: int, asked: int, left: float) -> None:
-    if done < asked and done % max(1, asked // 50):
+    """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
+    if 1 < done < asked and done % max(1, asked // 200) and not math.isnan(left):
         return
-    remaining = f", {left:.0f} s left" if left > 0.0 else ""
+    remaining = f", {_duration(left)} left" if left > 0.0 else ", taken from the runs that are kept" if math.isnan(left) else ""
     print(f"{done} of {asked} runs{remaining}", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    """48 s, 12 min, 6 h 5 min."""
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,13 @@
 """`lfdm study`: a study of recordings that it makes itself; what is refused, and how."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lfdm_ros.cli import study_control
 from lfdm_ros.cli.main import main
 
 RECIPE = """
@@ -157,3 +159,11 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
 def test_mistakes_in_a_study_of_the_controller_are_told(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
     assert main(["study", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_study_of_driving_costs_is_told_from_its_first_run_on(capsys: pytest.CaptureFixture) -> None:
+    for done, left in ((400, math.nan), (1, 22_000.0), (2, 21_900.0), (9, 5_400.0), (1791, 90.0), (1800, 0.0)):
+        study_control._tell(done, 1800, left)
+    assert capsys.readouterr().err.splitlines() == [
+        "400 of 1800 runs, taken from the runs that are kept", "1 of 1800 runs, 6 h 7 min left", "9 of 1800 runs, 90 min left",
+        "1791 of 1800 runs, 90 s left", "1800 of 1800 runs"]
