@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
@@ -211,29 +209,8 @@ class PilotedComponent(Component):
             self.publish_decision(self._pilot.give_up_on_scan(), time.perf_counter())
 
     def _on_frames(self, message: TFMessage) -> None:
-        """Heard in the inactive state too: what does not move is said once."""
-        for transform in message.transforms:
-            try:
-                self._frames.take(transform)
-            except InputError as error:
-                self.refusals.refuse("transform", error)
-
-    def _in_frame_of_states(self, task: Task) -> Task:
-        """The task in the frame of the states, if it is known how the two lie; else as it is, and the pilot refuses it.
-
-        Raises:
-            Refused: a place where none can be.
-        """
-        own = self._pilot.frame or ODOM_FRAME
-        if not task.frame or task.frame == own or not self._frames.knows(task.frame, own):
-            return task
-        moved: dict[str, Any] = {}
-        if task.goal is not None:
-            (x, y), = self._frames.points(np.array([[task.goal.x, task.goal.y]]), task.frame, own)
-            moved["goal"] = replace(task.goal, x=float(x), y=float(y))
-        if task.path is not None:
-            moved["path"] = Path(self._frames.points(np.column_stack([task.path.x, task.path.y]), task.frame, own))
-        return replace(task, frame=own, **moved)
+        # In the inactive state too: what does not move is said once.
+        self._frames.hear(message, self.refusals)
 
     def _on_goal(self, message: PoseStamped) -> None:
         self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
@@ -245,7 +222,7 @@ class PilotedComponent(Component):
         if self.state != "active":
             return
         try:
-            task = self._in_frame_of_states(make())
+            task = self._frames.task(make(), self._pilot.frame or ODOM_FRAME)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return

@@ -15,6 +15,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
 from lfdm_ros.control.path import Path
@@ -29,7 +30,8 @@ from lfdm_ros.nodes.piloted import LEAST_NOISE
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
@@ -109,6 +111,7 @@ class SharedControl(Component):
         publish, subscribe = self.create_lifecycle_publisher, self.create_subscription
         self._command_publisher = publish(DriverCommand, "control/command", qos.COMMAND)
         self._status_publisher = publish(SharedControlStatus, "shared_control/status", qos.STATE)
+        self._frames = FrameTree()
         state, command = (qos.STATE, qos.COMMAND) if self._lockstep else (qos.NEWEST, qos.NEWEST)
         self._heard = [
             subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
@@ -117,7 +120,9 @@ class SharedControl(Component):
             subscribe(PlanMessage, "autonomy/plan", self._on_plan, state),
             subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
             *(subscribe(PoseStamped, topic, self._on_goal, qos.TASK) for topic in ("goal", "goal_pose")),
-            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan"))]
+            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan")),
+            subscribe(TFMessage, "tf", self._on_frames, qos.TRANSFORMS),
+            subscribe(TFMessage, "tf_static", self._on_frames, qos.LATCHED)]
         if self.value("take_posterior"):
             self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
         self._offered = [self.create_service(Trigger, "~/emergency_stop", self._on_stop),
@@ -213,6 +218,10 @@ class SharedControl(Component):
             begin = self._begin()
             self._publish(self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
+    def _on_frames(self, message: TFMessage) -> None:
+        # In the inactive state too: what does not move is said once.
+        self._frames.hear(message, self.refusals)
+
     def _on_goal(self, message: PoseStamped) -> None:
         # To a goal autonomy finds its own way: the path that was driven is over.
         self._take_task("goal", lambda: Task("a goal: no path", message.header.frame_id))
@@ -230,7 +239,7 @@ class SharedControl(Component):
         if self.state != "active":
             return
         try:
-            task = make()
+            task = self._frames.task(make(), self._pilot.frame or ODOM_FRAME)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped
+from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bounds import FRAME, Refused, require, require_all
+from lfdm_ros.bounds import FRAME, Refusals, Refused, require, require_all
+from lfdm_ros.control.path import Path
+from lfdm_ros.engine.driving import Task
+from lfdm_ros.errors import InputError
 
 _MOST = 1000  # frames; one who makes up names must not fill the memory
 
@@ -50,6 +55,30 @@ class FrameTree:
         require_all({"x": place.x, "y": place.y}, ("x", "y"), f"place of '{child}': ")
         yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
         self._parents[child] = parent, Placed(place.x, place.y, yaw)
+
+    def hear(self, message: TFMessage, refusals: Refusals) -> None:
+        """All transforms of a message; those that are none are counted."""
+        for transform in message.transforms:
+            try:
+                self.take(transform)
+            except InputError as error:
+                refusals.refuse("transform", error)
+
+    def task(self, task: Task, frame: str) -> Task:
+        """The task in a frame, if it is known how that lies in the task's own; else as it is, for whoever compares the two to refuse it.
+
+        Raises:
+            Refused: a place where none can be.
+        """
+        if not task.frame or task.frame == frame or not self.knows(task.frame, frame):
+            return task
+        moved: dict[str, Any] = {}
+        if task.goal is not None:
+            (x, y), = self.points(np.array([[task.goal.x, task.goal.y]]), task.frame, frame)
+            moved["goal"] = replace(task.goal, x=float(x), y=float(y))
+        if task.path is not None:
+            moved["path"] = Path(self.points(np.column_stack([task.path.x, task.path.y]), task.frame, frame))
+        return replace(task, frame=frame, **moved)
 
     def points(self, points: np.ndarray, source: str, target: str) -> np.ndarray:
         """Points (n, 2) of frame `source` in frame `target`.

@@ -7,9 +7,13 @@ import math
 import numpy as np
 import pytest
 from geometry_msgs.msg import TransformStamped
+from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bounds import Refused
+from lfdm_ros.bounds import Refusals, Refused
+from lfdm_ros.control.path import Path
+from lfdm_ros.engine.driving import Task
 from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.simulation import Goal
 
 
 def transform(parent: str, child: str, x: float, y: float, yaw: float) -> TransformStamped:
@@ -38,6 +42,19 @@ def test_points_go_up_and_down_the_tree() -> None:
         tree.points(points, "elsewhere", "map")
     tree.take(transform("map", "odom", 0.0, 0.0, 0.0))  # the newest counts
     np.testing.assert_allclose(tree.points(points, "odom", "map"), points)
+
+
+def test_a_task_goes_where_the_frames_are_known_and_stays_where_not() -> None:
+    tree, refusals = FrameTree(), Refusals()
+    tree.hear(TFMessage(transforms=[transform("a", "a", 0.0, 0.0, 0.0), transform("map", "odom", 10.0, -5.0, 0.5 * math.pi)]), refusals)
+    assert refusals.counts == {"transform": 1} and tree.knows("map", "odom")
+    path = Path(np.column_stack([np.full(20, 10.0), np.linspace(0.0, 50.0, 20)]))
+    moved = tree.task(Task("both", "map", path=path, goal=Goal(10.0, 35.0)), "odom")
+    assert moved.frame == "odom" and moved.goal is not None and (moved.goal.x, moved.goal.y) == pytest.approx((40.0, 0.0))
+    assert moved.path is not None and moved.path.length == pytest.approx(50.0)
+    np.testing.assert_allclose(moved.path.x[[0, -1]], [5.0, 55.0])
+    for task in (Task("no frame", path=path), Task("the same", "odom", path=path), Task("unknown", "moon", path=path)):
+        assert tree.task(task, "odom") is task
 
 
 def test_what_is_no_transform_is_refused_and_circles_end() -> None:

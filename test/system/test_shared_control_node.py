@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.nodes.shared_control import SharedControl
@@ -193,6 +194,17 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
     s.path.publish(message)
     graph.wait(lambda: s.node.refusals.counts["path"] == 1)
     assert "elsewhere" in s.node.refusals.last and s.node._sharer._path is not None
+
+    # nav2's plan is in the map: where the states' frame lies in it is on tf.
+    transform = TransformStamped(child_frame_id="odom")
+    transform.header.frame_id = message.header.frame_id = "map"
+    transform.transform.translation.y, transform.transform.rotation.w = 5.0, 1.0
+    frames = graph.node.create_publisher(TFMessage, "tf_static", qos.LATCHED)
+    frames.publish(TFMessage(transforms=[transform]))
+    graph.wait(lambda: s.node._frames.knows("map", "odom"))
+    s.path.publish(message)
+    graph.wait(lambda: s.node._sharer._path.y[0] == pytest.approx(-5.0))
+    np.testing.assert_allclose(s.node._sharer._corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
     goal = PoseStamped()
     goal.header.frame_id = "odom"
     s.goal.publish(goal)
