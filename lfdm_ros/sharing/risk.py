@@ -35,6 +35,7 @@ HELD, DECAYING, PATH, REACTING, RELIEVED = "held", "decaying", "path", "reacting
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
+PIECES = 8  # in which an intention's runs are shared out among cores
 # What vehicles do at most: they are looked for no farther [m/s^2].
 SIDEWAYS, BRAKING, SPEEDING = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
@@ -191,7 +192,6 @@ class RiskRollouts:
         hand = unsteady(rng.standard_normal((samples + 1, n)), s)
         self._hand: np.ndarray = hand.astype(self._dtype)
         self._normals: np.ndarray = np.ascontiguousarray(rng.standard_normal((ROWS, NORMALS, n)), dtype=self._dtype)
-        self._results: np.ndarray = np.empty((len(RESULTS), n), self._dtype)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         self._vehicle: Vehicle | None = None
         self._draws: Draws | None = None
@@ -360,14 +360,15 @@ class RiskRollouts:
             return []
         start = self._starts(x)
         met = self._met(x, obstacles, begin, corridor, walls)
-        rows, done = [np.empty((len(RESULTS), 0))] * len(intentions), 0
         followed = [self._for_all(intention) for intention in intentions]
+        results: np.ndarray = np.empty((len(intentions), len(RESULTS), self.rollouts), self._dtype)
+        done = 0
         outlooks: list[Outlook] = []
         for end in (self._first, self.rollouts):
             if end > done:
-                rows = [np.concatenate([before, self._run(*each, start, met, done, end)], axis=1)
-                        for before, each in zip(rows, followed)]
-                done, outlooks = end, [_outlook(results, intention.until) for results, intention in zip(rows, intentions)]
+                self._run(followed, start, met, results, done, end)
+                done = end
+                outlooks = [_outlook(rows[:, :end].astype(float), intention.until) for rows, intention in zip(results, intentions)]
             if all(self._is_clear(f.failure) for f in outlooks):
                 break
         return outlooks
@@ -386,21 +387,22 @@ class RiskRollouts:
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
         return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
 
-    def _run(self, wanted: np.ndarray, reference: np.ndarray, numbers: np.ndarray, start: np.ndarray, met: tuple[np.ndarray, ...],
-             first: int, end: int) -> np.ndarray:
-        """Results (9, end - first) of the runs first ... end - 1."""
+    def _run(self, followed: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, met: tuple[np.ndarray, ...],
+             results: np.ndarray, first: int, end: int) -> None:
+        """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: who is made to wait for a core waits
+        once, and the other threads take what is left meanwhile."""
         lanes = self.kernel.lanes
         blocks = (end - first) // lanes
-        pieces = min(blocks, 8)
+        pieces = min(blocks, PIECES)
         bounds = [first + lanes * (blocks * i // pieces) for i in range(pieces + 1)]
         circles, first_circle, normal_rows, edges, first_edge = met
 
         def piece(i: int) -> None:
+            (wanted, reference, numbers), k = followed[i // pieces], i % pieces
             self.kernel.run(self._p, start, wanted, reference, numbers, circles, first_circle, normal_rows, self._normals, edges,
-                            first_edge, self._substeps, self._results, bounds[i], bounds[i + 1])
+                            first_edge, self._substeps, results[i // pieces], bounds[k], bounds[k + 1])
 
-        in_parallel(piece, pieces)
-        return self._results[:, first:end].astype(float)
+        in_parallel(piece, len(followed) * pieces)
 
     def _starts(self, x: np.ndarray) -> np.ndarray:
         """States (nx, n) around x, as far as it is not known, from where the vehicle is."""
