@@ -13,7 +13,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from lfdm_ros.backends import ARRAYS
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
@@ -124,7 +123,7 @@ def measure(runs: int, only: str = "*") -> list[Record]:
             Record.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
             Record.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
             Record.of(f"alternative_ns/numpy_batch/{model}", [
-                alternatives.interpreted(subject.model, subject.vehicle, ARRAYS, vehicles=VEHICLES, steps=20)
+                alternatives.interpreted(subject.model, subject.vehicle, alternatives.NUMPY, vehicles=VEHICLES, steps=20)
                 for _ in range(runs)], "ns"),
             Record.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
             Record.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),

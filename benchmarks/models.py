@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.backends import ARRAYS
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
@@ -134,7 +133,7 @@ def alternatives_of(subject: subjects.Subject, runs: int) -> list[Record]:
     model, vehicle = subject.model, subject.vehicle
     ways = {
         "python": lambda: alternatives.interpreted(model, vehicle, alternatives.PYTHON),
-        "numpy": lambda: alternatives.interpreted(model, vehicle, ARRAYS),
+        "numpy": lambda: alternatives.interpreted(model, vehicle, alternatives.NUMPY),
         "casadi_vm": lambda: alternatives.casadi_virtual_machine(model, vehicle),
     }
     return [Record.of(f"alternative_ns/{way}/{subject.name}", [run() for _ in range(runs)], "ns") for way, run in ways.items()]

@@ -8,11 +8,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from lfdm_ros.backends import casadi_model
 from lfdm_ros.cli import bench
 from lfdm_ros.cli.bench_peer import Peer
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import load_vehicle
 
 
 @pytest.fixture
@@ -116,6 +119,17 @@ def test_models_reports_every_run_of_a_model(models: ModuleType, capsys: pytest.
     names = [record.name for record in models.measure(1, only="eight_dof/fiala/*")]
     assert names == ["step_ns/eight_dof/fiala/acceleration", "step_ns/eight_dof/fiala/lane_change", *(
         f"alternative_ns/{way}/eight_dof/fiala" for way in ("python", "numpy", "casadi_vm"))]
+
+
+def test_the_equations_written_out_are_the_equations(models: ModuleType) -> None:
+    """What ours is compared with computes the same."""
+    vehicle, a = load_vehicle("hmmwv"), models.alternatives
+    for name in ("nonlinear_bicycle", "twenty_four_dof/tmeasy"):
+        model = get_model(name)
+        state = initial_state(name, vehicle, vx=a.CRUISE)
+        expected = np.array(casadi_model(model).step(state, a.INPUTS, vehicle.vector(model), a.STEP)).ravel()
+        for operations in (a.PYTHON, a.NUMPY):
+            np.testing.assert_allclose(a.written_out(model, vehicle, operations)(state.tolist()), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_models_says_how_to_have_commonroad(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
