@@ -21,9 +21,11 @@ from lfdm_ros.models import Model
 
 @dataclass(frozen=True)
 class AdvanceCode:
-    """advance(x, q, u0, u1, n, h, 1 / n) -> 1 if all of x is finite, with addresses of arrays; `constants(p (np,))` makes q."""
+    """advance(x, q, u0, u1, n, h, 1 / n) -> 1 if all of x is finite, with addresses of arrays; it lies at `address`.
+    `constants(p (np,))` makes q."""
 
     advance: Callable[..., int]
+    address: int
     constants: Callable[[np.ndarray], np.ndarray]
 
 
@@ -38,7 +40,7 @@ def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
         prepare(p.ctypes.data, q.ctypes.data)
         return q
 
-    return AdvanceCode(code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER), constants)
+    return AdvanceCode(code.function("advance", [POINTER] * 4 + [INTEGER] + [REAL] * 2, INTEGER), code.address("advance"), constants)
 
 
 @cache

@@ -47,9 +47,13 @@ class MachineCode:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
+    def address(self, name: str) -> int:
+        """Where a function lies in this process."""
+        return int(self._engine.get_function_address(name))
+
     def function(self, name: str, arguments: Sequence[type], result: type | None = None) -> Callable[..., Any]:
         """A function of the object; a call releases the GIL."""
-        call = ctypes.CFUNCTYPE(result, *arguments)(self._engine.get_function_address(name))
+        call = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
         call.code = self  # type: ignore[attr-defined]
         return call
 

@@ -11,7 +11,8 @@ from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import SLOW, Curve, Stops, curve_of
+from lfdm_ros.control.stop_law import SLOW
+from lfdm_ros.control.stops import Curve, Stops, curve_of
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 

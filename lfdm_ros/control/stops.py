@@ -20,10 +20,14 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import advance_kernel, casadi_model
+from lfdm_ros.backends import casadi_model
+from lfdm_ros.backends.tick_kernel import advance_code
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.native import native
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stop_law import AHEAD, FASTEST, SPACING, TICKS, Braked, braking, law
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
 from lfdm_ros.models.chassis import GRAVITY
@@ -31,17 +35,9 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
 from lfdm_ros.vehicles.handling import mass_of, softness_of, understeer_of
 
-SIDE = 0.9  # share of it that counts across at most: on tyres that turn better than those looked at, it must not brake less
-EASIEST = 1.0  # [m/s^2] this is left for the brakes in any bend: more, while the tyres give all they have across, turns the vehicle round
-SPACING = 1.0  # [m] between the places of a curve
 BEYOND = 60.0  # [m] straight on after the curve's end
 LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
-EVERY, LONGEST_TICK, TICKS = 2.0, 0.2, 200  # way [m] and time [s] after which the law looks again at most, and how often
 STEP = 0.07  # [s] longest step of the model, or what it takes at most
-FASTEST = 1e3  # [m/s] what is faster is no vehicle
-AHEAD = 0.15  # [s] the steering looks ahead by so much
-ACROSS, LEAST_PACE = 3.0, 4.0  # [1/s], [m/s]: steering towards the curve, over the speed or this
-SLOW = 0.5  # [m/s] the vehicle stands when it is slower
 UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
 SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
 SHIFTING = 1.6, 6.0  # time [s] and least distance [m] in which it is
@@ -104,11 +100,6 @@ def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.nda
     return ((aside < radii) & (ahead > 0.0) & (ahead < away[:, None]) & outside).any(axis=1)
 
 
-# The drive of a throttle that is let go follows it so much later [s]: shafts and tyres unwind (in the 24-DOF model a quarter of it is
-# left then), which the predicting model does not know.
-LINGERS = 0.12
-
-
 @dataclass(frozen=True, eq=False)
 class Stop:
     """Braking to a stand along a curve. clearance: the least distance to an obstacle on the way [m], inf without any; free: it is what is
@@ -167,42 +158,32 @@ class Stops:
         names = [f.name for f in model.states]
         self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
         self._step = min(STEP, model.largest_step)
-        self._state, self._before, self._after = np.zeros(len(names)), np.zeros(3), np.zeros(3)
-
-        def model_on(trust: Trust) -> Callable[[int, float], bool]:
-            less = vehicle.replace(source="", **{name: trust.grip * vehicle.parameters[name] for name in grips})
-            return advance_kernel(model)(self._state, less.vector(model), self._before, self._after)
-
-        self._advance = {trust: model_on(trust) for trust in (SURE, LAST)}
+        self._places = np.array([*self._pose, self._vx, self._ay], dtype=np.int64)
+        code = advance_code(model)
+        self._advance = code.address
+        less = {trust: vehicle.replace(source="", **{name: trust.grip * vehicle.parameters[name] for name in grips})
+                for trust in (SURE, LAST)}
+        self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
+        arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 3]
+        self._drive = native("lfdm_ros.control.stop_native", tuple(arguments), INTEGER, ("lfdm_ros.control.stop_law",))
 
         a, b = values.cg_to_front_axle, values.cg_to_rear_axle
-        self._wheelbase, self._front_axle, self._full_lock = a + b, a, values.max_road_wheel_angle
         mass = mass_of(vehicle.parameters)
         torques = [getattr(values, f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
         radius = getattr(values, "wheel_radius", 0.0)
         # Deceleration at full brake; who does not know it takes the peak.
         known = min(sum(torques), radius, mass) > 0.0
-        self._brake = 2.0 * sum(torques) / (radius * mass) if known else GRAVITY * values.friction_max
-        # The rear axle's shares: of the brakes, of the load at rest, and of it the loss for each m/s^2 of braking.
-        self._rear = (torques[1] / sum(torques) if known else 0.5, a / self._wheelbase,
-                      getattr(values, "cg_height", 0.0) / (self._wheelbase * GRAVITY))
-        self._understeer = understeer_of(vehicle.parameters)  # [rad s^2/m]
-        self._rear_axle, self._rear_slip = b, mass * a / self._wheelbase * softness_of(vehicle.parameters)[1]  # [m], [rad s^2/m]
-
-    def _braking(self, across: float, circle: float) -> float:
-        """The deceleration [m/s^2] at which the wheels still roll and the rear axle still holds the vehicle, at so much across [m/s^2],
-        where the tyres hold `circle` [m/s^2]."""
-        share, rear, lift = self._rear
-        # (share a)^2 + (rear across)^2 = (circle (rear - lift a))^2
-        square = circle * circle
-        p, q, r = share * share - square * lift * lift, square * rear * lift, rear * rear * (across * across - square)
-        held = (math.sqrt(max(q * q - p * r, 0.0)) - q) / p if p > 1e-9 else circle
-        return max(min(held, circle), EASIEST)
+        self.braked = Braked(
+            full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * values.friction_max,
+            strongest=settings.stop_brake, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
+            lift=getattr(values, "cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
+            full_lock=values.max_road_wheel_angle, understeer=understeer_of(vehicle.parameters),
+            rear_slip=mass * a / (a + b) * softness_of(vehicle.parameters)[1])
 
     def hardest_pedal(self, x: np.ndarray) -> float:
         """The brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the grip that is certain."""
         peak = float(self._peak(*(x[k] for k in self._pose))[0])
-        return min(self._braking(abs(float(x[self._ay])), SURE.grip * peak) / self._brake, 1.0)
+        return min(braking(self.braked, abs(float(x[self._ay])), SURE.grip * peak) / self.braked.full_brake, 1.0)
 
     def clearance(self, plan: Plan, at: list[int], time: float, obstacles: Obstacles) -> float:
         """Least distance to obstacles [m] of a plan from a time [s] on; `at`: places of x, y, yaw in its states."""
@@ -216,15 +197,15 @@ class Stops:
         return bool((distance >= _needed(distance[0], margin)).all())
 
     def look(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
-             obstacles: Obstacles, margin: float, braking: float = math.inf, sight: bool = True, trust: Trust = SURE) -> Stop:
+             obstacles: Obstacles, margin: float, most_braking: float = math.inf, sight: bool = True, trust: Trust = SURE) -> Stop:
         """The stop along a curve.
 
         Args:
             x: the predicting model's state (nx,); command: steering and pedal in force; time: when [s], in the time of the obstacles.
             first: steering and pedal of a period before it begins; None: it begins now.
-            margin: to keep [m]; braking: most deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
+            margin: to keep [m]; most_braking: deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
         """
-        times, poses, speeds = self._driven(curve, x, command, first, braking, trust)
+        times, poses, speeds = self.driven(curve, x, command, first, most_braking, trust)
         if not (np.isfinite(poses).all() and speeds[-1] < FASTEST):
             return Stop(curve, -math.inf, False, math.inf, trust=trust)
         if not len(obstacles.radii):
@@ -236,67 +217,21 @@ class Stops:
         return Stop(curve, float(nearest.min()), bool((nearest >= need).all()) and blind <= UNSEEN_PACE,
                     float(speeds[hit[0]]) if len(hit) else 0.0, blind, trust)
 
-    def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
-                braking: float, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands."""
-        s, rates, state, before, after = self._settings, self._rates, self._state, self._before, self._after
-        advance = self._advance[trust]
-        (x_at, y_at, yaw_at), vx_at, ay_at, full = self._pose, self._vx, self._ay, self._brake
-        courses, bends, xs, ys = curve.course.tolist(), curve.curvature.tolist(), curve.x.tolist(), curve.y.tolist()
-        peaks = np.broadcast_to(self._peak(curve.x, curve.y, curve.course), len(xs)).tolist()
-        last, weakest = len(xs) - 1, -braking / full
-        state[:] = x
-        steering, pedal = command
-        before[:] = steering, max(pedal, 0.0), max(-pedal, 0.0)
-        row = state.tolist()
-        i = curve.nearest(row[x_at], row[y_at])
-        now, times, rows = 0.0, [0.0], [row]
-        lingers = max(pedal, 0.0)
-        while len(rows) < TICKS:
-            if first is not None:
-                step, (aim, press), first = s.period, first, None
-            else:
-                px, py, vx = row[x_at], row[y_at], row[vx_at]
-                if not SLOW <= vx < FASTEST:
-                    break
-                step = min(EVERY / vx, LONGEST_TICK)
-                best = (xs[i] - px) ** 2 + (ys[i] - py) ** 2
-                while i < last and (further := (xs[i + 1] - px) ** 2 + (ys[i + 1] - py) ** 2) <= best:
-                    i, best = i + 1, further
-                aim, press = self._law(courses[i], bends[i], xs[i], ys[i], bends[min(i + round(AHEAD * vx / SPACING), last)], px, py,
-                                       row[yaw_at], vx, row[ay_at], trust.circle * peaks[i])
-                press = max(press, weakest)
-            turn = rates.steering * step
-            steering = min(max(aim, -1.0, steering - turn), 1.0, steering + turn)
-            pedal = min(max(press, -s.largest_brake, pedal - rates.down * step), s.largest_throttle, pedal + rates.up * step)
-            drive = max(pedal, min(lingers, lingers - rates.down * (now + step - LINGERS)), 0.0)
-            after[:] = steering, drive, max(-pedal, 0.0)
-            pieces = math.ceil(step / self._step)
-            sound = advance(pieces, step / pieces)
-            before[:] = after
-            now += step
-            row = state.tolist()
-            times.append(now)
-            rows.append(row)
-            if not sound:
-                break
-        table = np.array(rows)
-        return np.array(times), table[:, self._pose], table[:, vx_at]
-
-    def _law(self, course: float, curvature: float, x0: float, y0: float, bend: float, x: float, y: float, yaw: float, vx: float,
-             ay: float, circle: float) -> tuple[float, float]:
-        """Steering and pedal that stop the vehicle at (x, y, yaw) along a curve, whose nearest place is (x0, y0), by tyres that hold
-        `circle` [m/s^2] there."""
-        v = max(vx, 0.0)
-        # On the curve the vehicle does not point along it, but to where its rear axle slips less than the bend is tight.
-        slip = (self._rear_axle - self._rear_slip * v * v) * curvature
-        turned = math.remainder(yaw + slip - course, 2.0 * math.pi)
-        aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
-        road = math.atan(self._wheelbase * bend) + self._understeer * v * v * bend - turned - math.atan(
-            ACROSS * (aside + self._front_axle * math.sin(turned)) / max(v, LEAST_PACE))
-        across = max(v * v * max(abs(bend), abs(curvature)), abs(ay))
-        braking = self._braking(min(across, SIDE * circle), circle)
-        return min(max(road / self._full_lock, -1.0), 1.0), -min(braking / self._brake, self._settings.stop_brake)
+    def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
+               most_braking: float = math.inf, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `look`."""
+        s, rates, braked = self._settings, self._rates, self.braked
+        state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)
+        held = np.broadcast_to(trust.circle * self._peak(curve.x, curve.y, curve.course), len(curve.s))
+        table = np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held])
+        numbers = np.array([*braked, rates.steering, rates.up, rates.down, s.largest_brake, s.largest_throttle])
+        begin = np.array([s.period, *first] if first is not None else [0.0, 0.0, 0.0])
+        limits, inputs, rows = np.array([-most_braking / braked.full_brake, self._step]), np.empty((2, 3)), np.empty((TICKS, 5))
+        near = curve.nearest(*state[self._pose[:2]])
+        count = self._drive(self._advance, *(a.ctypes.data for a in (self._constants[trust], numbers, table)), len(table), near,
+                            *(a.ctypes.data for a in (in_force, begin, limits, self._places, state)), len(state),
+                            *(a.ctypes.data for a in (inputs[0], inputs[1], rows)))
+        return rows[:count, 0], rows[:count, 1:4], rows[:count, 4]
 
     def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
         """Steering and pedal that stop the vehicle in a state (nx,) along a curve."""
@@ -304,8 +239,8 @@ class Stops:
         i = curve.nearest(px, py)
         bend = curve.curvature[min(i + round(AHEAD * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
         cx, cy, course = float(curve.x[i]), float(curve.y[i]), float(curve.course[i])
-        return self._law(course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
-                         trust.circle * float(self._peak(cx, cy, course)[0]))
+        return law(braking, self.braked, course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
+                   trust.circle * float(self._peak(cx, cy, course)[0]))
 
     def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
         """The speed at which a front corner comes to where nothing was seen [m/s]."""

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.stops import FASTEST, outline_distance
+from lfdm_ros.control.stop_law import FASTEST
+from lfdm_ros.control.stops import outline_distance
 from lfdm_ros.sharing.demand import SLOW, sliding_angle
 from lfdm_ros.sharing.forecast import MODEL, Forecast
 from lfdm_ros.sharing.load_transfer import Loads

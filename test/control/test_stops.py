@@ -5,13 +5,18 @@ import math
 import numpy as np
 import pytest
 
+from lfdm_ros.backends import advance_kernel
+from lfdm_ros.control import stop_law
 from lfdm_ros.control.controller import Controller, Outcome
 from lfdm_ros.control.guard import NO_STOP, Guard
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Plan
 from lfdm_ros.control.prediction import Measured, Pose
+from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stop_law import Pedals
 from lfdm_ros.control.stops import LAST, SURE, Curve, Stops, curve_of, hidden
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -155,6 +160,33 @@ def test_who_is_in_an_obstacle_may_leave_it_but_not_drive_further_into_it():
     assert not look(STRAIGHT, moving(1.0), circles((HMMWV.footprint.front, 0.0, 0.5))).free
 
 
+def test_the_machine_code_of_a_stop_is_its_text():
+    """numba's code and Python drive the same way, bit for bit."""
+    vehicle = HMMWV.replace(friction_scale=SURE.grip * HMMWV.parameters["friction_scale"])
+    model, rates, rng = vehicle.model(SETTINGS.model), Rates.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
+    pedals = Pedals(rates.steering, rates.up, rates.down, SETTINGS.largest_brake, SETTINGS.largest_throttle)
+    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((stop_law.TICKS, 5))
+    advance = advance_kernel(model)(state, vehicle.vector(model), before, after)
+    peak = GRAVITY * HMMWV.parameters["friction_max"] * HMMWV.parameters["friction_scale"]
+    lengths = set()
+    for case in range(40):
+        speed = rng.uniform(0.0, 30.0)
+        curve = bend(rng.uniform(-6.0, 6.0), max(speed, 3.0))
+        start = moving(speed, x=rng.uniform(0.0, 10.0), y=rng.normal(), yaw=0.2 * rng.normal())
+        command, first = tuple(rng.uniform(-1.0, 1.0, 2)), tuple(rng.uniform(-1.0, 1.0, 2)) if case % 2 else None
+        times, poses, speeds = STOPS.driven(curve, start, command, first, 5.0)
+        state[:] = start
+        held = np.full(len(curve.s), SURE.circle * peak)
+        count = stop_law.drive(
+            stop_law.law, stop_law.braking, lambda _, n, h: advance(n, h), None, STOPS.braked, pedals,
+            np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held]), curve.nearest(start[PLACE["x"]], start[PLACE["y"]]),
+            command, (SETTINGS.period, *first) if first else (0.0, 0.0, 0.0), -5.0 / STOPS.braked.full_brake, 0.07,
+            [PLACE[name] for name in ("x", "y", "yaw", "vx", "ay")], state, before, after, rows)
+        np.testing.assert_array_equal(np.column_stack([times, poses, speeds]), rows[:count])
+        lengths.add(count)
+    assert len(lengths) > 10  # they were different stops
+
+
 def test_where_braking_hits_it_steers_round_as_well():
     state = moving(20.0)
     stop = STOPS.best([STRAIGHT], state, (0.0, 0.0), 0.0, circles((28.0, 0.8, 1.0)), 0.15)
@@ -194,7 +226,7 @@ def test_beside_what_is_close_it_does_not_go_faster(aside, faster):
 def test_a_stop_is_driven_along_its_curve_within_its_length(across, speed, aside):
     """Also where brakes that lock the rear wheels would turn the vehicle round."""
     curve = bend(across, speed) if across else STRAIGHT
-    _, poses, _ = STOPS._driven(curve, moving(speed, y=aside), (0.0, 0.0), None, math.inf)
+    _, poses, _ = STOPS.driven(curve, moving(speed, y=aside), (0.0, 0.0), None)
     worst, way, slip = drive(curve, speed, aside)
     assert worst < 0.6 + aside and slip < 0.2, (worst, slip)
     assert way < np.hypot(*np.diff(poses[:, :2], axis=0).T).sum() + 0.5 < 1.12 * way + 2.0

@@ -1,0 +1,62 @@
+"""Python functions of numbers and arrays as machine code, by numba, from the cache of compiled code.
+
+numba translates where the code is not there yet; who finds it there never imports numba (0.4 s). What a loop calls of ours, a model's
+steps, comes in as an address, so that the code holds for every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, machine_code
+
+_NAMES: dict[type, str] = {POINTER: "voidptr", INTEGER: "int64", REAL: "float64"}
+_LLVM: dict[type, str] = {POINTER: "ptr", INTEGER: "i64", REAL: "double"}
+
+
+@cache
+def native(module: str, arguments: Sequence[type], result: type, sources: Sequence[str] = ()) -> Callable[..., Any]:
+    """The function `entry` of a module as machine code; a call releases the GIL.
+
+    Args:
+        module: its name; it is imported only where its code is not in the cache.
+        arguments, result: POINTER, INTEGER or REAL; the function makes arrays of addresses by numba's `carray`.
+        sources: modules beside it that its code is made of.
+    """
+    texts = [Path(found.origin).read_bytes() for name in (module, *sources) if (found := importlib.util.find_spec(name)) and found.origin]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
+    key = f"native {module} {digest} numba {version('numba')} {[_LLVM[a] for a in arguments]} {_LLVM[result]}"
+    return machine_code(key, lambda: _text(module, arguments, result)).function("entry", list(arguments), result)
+
+
+def _text(module: str, arguments: Sequence[type], result: type) -> str:
+    """The LLVM module of `entry` under that name, and of numba's what it needs, without Python."""
+    from numba import cfunc, types
+
+    signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))
+    compiled = cfunc(signature, nopython=True, error_model="numpy")(importlib.import_module(module).entry)
+    text = compiled.inspect_llvm()
+    # numba's own function returns through a pointer and says how it ended; around it stands one for callers that hold the GIL, which goes.
+    name = re.search(r"^define .*@(\S+?)\(ptr [^,]*%retptr", text, re.MULTILINE)
+    assert name, "numba no longer writes functions as it did"
+    text = re.sub(r"^define (?:linkonce_odr |dso_local |weak_odr )*", "define internal ", text, flags=re.MULTILINE)
+    text = re.sub(r"^(@\S+ = )common ", r"\1internal ", text, flags=re.MULTILINE)
+    kinds = [_LLVM[a] for a in arguments]
+    given, returned = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds)), _LLVM[result]
+    return f"""{text}
+define {returned} @entry({given}) {{
+  %value = alloca {returned}
+  %ended = alloca ptr
+  %status = call i32 @{name[1]}(ptr %value, ptr %ended, {given})
+  %r = load {returned}, ptr %value
+  ret {returned} %r
+}}
+"""
