@@ -257,8 +257,8 @@ class Stops:
         (n,), lie hidden from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
         sensor, half, c, t = self.sensor(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
         centres = obstacles.centres - sensor
-        return np.array([hidden(np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) - sensor, centres, obstacles.radii)
-                         for side in (-half, half)])
+        sides = np.concatenate([np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) for side in (-half, half)])
+        return hidden(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
 
     def sensor(self, x: float, y: float, yaw: float) -> np.ndarray:
         """Where the LIDAR of the vehicle at a pose is (2,) [m]: from there places are in sight or not."""

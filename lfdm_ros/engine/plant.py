@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -63,8 +64,12 @@ class Plant:
         dt = self.simulator.dt
         hold, done = max(1, round(_ACTUATOR_HOLD / dt)), 0
         while done < self.steps:
-            steps = min(hold, self.steps - done)
-            self.inputs = self._reaching(self._actuator.advance(time + done * dt))
+            steps, wanted = hold, self._actuator.advance(time + done * dt)
+            self.inputs = self._reaching(wanted)
+            if self._between is None and self.inputs is wanted:  # as many holds at once as are all the same
+                holds = math.ceil(min((self._actuator.steady() - 1e-9) / (hold * dt), self.steps))
+                steps = max(holds, 1) * hold
+            steps = min(steps, self.steps - done)
             self.simulator.advance(self.inputs, self.inputs, steps)
             done += steps
 

@@ -113,6 +113,12 @@ class Actuator:
         self._time = max(time, self._time)
         return np.array(self._inputs)
 
+    def steady(self) -> float:
+        """For how long [s] what reaches the vehicle stays as it is now, as far as commands have been sent."""
+        if self._inputs != self._target:
+            return 0.0
+        return next((due - self._time for due, command in self._waiting if command != self._target), math.inf)
+
     def _move(self, span: float) -> None:
         """The held command acts for a span [s]."""
         for k, rate in enumerate(self._rates):
