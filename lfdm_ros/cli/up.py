@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--duration", type=float, metavar="S", help="end after so many simulated seconds (without a simulator: seconds)")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
-                        help="set a node's parameter; PARAM=VALUE: in every node that has it")
+                        help="set a node's parameter; PARAM=VALUE: in every node that has it; /a/NODE.PARAM=VALUE: in that of namespace a")
     parser.add_argument("--namespace", action="append", default=[], metavar="NAME",
                         help="where the nodes are; repeat it to run the stack once in each: vehicles of their own, each with its clock")
     parser.add_argument("--processes", action="store_true",

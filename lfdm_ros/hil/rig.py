@@ -65,7 +65,7 @@ class Pace:
 
 @dataclass
 class Listeners:
-    """Who is told what. In real time they are called in a thread of their own, in lockstep in the loop's: before the device is waited for.
+    """Who is told what. In real time they are called in a thread of their own, in lockstep in the loop's, while the device works.
 
     state: simulated time [ns] and the model's outputs; command: steering, throttle and brake that the gate let through, after the time [ns]
     of the state that they answer, 0: of none; faults: those that are active from a time [ns] on; ended: the stop time is reached; failed:
@@ -221,6 +221,8 @@ class Rig:
         while self._goes_on():
             timing.begin_at_once()
             packet = self._packet()
+            # While the device works on it the others are told.
+            asked = self.link_state != WAITING and not self._at_end() and self._send(packet)
             self._report()
             if self._over():
                 return
@@ -228,7 +230,7 @@ class Rig:
                 if not self._free_wheel(packet):
                     return
                 self.link_state = UP
-            elif self._send(packet):
+            elif asked:
                 if self._answered(limit):
                     self.link_state, limit = UP, self.pace.wait_limit
                 elif not self._silence(limit):

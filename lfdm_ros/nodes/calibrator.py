@@ -90,8 +90,9 @@ class Calibrator(Component):
         watched = self.value("watch_directory")
         require_asked(self.value("draws"), self.value("chains"), self.value("seed"))
         store = self._store_path()
-        if watched and not Path(watched).exists() and Path(watched).absolute().parent.is_dir():
-            Path(watched).mkdir()
+        # Of several vehicles each has a folder of its own in it.
+        if watched and not Path(watched).exists() and any(place.is_dir() for place in Path(watched).absolute().parents[:2]):
+            Path(watched).mkdir(parents=True)
             self.get_logger().info(f"made the folder {watched}, to watch it")
         self._folder = BagFolder(watched, self.value("recipe"), store / "watch.json",
                                  abandoned_after=self.value("abandoned_after"),

@@ -34,6 +34,8 @@ CLOCK = "/clock"
 _STACK_KEYS = ("description", "parameters", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _MOST_RESPAWNS = 1000
+# Parameters that name a folder which is one node's alone; a bag is in one.
+_FOLDERS = {"calibrator": ("watch_directory", "out_directory", "store"), "recorder": ("bag",)}
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart", "respawn")
 
 
@@ -138,17 +140,18 @@ class Stack:
     nodes: tuple[NodeEntry, ...]
 
     def with_override(self, assignment: str, value: Any, where: str) -> Stack:
-        """The stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value.
+        """The stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, as it is or with its
+        namespace.
 
         Raises:
             InputError: no such node or parameter, or the value does not fit.
         """
         node, dot, parameter = assignment.rpartition(".")
         if dot:
-            if all(entry.name != node for entry in self.nodes):
+            if all(node not in (entry.name, entry.full_name) for entry in self.nodes):
                 raise InputError(f"{where}: {self.where} has no node '{node}'; it has {', '.join(e.name for e in self.nodes)}")
             return replace(self, nodes=tuple(
-                entry.with_parameter(parameter, value, where) if entry.name == node else entry for entry in self.nodes))
+                entry.with_parameter(parameter, value, where) if node in (entry.name, entry.full_name) else entry for entry in self.nodes))
         if all(parameter not in entry.table for entry in self.nodes):
             raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'{self.hint(parameter)}")
         return replace(self, nodes=tuple(
@@ -187,6 +190,16 @@ class Stack:
         taken = {entry.name for entry in self.nodes}
         name = next(n for n in ("recorder", "stack_recorder", "stack_recorder_2") if n not in taken)
         return replace(self, nodes=(NodeEntry("recorder", name, parameters={**whole, "use_sim_time": sim_time}), *self.nodes))
+
+    def apart(self, namespace: str) -> Stack:
+        """The stack with folders of its own, called as the namespace, for what its nodes keep and watch: below those that it names."""
+        def own(entry: NodeEntry) -> NodeEntry:
+            given = {name: str(entry.parameters[name]) for name in _FOLDERS.get(entry.executable, ()) if entry.parameters.get(name)}
+            return replace(entry, parameters={**entry.parameters, **{
+                name: os.path.join(*((os.path.dirname(path), namespace.strip("/"), os.path.basename(path)) if name == "bag" else
+                                     (path, namespace.strip("/")))) for name, path in given.items()}})
+
+        return replace(self, nodes=tuple(own(entry) for entry in self.nodes))
 
     def below(self, namespace: str) -> Stack:
         """The stack with a namespace in front of those that are not absolute. A simulated vehicle has its time there too: another one's
@@ -235,7 +248,8 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
     """Applies what the command line adds to a stack file.
 
     Args:
-        namespaces: where the stack runs, once in each; bags of several are named BAG_NAMESPACE. None: in that of the graph.
+        namespaces: where the stack runs, once in each; bags of several are named BAG_NAMESPACE, and what nodes keep and watch is in a
+            folder NAMESPACE below the one that the stack names. None: in that of the graph.
         option: how messages write an option.
 
     Returns:
@@ -245,8 +259,10 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
         InputError: names what does not fit.
     """
     stack = stack if isinstance(stack, Stack) else load_stack(stack)
+    of_copies = {name: value for name, value in (overrides or {}).items() if name.startswith("/")}  # by their names in the graph
     for name, value in (overrides or {}).items():
-        stack = stack.with_override(name, value, f"{option.format('set')} {name}")
+        if name not in of_copies:
+            stack = stack.with_override(name, value, f"{option.format('set')} {name}")
     if speed is not None:
         stack = stack.with_override("speed_factor", speed, option.format("speed"))
     if duration is not None and not duration > 0.0:
@@ -261,13 +277,15 @@ def prepare_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, 
             raise InputError(f"{option.format('namespace')} {quote(name)}: give each once, letters, digits and _, beginning with a letter")
     copies = []
     for name in namespaces or ("",):
-        own = stack
+        own = stack.apart(name) if len(namespaces) > 1 else stack
         if record is not None:
             bag = Path(record)
             own = own.recorded(bag.with_name(f"{bag.name}_{name.strip('/').replace('/', '_')}") if len(namespaces) > 1 else bag,
                                sim_time=simulated)
         copies.append(own.below(name) if name else own)
     stack = replace(stack, nodes=tuple(entry for copy in copies for entry in copy.nodes))
+    for name, value in of_copies.items():
+        stack = stack.with_override(name, value, f"{option.format('set')} {name}")
     return stack, None if simulated else duration
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.srv import InjectFault
 from ports import free_port
 
+from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.cli.main import main
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.plant import Plant
@@ -19,10 +24,13 @@ from lfdm_ros.hil.link import VEHICLE, LinkSettings, make_link
 from lfdm_ros.hil.report import differences
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
 from lfdm_ros.nodes.hil_bridge import HilBridge
+from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.simulation import Pose, Simulator
 from lfdm_ros.stacks.compose import run_stack
+from lfdm_ros.stacks.processes import run_processes
+from lfdm_ros.stacks.stack import load_stack, prepare_stack
 from lfdm_ros.vehicles import load_vehicle
 
 FAULTS = "{faults: [{fault: bias, signal: yaw_rate, value: 0.1, from: 0.3, until: 0.6}]}"
@@ -126,3 +134,40 @@ def test_configurations_that_cannot_be(graph: Any, parameters: dict[str, Any], w
     with pytest.raises(InputError, match=words):
         node.bring_up("configure")
     assert node.state == "unconfigured"
+
+
+def test_the_stack_in_processes_against_the_example_device(tmp_path: Path) -> None:
+    """As docs/hil.md tells it: `lfdm up hil --processes` on a CAN bus, and the report of what it has recorded."""
+    bag, port = tmp_path / "drive", str(free_port())
+    device = subprocess.Popen([sys.executable, str(share_directory() / "examples" / "can_device.py"), "--port", port, "--seconds", "120"],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        assert device.stdout is not None and device.stdout.readline() == "ready\n"
+        stack, timeout = prepare_stack("hil", duration=1.0, record=bag, overrides={
+            "can_port": int(port), "mode": "lockstep", "wait_limit": 60.0, "priority": 0, "lock_memory": False, "initial_speed": 12.0})
+        summary = run_processes(stack, timeout)
+    finally:
+        device.terminate()
+        device.communicate()
+    assert summary["reason"] == "hil_bridge ended"
+    driven = read_series(bag, "vehicle/state", ["x", "vx"])
+    assert len(np.unique(driven.time)) == 101 and 11.0 < driven.values[-1, 0] < 13.0 and bag_info(bag, digest=False)["closed"]
+    assert main(["hil", "report", str(bag)]) == 0
+    page = (tmp_path / "drive.html").read_text()
+    assert "Role vehicle, link can, lockstep, 100 Hz" in page and "packets received</td><td>100<" in page
+
+
+def test_our_controller_is_the_device_under_test(tmp_path: Path) -> None:
+    """The stack hil_controller, and at the other end of its link a second bridge, with its vehicle, in a namespace of its own."""
+    here, there, scenario = free_port(), free_port(), "nato_lane_change"
+    mirror = load_stack("hil_controller").with_override("stepping", "lockstep", "").with_override("hil_bridge.udp_port", there, "")
+    mirror = mirror.with_override("hil_bridge.udp_peer_port", here, "").with_override("command_timeout", 60.0, "")
+    bench = load_stack({"nodes": [{"executable": "hil_bridge", "parameters": {
+        "link": "udp", "mode": "lockstep", "udp_port": here, "udp_peer_port": there, "scenario": scenario, "stop_time": 3.0,
+        "wait_limit": 60.0}}]}).below("bench")
+    summary = run_stack(replace(mirror, nodes=(*mirror.nodes, *bench.nodes)), record=tmp_path / "bag", timeout=180.0)
+    vehicle, controller = summary["namespaces"]["/bench"], summary
+    assert summary["reason"] == "simulated 3 s" and vehicle["unanswered"] == 0 and vehicle["collisions"] == 0
+    assert controller["task"] == f"scenario {scenario}" and controller["outcomes"]["solved"] > 140
+    told = read_series(tmp_path / "bag", "vehicle/state", ["x", "vx"])  # what the mirror says, and the controller drives by
+    assert 40.0 < told.values[-1, 0] < 47.0 and 14.0 < told.values[-1, 1] < 16.0

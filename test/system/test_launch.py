@@ -45,7 +45,17 @@ def test_arguments_reach_every_node_that_has_the_parameter(tmp_path: Path, monke
     assert stack.nodes[0].value("bag") == str(tmp_path / "drive")
 
 
+def test_arguments_of_the_bridge_to_hardware() -> None:
+    stack = stack_of(given(stack="hil", vehicle="sedan", namespace="bench", record="drive",
+                           set="mode=lockstep; can_interface=socketcan; hil_bridge.can_channel=can0"))
+    recorder, bridge = stack.nodes
+    assert bridge.full_name == "/bench/hil_bridge" and recorder.executable == "recorder"
+    assert [bridge.value(name) for name in ("vehicle", "mode", "link", "can_interface", "can_channel")] == [
+        "sedan", "lockstep", "can", "socketcan", "can0"]
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
+    ({"stack": "hil", "speed": "2"}, "speed: no node of"),
     ({"speed": "abc"}, "speed: 'abc' is no number"),
     ({"speed": "-1"}, "speed: -1.0 is outside"),
     ({"stack": "calibration", "scenario": "ramp_steer"}, "scenario: no node of"),

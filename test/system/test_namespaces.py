@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_problem
 
 from lfdm_ros.bags import bag_info, read_series
+from lfdm_ros.calibration.store import PosteriorStore
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.stacks.launch_arguments import ARGUMENTS, stack_of
@@ -84,3 +86,68 @@ def test_namespaces_of_the_command_line_and_of_launch() -> None:
     for wrong in (("a", "a"), ("1a",), ("",), ("a b",)):
         with pytest.raises(InputError, match="--namespace"):
             prepare_stack("simulator", namespaces=wrong)
+
+
+RECIPE = """
+model: eight_dof
+vehicle: hmmwv
+step: {value: 2, unit: ms}
+sampler: least_squares
+draws: 20
+chains: 2
+stages:
+  - name: lateral
+    recording: turn
+    window: [0.5, 2.3]
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+    channels:
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+"""
+
+
+def test_two_calibrators_learn_side_by_side(tmp_path: Path) -> None:
+    """One stack in two namespaces, each vehicle with recordings of its own, which differ: each posterior reaches its own vehicle."""
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    watched = tmp_path / "recordings"
+    for seed, name in enumerate("ab"):
+        (watched / name).mkdir(parents=True)
+        small_problem.write_bag(watched / name / "turn", "turn", seed=seed)
+    stores = {name: PosteriorStore(watched / name / "calibrations" / "store") for name in "ab"}
+    stack = {"parameters": {"scenario": "coast_down"}, "nodes": [
+        {"executable": "input_player"}, {"executable": "vehicle_simulator"},
+        {"executable": "recorder", "parameters": {"bag": str(watched / "drive"), "topics": ["posterior", "vehicle/state"]}},
+        {"executable": "calibrator", "parameters": {
+            "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "apply_policy": "AUTO", "priority": "normal",
+            "apply_speed_limit": -1.0, "gate_ess": 0.0, "gate_r_hat": 10.0, "gate_coverage_lower": 0.0, "gate_coverage_upper": 1.0,
+            "gate_change_sd": 1e9, "gate_change_relative": 1e9}}]}
+
+    def learned() -> bool:
+        return all(store.in_force() is not None for store in stores.values())
+
+    summary = run_stack(stack, namespaces=("a", "b"), until=learned, timeout=180.0)
+    assert summary["reason"] == "until" and set(summary["namespaces"]) == {"/a", "/b"}
+    means = {}
+    for name, store in stores.items():
+        version, = store.versions()
+        assert [Path(recording["path"]).parent for recording in version.manifest["recordings"]] == [watched / name]
+        means[name] = version.summary["stages"][0]["passed_on"]["cornering_stiffness_front"]
+        topics = {topic["topic"]: topic["count"] for topic in bag_info(watched / name / "drive", digest=False)["topics"]}
+        assert set(topics) == {f"/{name}/posterior", f"/{name}/vehicle/state"} and topics[f"/{name}/vehicle/state"] > 10
+        told = read_series(watched / name / "drive", "posterior", ["posterior_version", "target_values[0]"])
+        assert told.values[-1].tolist() == [1.0, pytest.approx(means[name])]
+    assert means["a"] != means["b"]
+
+
+def test_what_nodes_keep_is_apart_in_several_namespaces() -> None:
+    stack = prepare_stack("drive_and_calibrate", namespaces=("a", "fleet/b"), overrides={
+        "store": "kept", "/a/calibrator.watch_directory": "elsewhere"})[0]
+    kept = {entry.full_name: {name: entry.parameters.get(name) for name in ("bag", "watch_directory", "store") if name in entry.table}
+            for entry in stack.nodes if entry.executable in ("recorder", "calibrator")}
+    assert kept == {
+        "/a/recorder": {"bag": "recordings/a/second"}, "/fleet/b/recorder": {"bag": "recordings/fleet/b/second"},
+        "/a/calibrator": {"watch_directory": "elsewhere", "store": "kept/a"},
+        "/fleet/b/calibrator": {"watch_directory": "recordings/fleet/b", "store": "kept/fleet/b"}}
+    assert prepare_stack("drive_and_calibrate", namespaces=("a",))[0].nodes[0].parameters["bag"] == "recordings/second"
+    with pytest.raises(InputError, match="has no node '/c/calibrator'"):
+        prepare_stack("drive_and_calibrate", namespaces=("a", "b"), overrides={"/c/calibrator.store": "x"})
