@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import re
@@ -184,6 +185,22 @@ def test_what_ships_is_read_as_pyyaml_reads_it(kind):
     """Nodes are composed here, from libyaml's events."""
     for path in (Path(__file__).resolve().parents[1] / "config" / kind).glob("*.yaml"):
         assert documents.read_yaml(path)[0] == yaml.safe_load(path.read_text()), path
+
+
+# Calls that run what they read, by the name of what is called; `numpy.load` does unless it is told not to.
+RUNNING = ("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load", "marshal.loads", "shelve.open", "joblib.load", "dill.load",
+           "yaml.load", "yaml.load_all", "yaml.full_load", "yaml.unsafe_load", "yaml.unsafe_load_all", "np.load", "numpy.load", "eval",
+           "exec", "compile")
+
+
+def test_nothing_that_is_read_is_run():
+    """Vehicles, bags, posteriors, checkpoints and caches may come from others."""
+    root = Path(__file__).resolve().parents[1]
+    for path in (path for folder in ("lfdm_ros", "examples", "benchmarks", "launch", ".ci") for path in (root / folder).rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)):
+            said = ast.unparse(call.func)
+            safe = any(word.arg == "allow_pickle" and ast.unparse(word.value) == "False" for word in call.keywords)
+            assert said not in RUNNING or safe, f"{path}:{call.lineno}: {said}"
 
 
 def test_half_a_character_is_refused():

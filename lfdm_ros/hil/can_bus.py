@@ -13,6 +13,7 @@ from typing import Any
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import COUNTERS, NOT_AVAILABLE
 from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, RECEIVED, LinkSettings, Packet, Wire
+from lfdm_ros.hil.local_only import take_local_only
 from lfdm_ros.hil.messages import Message, messages_of, require_can
 
 
@@ -61,10 +62,13 @@ class CanLink:
             self._bus = self._given
             return
         s = self._settings
-        # Datagrams of the multicast bus stay on this machine.
-        more = {"port": s.can_port, "hop_limit": 0} if s.can_interface == "udp_multicast" else {}
+        # Datagrams of the multicast bus stay on this machine, and those of others stay out: python-can binds to all of its addresses.
+        local = s.can_interface == "udp_multicast"
+        more = {"port": s.can_port, "hop_limit": 0} if local else {}
         try:
             self._bus = self._can.Bus(interface=s.can_interface, channel=s.can_channel, receive_own_messages=False, **more)
+            if local:
+                take_local_only(self._bus.fileno())
             self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended} for m in self._receives.values()])
         except Exception as error:  # each interface has its own
             if self._bus is not None:

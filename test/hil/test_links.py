@@ -31,11 +31,39 @@ from lfdm_ros.hil.link import (
 cantools = pytest.importorskip("cantools")
 can = pytest.importorskip("can")
 
+from can.interfaces.udp_multicast.utils import pack_message  # noqa: E402
+
 from lfdm_ros.hil.can_bus import CanLink  # noqa: E402
+from lfdm_ros.hil.local_only import take_local_only  # noqa: E402
 from lfdm_ros.hil.messages import Message, find_dbc, messages_of  # noqa: E402
 
 SIGNAL_VALUES = {name: 0.01 * (i + 1) for i, name in enumerate(SIGNALS)}
 COMMAND_VALUES = dict(zip(COMMANDS, (-0.25, 0.5, 0.0)))
+
+
+def test_nothing_binds_to_more_than_this_machine() -> None:
+    """The UDP link by its address; the multicast bus, which python-can binds to all, by what the kernel lets through."""
+    settings = LinkSettings(can_port=free_port())
+    assert settings.udp_host == settings.udp_peer_host == "127.0.0.1"
+    command = next(m for m in messages_of("lfdm", controller=True) if m.answers)
+    said = can.Message(arbitration_id=command.frame_id, data=bytes(command.size), is_extended_id=command.extended)
+
+    def heard(bus: Any) -> tuple[bool, bool]:
+        """Whether a frame of this machine comes by multicast, and a datagram from the loopback device."""
+        with can.Bus(interface="udp_multicast", channel=settings.can_channel, port=settings.can_port, hop_limit=0) as other:
+            other.send(said)
+            looped = bus.recv(0.3) is not None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:  # alone: a datagram goes to one of those at the port
+            sender.sendto(pack_message(said), ("127.0.0.1", settings.can_port))
+            return looped, bus.recv(0.3) is not None
+
+    link = CanLink(VEHICLE, settings)
+    link.open()
+    assert heard(link._bus) == (True, True)
+    # As if what the loopback device carries had come over a wire: only our own multicasts are left.
+    take_local_only(link._bus.fileno(), next(name for _, name in socket.if_nameindex() if name != "lo"))
+    assert heard(link._bus) == (True, False)
+    link.close()
 
 
 # -- DBC --------------------------------------------------------------------------------------------------------------------
