@@ -19,6 +19,7 @@ from std_msgs.msg import Float64
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import check_state
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.stacks.stack import register_node
@@ -33,16 +34,17 @@ class SideslipMonitor(Component):
         Parameter("limit", 0.1, "sideslip from which /diagnostics warns [rad]", 0.0, 3.0, live=True),
     )
 
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.STATE, "what has a sideslip"),
+        publishes("sideslip", Float64, qos.STATE, "of each state [rad]"),
+    )
+
     def configure(self):
-        self._publisher = self.create_lifecycle_publisher(Float64, "sideslip", qos.STATE)
-        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+        self._publisher = self.publisher("sideslip")
+        self.subscription("vehicle/state", self._on_state)
 
     def activate(self):
         self._states, self._largest = 0, 0.0
-
-    def cleanup(self):
-        self.destroy_subscription(self._subscription)
-        self.destroy_lifecycle_publisher(self._publisher)
 
     def _on_state(self, state):
         if self.state != "active":

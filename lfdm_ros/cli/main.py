@@ -26,6 +26,8 @@ COMMANDS = {
     "predict": "compare a posterior or a vehicle with a recording",
     "study": "ask many calibrations, or many drives of the controller, one question",
     "up": "run a stack of nodes in one process",
+    "layouts": "write files for RViz, Lichtblick and PlotJuggler that show a stack",
+    "policy": "write the SROS2 security policy of a stack",
     "hil": "hardware in the loop: report a recording, compare two, try faults",
     "bench": "measure what the README claims",
     "fuzz": "damage what is read or heard, by seed, and count what becomes of it",

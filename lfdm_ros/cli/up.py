@@ -14,16 +14,21 @@ EPILOG = """examples:
   lfdm up simulator --namespace a --namespace b --record drive"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm up`."""
+def add_stack(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments that say which nodes there are, and with what."""
     parser.add_argument("stack", metavar="STACK.yaml", help="stack file, or the name of one that ships with the package")
-    parser.add_argument("--speed", type=float, metavar="F", help="simulated seconds per second; 0: as fast as possible")
-    parser.add_argument("--duration", type=float, metavar="S", help="end after so many simulated seconds (without a simulator: seconds)")
-    parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it; /a/NODE.PARAM=VALUE: in that of namespace a")
     parser.add_argument("--namespace", action="append", default=[], metavar="NAME",
                         help="where the nodes are; repeat it to run the stack once in each: vehicles of their own, each with its clock")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm up`."""
+    add_stack(parser)
+    parser.add_argument("--speed", type=float, metavar="F", help="simulated seconds per second; 0: as fast as possible")
+    parser.add_argument("--duration", type=float, metavar="S", help="end after so many simulated seconds (without a simulator: seconds)")
+    parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--processes", action="store_true",
                         help="run each node in a process of its own; one that dies is named and ends the run, exit 1, unless the "
                              "stack says how often it is started again")

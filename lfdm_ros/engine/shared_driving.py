@@ -180,6 +180,11 @@ class SharedPilot:
         return self._last[0] if self._last is not None else 0
 
     @property
+    def place(self) -> tuple[float, float] | None:
+        """Where the vehicle was at the last state: x, y [m]; None: there was none."""
+        return (self._last[1]["x"], self._last[1]["y"]) if self._last is not None else None
+
+    @property
     def decided_ns(self) -> int:
         """Time of the last decision [ns]; 0: there was none."""
         return self._decided_ns or 0

@@ -31,9 +31,10 @@ from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.bag_folder import BagFolder, Job
 from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import CalibratorStatus, Gate, VehicleState
+from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import acts, hears, publishes, serves
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.posteriors import posterior_message, version_message
 from lfdm_ros.ros.runtime import run_node
@@ -48,7 +49,6 @@ _NAMES = {CalibratorStatus.IDLE: "idle", CalibratorStatus.RUNNING: "calibrating"
 class Calibrator(Component):
     """Serves the action `calibrate` and watches a folder, one calibration at a time in a process of the least priority.
 
-    Publishes `posterior` (latched: the one in force) and `calibrator/status`. Services: see `configure`.
     """
 
     NAME = "calibrator"
@@ -83,6 +83,16 @@ class Calibrator(Component):
                   -1.0, 100.0, live=True, unit="m/s"),
         Parameter("apply_slow_only", ["*"], "names or patterns of the vehicle parameters that apply_speed_limit is about", live=True),
     )
+    ENDPOINTS = (
+        publishes("posterior", Posterior, qos.LATCHED, "the one in force"),
+        publishes("calibrator/status", CalibratorStatus, qos.STATUS, "stage, progress, gates"),
+        hears("vehicle/state", VehicleState, qos.CLOCK, "how fast the vehicle is"),
+        acts("calibrate", Calibrate, "a recipe on bags"),
+        serves("~/pause", SetBool, "let the processor to others"),
+        serves("~/cancel", Trigger, "end what is running"),
+        serves("~/apply_posterior", ApplyPosterior, "put a version in force"),
+        serves("~/rollback", RollBack, "the version before"),
+    )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
@@ -107,16 +117,13 @@ class Calibrator(Component):
         self._reader: threading.Thread | None = None
         self._heard: tuple[float, bytes] | None = None
         self._status = CalibratorStatus(state=CalibratorStatus.IDLE, ess=math.nan, time_left=math.nan)
-        self._posterior_publisher = self.create_lifecycle_publisher(type(version_message(None)), "posterior", qos.LATCHED)
-        self._status_publisher = self.create_lifecycle_publisher(CalibratorStatus, "calibrator/status", qos.STATUS)
+        self._posterior_publisher, self._status_publisher = self.publisher("posterior"), self.publisher("calibrator/status")
         # The bytes only: nobody asks for the speed most of the time.
-        self._vehicle = self.create_subscription(VehicleState, "vehicle/state", self._on_vehicle, qos.CLOCK, raw=True)
-        self._server = self.create_action(Calibrate, "calibrate", self._execute, self._on_goal, self._on_cancel)
-        self._offered = [
-            self.create_service(SetBool, "~/pause", self._on_pause),
-            self.create_service(Trigger, "~/cancel", self._on_cancel_service),
-            self.create_service(ApplyPosterior, "~/apply_posterior", self._on_apply),
-            self.create_service(RollBack, "~/rollback", self._on_roll_back)]
+        self.subscription("vehicle/state", self._on_vehicle, raw=True)
+        self.action("calibrate", self._execute, self._on_goal, self._on_cancel)
+        for name, callback in (("pause", self._on_pause), ("cancel", self._on_cancel_service), ("apply_posterior", self._on_apply),
+                               ("rollback", self._on_roll_back)):
+            self.service(f"~/{name}", callback)
 
     def activate(self) -> None:
         self._ending.clear()
@@ -136,12 +143,6 @@ class Calibrator(Component):
             self._worker.join()
 
     def cleanup(self) -> None:
-        self.destroy_action(self._server)
-        self.destroy_subscription(self._vehicle)
-        for service in self._offered:
-            self.destroy_service(service)
-        self.destroy_lifecycle_publisher(self._posterior_publisher)
-        self.destroy_lifecycle_publisher(self._status_publisher)
         self._store.close()
 
     def _store_path(self) -> Path:

@@ -19,6 +19,7 @@ from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import given, hears, publishes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.runtime import run_node
@@ -61,21 +62,26 @@ class CommandAdapter(Component):
         Parameter("stop_deceleration", 3.0, "of the stop where no command counts any more", 0.1, 50.0, live=True, unit="m/s^2"),
         *of_record(FOLLOWER),
     )
-    SOLE_TOPICS = ("control/command",)
+    ENDPOINTS = (
+        hears("ackermann_cmd", AckermannDriveStamped, qos.SENSOR, "speed and angle of the wheels"),
+        hears("cmd_vel", Twist, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist")),
+        hears("cmd_vel", TwistStamped, qos.SENSOR, "speed and yaw rate", when=given("cmd_vel_type", "twist_stamped")),
+        # Each state is answered, as who drives in lockstep does.
+        hears("vehicle/state", VehicleState, qos.STATE, "how the vehicle follows", when=given("odometry", False)),
+        hears("odom", Odometry, qos.STATE, "how the vehicle follows", when=given("odometry")),
+        publishes("control/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
+    )
 
     def configure(self) -> None:
         vehicle = vehicle_of(self)
         self._follower = Follower(vehicle, self.value("model"), FOLLOWER.record(self.value))
         self._sources = {ACKERMANN: _Source(), TWIST: _Source()}
         self._command = DriverCommand()
-        self._publisher = self.create_lifecycle_publisher(DriverCommand, "control/command", qos.COMMAND)
-        twist = (Twist, self._on_twist) if self.value("cmd_vel_type") == "twist" else (TwistStamped, self._on_twist_stamped)
-        state = (Odometry, "odom", self._on_odometry) if self.value("odometry") else (VehicleState, "vehicle/state", self._on_state)
-        self._heard = [
-            self.create_subscription(AckermannDriveStamped, "ackermann_cmd", self._on_ackermann, qos.SENSOR),
-            self.create_subscription(twist[0], "cmd_vel", twist[1], qos.SENSOR),
-            # Each state is answered, as who drives in lockstep does.
-            self.create_subscription(*state, qos.STATE)]
+        self._publisher = self.publisher("control/command")
+        self.subscription("ackermann_cmd", self._on_ackermann)
+        self.subscription("cmd_vel", self._on_twist if self.value("cmd_vel_type") == "twist" else self._on_twist_stamped)
+        self.subscription("vehicle/state", self._on_state)
+        self.subscription("odom", self._on_odometry)
         pedals, steering = self._follower.pedals, self._follower.steering
         self.get_logger().info(f"{vehicle.name}: up to {pedals.top_speed:.1f} m/s and {steering.largest:.3g} rad, "
                                f"understeer {steering.understeer:.3g} rad s^2/m")
@@ -85,11 +91,6 @@ class CommandAdapter(Component):
         self._now_ns: int | None = None
         self._driven_by, self._answered, self._answered_before, self._stops = "", 0, 0, 0
         self._angle = 0.0
-
-    def cleanup(self) -> None:
-        for subscription in self._heard:
-            self.destroy_subscription(subscription)
-        self.destroy_lifecycle_publisher(self._publisher)
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITIN
 from lfdm_ros.hil.timing import EDGES, POLICIES, SKIP
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import HilStatus
-from lfdm_ros.nodes.hil_ends import ROS, ControllerEnd, VehicleEnd
+from lfdm_ros.nodes.hil_ends import ENDPOINTS, ROS, ControllerEnd, VehicleEnd
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import publishes, serves
 from lfdm_ros.ros.messages import set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
 from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
@@ -34,7 +35,7 @@ _STATUS_PERIOD = 0.5  # [s] of the wall clock
 
 
 class HilBridge(Component):
-    """Hardware in the loop, docs/hil.md. Topics and services: see nodes/hil_ends.py and `configure`."""
+    """Hardware in the loop, docs/hil.md."""
 
     NAME = "hil_bridge"
     PARAMETERS = (
@@ -73,7 +74,11 @@ class HilBridge(Component):
         Parameter("own_clock", False, "role controller: states have the time of their arrival on this node's clock; false: the time of the "
                                       "link, which is published on /clock"),
     )
-    SOLE_TOPICS = ("/clock", "vehicle/state")
+    ENDPOINTS = (
+        *ENDPOINTS,
+        publishes("hil/status", HilStatus, qos.STATUS, "the link, and histograms of the loop's timing"),
+        serves("~/inject_fault", InjectFault, "a fault from now on, or the end of all"),
+    )
 
     def configure(self) -> None:
         realism = load_realism(self.value("realism")) if self.value("realism") else Realism()
@@ -86,8 +91,8 @@ class HilBridge(Component):
             if self.value("realism") or self.value("mode") == LOCKSTEP:
                 raise InputError(f"node {self.get_name()}: realism and lockstep are of the role vehicle; give them to the other end")
             self._end = ControllerEnd(self, faults, wanted)
-        self._status_publisher = self.create_lifecycle_publisher(HilStatus, "hil/status", qos.STATUS)
-        self._service = self.create_service(InjectFault, "~/inject_fault", self._on_fault)
+        self._status_publisher = self.publisher("hil/status")
+        self.service("~/inject_fault", self._on_fault)
         self._timer = self.every(_STATUS_PERIOD, self._look)
         self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
 
@@ -101,9 +106,6 @@ class HilBridge(Component):
 
     def cleanup(self) -> None:
         self.destroy_timer(self._timer)
-        self.destroy_service(self._service)
-        self._end.cleanup()
-        self.destroy_lifecycle_publisher(self._status_publisher)
 
     def summary(self) -> dict[str, Any]:
         return self._end.summary()

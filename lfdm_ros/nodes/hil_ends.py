@@ -18,12 +18,13 @@ from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
 from lfdm_ros.hil.mirror import Mirror
 from lfdm_ros.hil.real_time import Wanted
 from lfdm_ros.hil.realism import Realism
-from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
+from lfdm_ros.hil.rig import LOCKSTEP, REAL_TIME, Listeners, Pace, Rig
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
 from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
-from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import given, hears, publishes, unless
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar
@@ -34,29 +35,29 @@ ROS = "ros"
 _REPEAT = 0.5  # [s] until a first state is published again that nobody has answered
 
 
+_OURS, _THEIRS = given("role", VEHICLE), given("role", CONTROLLER)
+_ON_ROS = _OURS & given("link", ROS)
+ENDPOINTS = (
+    *vehicle_endpoints(_OURS, scans=OBSTACLES),
+    publishes("measured/state", VehicleState, qos.STATE, "what the device gets", when=_ON_ROS),
+    hears("control/command", DriverCommand, qos.NEWEST, "the device's", when=_ON_ROS & given("mode", REAL_TIME)),
+    hears("control/command", DriverCommand, qos.COMMAND, "the device's", when=_ON_ROS & given("mode", LOCKSTEP)),
+    publishes("control/command", DriverCommand, qos.COMMAND, "the device's, as it came by the link", when=_OURS & unless("link", ROS)),
+    publishes("/clock", Clock, qos.CLOCK, "time of the link", when=_THEIRS & given("own_clock", False), sole=True),
+    publishes("vehicle/state", VehicleState, qos.STATE, "what the vehicle or bench measures", when=_THEIRS, sole=True),
+    hears("control/command", DriverCommand, qos.COMMAND, "for the vehicle or bench", when=_THEIRS),
+    publishes("hil/faults", HilFaults, qos.LATCHED, "which faults are active"),
+)
+
+
 class _End:
-    """Publishers and subscriptions, and what does the work: `core`, with its gate, link, timing and faults."""
+    """What does the work: `core`, with its gate, link, timing and faults; and what is told of it."""
 
     core: Rig | Mirror
 
     def __init__(self, node: Component) -> None:
         self._node = node
-        self._publishers: list[Any] = []
-        self._subscriptions: list[Any] = []
-        self._faults_publisher = self._publish(HilFaults, "hil/faults", qos.LATCHED)
-
-    def _publish(self, kind: Any, topic: str, profile: Any) -> Any:
-        self._publishers.append(self._node.create_lifecycle_publisher(kind, topic, profile))
-        return self._publishers[-1]
-
-    def _hear(self, topic: str, callback: Any, profile: Any) -> None:
-        self._subscriptions.append(self._node.create_subscription(DriverCommand, topic, callback, profile))
-
-    def cleanup(self) -> None:
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        for publisher in self._publishers:
-            self._node.destroy_lifecycle_publisher(publisher)
+        self._faults_publisher = node.publisher("hil/faults")
 
     def _tell_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
         message = HilFaults(active=[str(fault) for fault in active])
@@ -84,8 +85,7 @@ class VehicleEnd(_End):
         every = max(1, round(value("rate") / value("publish_rate")))
 
         self._judge = Judge(world, vehicle.footprint, simulator.output_index)
-        self._topics = VehicleTopics(node, simulator, vehicle, scans=bool(world.obstacles))
-        self._publishers += self._topics.publishers
+        self._topics = VehicleTopics(node, simulator, vehicle)
         self._lidar: SimulatedLidar | None = None
         self._make_lidar = lambda world: SimulatedLidar(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar), plant.period_ns * every)
@@ -93,14 +93,12 @@ class VehicleEnd(_End):
             self._lidar = self._make_lidar(world)
 
         if value("link") == ROS:
-            measured = self._publish(VehicleState, "measured/state", qos.STATE)
-            ros_link = RosLink(measured.publish, signals_message(ODOM_FRAME, BODY_FRAME))
-            self._hear("control/command", ros_link.on_command, qos.COMMAND if value("mode") == LOCKSTEP else qos.NEWEST)
+            ros_link = RosLink(node.publisher("measured/state").publish, signals_message(ODOM_FRAME, BODY_FRAME))
+            node.subscription("control/command", ros_link.on_command)
             link: Link = ros_link
-            self._command = None
         else:
             link = make_link(value("link"), VEHICLE, LINK.record(value, period=period))
-            self._command = self._publish(DriverCommand, "control/command", qos.COMMAND)
+        self._command = node.publisher("control/command")  # None: the device says it itself
         gate = gate_of(node, period)
         self.core = Rig(
             plant, link, gate,
@@ -146,13 +144,12 @@ class ControllerEnd(_End):
         link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period))
         self._message = signals_message(ODOM_FRAME, BODY_FRAME)
         self._own_clock = node.value("own_clock")
-        self._clock = None if self._own_clock else self._publish(Clock, "/clock", qos.CLOCK)
-        self._state_publisher = self._publish(VehicleState, "vehicle/state", qos.STATE)
+        self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")
         gate = gate_of(node, period)
         self.core = Mirror(link, gate, period, self._tell_state, told=self._tell_faults, failed=node.give_up, faults=faults,
                            wanted=wanted)
         self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
-        self._hear("control/command", self._on_command, qos.COMMAND)
+        node.subscription("control/command", self._on_command)
 
     def summary(self) -> dict[str, Any]:
         """For whoever runs the node in its own process."""

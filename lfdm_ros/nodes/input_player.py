@@ -12,6 +12,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
@@ -34,7 +35,10 @@ class InputPlayer(Component):
         Parameter("on_finish", "idle", "idle: go on answering; shutdown: leave that state unanswered and end the run",
                   choices=("idle", "shutdown")),
     )
-    SOLE_TOPICS = ("control/command",)
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.STATE, "what is answered"),
+        publishes("control/command", DriverCommand, qos.COMMAND, "the scenario's inputs", sole=True),
+    )
 
     def configure(self) -> None:
         self._scenario = load_scenario(self.value("scenario"))
@@ -49,18 +53,14 @@ class InputPlayer(Component):
         self._time = profile.time
         self._columns = [np.ascontiguousarray(column) for column in profile.values.T]
         self._command = DriverCommand()
-        self._publisher = self.create_lifecycle_publisher(DriverCommand, "control/command", qos.COMMAND)
-        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
+        self._publisher = self.publisher("control/command")
+        self.subscription("vehicle/state", self._on_state)
         self.get_logger().info(f"scenario {self._scenario.name}, {self._scenario.duration:g} s")
 
     def activate(self) -> None:
         self.finished = False
         self._before = None
         self._answered = self._answered_before = 0
-
-    def cleanup(self) -> None:
-        self.destroy_subscription(self._subscription)
-        self.destroy_lifecycle_publisher(self._publisher)
 
     finished = False
     _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and what tells whether the next one begins anew

@@ -14,6 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import Parameter, of_record
 from lfdm_ros.ros.runtime import run_node
@@ -30,14 +31,17 @@ class JoystickOperator(Component):
 
     NAME = "joystick"
     PARAMETERS = (RATE, *of_record(JOYSTICK))
-    SOLE_TOPICS = ("teleop/command",)
+    ENDPOINTS = (
+        hears("joy", Joy, qos.SENSOR, "what is held"),
+        publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),
+    )
 
     def configure(self) -> None:
         self._joystick = Joystick(JOYSTICK.record(self.value))
         self.refusals.counts.setdefault("joy", 0)
         self._command = DriverCommand()
-        self._publisher = self.create_lifecycle_publisher(DriverCommand, "teleop/command", qos.COMMAND)
-        self._subscription = self.create_subscription(Joy, "joy", self._on_joy, qos.SENSOR)
+        self._publisher = self.publisher("teleop/command")
+        self.subscription("joy", self._on_joy)
         self._timer = self.every(1.0 / self.value("rate"), self._publish)
 
     def activate(self) -> None:
@@ -46,8 +50,6 @@ class JoystickOperator(Component):
 
     def cleanup(self) -> None:
         self.destroy_timer(self._timer)
-        self.destroy_subscription(self._subscription)
-        self.destroy_lifecycle_publisher(self._publisher)
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in JOYSTICK.by_field:

@@ -11,6 +11,7 @@ from lfdm_ros.msg import DriverCommand
 from lfdm_ros.nodes.joystick import RATE
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import publishes
 from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Keyboard
@@ -25,13 +26,13 @@ class KeyboardOperator(Component):
 
     NAME = "keyboard"
     PARAMETERS = (RATE, *of_record(KEYBOARD))
-    SOLE_TOPICS = ("teleop/command",)
+    ENDPOINTS = (publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),)
 
     def configure(self) -> None:
         self._terminal = Terminal().__enter__()
         self._keyboard = Keyboard(KEYBOARD.record(self.value))
         self._command = DriverCommand()
-        self._publisher = self.create_lifecycle_publisher(DriverCommand, "teleop/command", qos.COMMAND)
+        self._publisher = self.publisher("teleop/command")
         self._timer = self.every(1.0 / self.value("rate"), self._publish)
 
     def activate(self) -> None:
@@ -41,7 +42,6 @@ class KeyboardOperator(Component):
     def cleanup(self) -> None:
         self._terminal.restore()
         self.destroy_timer(self._timer)
-        self.destroy_lifecycle_publisher(self._publisher)
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in KEYBOARD.by_field:

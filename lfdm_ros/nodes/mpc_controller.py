@@ -22,24 +22,27 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
+from lfdm_ros.nodes.piloted import MARKER_RATE, PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.endpoints import When, given, hears, publishes
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
 _SETTINGS = tuple(SETTINGS.by_field)
 _REMEMBERED = 100_000  # cycle times
+_LOCK = "max_road_wheel_angle"
 
 
 class MpcController(PilotedComponent):
-    """Answers states with `autonomy/command`, and tells what it plans and why. Topics: see `configure`; settings: control/settings.py.
+    """Answers states with `autonomy/command`, and tells what it plans and why. Settings: control/settings.py.
 
     Free running, it needs `use_sim_time` wherever the states' stamps are simulated time.
     """
@@ -54,11 +57,24 @@ class MpcController(PilotedComponent):
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken besides those of the controller's own model; the "
                                                   "parameters that both have count; empty: none", choices=lambda: ("", *model_names())),
         *scan_parameters(timeout=1.0),
-        Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz"),
+        MARKER_RATE,
         *of_record(SETTINGS), *of_record(TRACKER), *of_record(LATTICE),
     )
     MOVED = MOVED
-    SOLE_TOPICS = ("autonomy/command",)
+    ENDPOINTS = (
+        *driving_endpoints(PilotedComponent.STATE_TOPIC, PilotedComponent.SCAN_TOPIC),
+        hears("control/command", DriverCommand, qos.NEWEST, "what the vehicle was told in the end", in_lockstep=qos.COMMAND,
+              when=given("shared")),
+        hears("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        publishes("autonomy/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
+        publishes("autonomy/ackermann", AckermannDriveStamped, qos.COMMAND, "the same as angle and speed",
+                  when=When("a vehicle whose `max_road_wheel_angle` is known", lambda value: _LOCK in load_vehicle(
+                      value("vehicle"), value("vehicle_changes")).parameters)),
+        publishes("autonomy/status", MpcStatus, qos.STATE, "each cycle: outcome, cost, times"),
+        publishes("autonomy/plan", PlanMessage, qos.STATE, "states and inputs to come"),
+        publishes("autonomy/horizon", PathMessage, qos.STATE, "the same as a path, for RViz"),
+        publishes("autonomy/markers", MarkerArray, qos.STATUS, "obstacles as seen, route, horizon and goal, for RViz"),
+    )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
@@ -78,21 +94,15 @@ class MpcController(PilotedComponent):
         self._posterior_version = 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
-        publish = self.create_lifecycle_publisher
-        self._command_publisher = publish(DriverCommand, "autonomy/command", qos.COMMAND)
         # Of a vehicle whose steering is a table nobody knows the angle.
-        self._lock = vehicle.parameters.get("max_road_wheel_angle", math.nan)
-        self._ackermann_publisher = publish(AckermannDriveStamped, "autonomy/ackermann", qos.COMMAND) if self._lock == self._lock else None
-        self._status_publisher = publish(MpcStatus, "autonomy/status", qos.STATE)
-        self._plan_publisher = publish(PlanMessage, "autonomy/plan", qos.STATE)
-        self._horizon_publisher = publish(PathMessage, "autonomy/horizon", qos.STATE)
-        self._marker_publisher = publish(MarkerArray, "autonomy/markers", qos.STATUS)
+        self._lock = vehicle.parameters.get(_LOCK, math.nan)
+        self._command_publisher, self._ackermann_publisher, self._status_publisher = (
+            self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
+        self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
+            self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
         self._hear(settings.period)
-        if self.value("shared"):
-            self._heard.append(self.create_subscription(DriverCommand, "control/command", self._on_applied,
-                                                        qos.COMMAND if self._lockstep else qos.NEWEST))
-        if self.value("take_posterior"):
-            self._heard.append(self.create_subscription(Posterior, "posterior", self._on_posterior, qos.LATCHED))
+        self.subscription("control/command", self._on_applied)
+        self.subscription("posterior", self._on_posterior)
         self._periodic.append(self.every(1.0 / self.value("marker_rate"), self._publish_markers))
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
@@ -101,13 +111,6 @@ class MpcController(PilotedComponent):
         super().activate()
         self._cold_starts = 0
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
-
-    def cleanup(self) -> None:
-        self._hear_no_more()
-        for publisher in (self._command_publisher, self._ackermann_publisher, self._status_publisher, self._plan_publisher,
-                          self._horizon_publisher, self._marker_publisher):
-            if publisher is not None:
-                self.destroy_lifecycle_publisher(publisher)
 
     def summary(self) -> dict[str, Any]:
         return {"task": self._pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),

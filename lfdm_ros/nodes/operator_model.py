@@ -9,10 +9,11 @@ from lfdm_ros.control.controller import Outcome
 from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand
-from lfdm_ros.nodes.piloted import PilotedComponent, driving_parameters, scan_parameters
+from lfdm_ros.nodes.piloted import PilotedComponent, driving_endpoints, driving_parameters, scan_parameters
 from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
+from lfdm_ros.ros.endpoints import publishes
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.runtime import run_node
@@ -32,8 +33,11 @@ class OperatorModel(PilotedComponent):
         Parameter("seed", 1, "who the operator is, when it looks away, what its hands add", 0, 2**31 - 1),
         *of_record(OPERATOR), *of_record(TRACKER),
     )
-    SOLE_TOPICS = ("teleop/command",)
-    SCAN_TOPIC = "teleop/scan"
+    STATE_TOPIC, SCAN_TOPIC = "teleop/state", "teleop/scan"
+    ENDPOINTS = (
+        *driving_endpoints(STATE_TOPIC, SCAN_TOPIC),
+        publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),
+    )
 
     def configure(self) -> None:
         vehicle = vehicle_of(self)
@@ -42,17 +46,13 @@ class OperatorModel(PilotedComponent):
         self._operator = Operator(vehicle, settings, self.value("seed"))
         self._pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
         self._messages = PlanMessages({})
-        self._publisher = self.create_lifecycle_publisher(DriverCommand, "teleop/command", qos.COMMAND)
+        self._publisher = self.publisher("teleop/command")
         self._hear(settings.period)
         self.get_logger().info(f"{vehicle.name}, {settings.cognition}, seed {self.value('seed')}, {self.value('stepping')}, {task.name}")
 
     def activate(self) -> None:
         super().activate()
         self._distracted = 0
-
-    def cleanup(self) -> None:
-        self._hear_no_more()
-        self.destroy_lifecycle_publisher(self._publisher)
 
     def summary(self) -> dict[str, Any]:
         return {"operator_task": self._pilot.task.name, "operator_task_done": self.finished, "operator_outcomes": dict(self._outcomes),

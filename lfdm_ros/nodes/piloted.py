@@ -21,6 +21,7 @@ from lfdm_ros.msg import VehicleState
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import Endpoint, given, hears
 from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
@@ -37,6 +38,7 @@ _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
 
 
 LIDAR_LATENCY = Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s")
+MARKER_RATE = Parameter("marker_rate", 5.0, "markers a second of the wall clock", 0.1, 50.0, unit="Hz")
 SCAN_PATIENCE = Parameter("scan_patience", 2.0, "in lockstep, wall-clock time to wait for a scan that is due", 0.1, 600.0, unit="s")
 
 
@@ -71,17 +73,38 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
         SCAN_PATIENCE)
 
 
+# RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
+GOALS, PATHS, FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("tf", "tf_static")
+
+
+def task_endpoints() -> tuple[Endpoint, ...]:
+    """Goals and paths that are heard, and the frames that they may be in."""
+    return (*(hears(topic, PoseStamped, qos.TASK, "where to drive") for topic in GOALS),
+            *(hears(topic, PathMessage, qos.TASK, "along what to drive") for topic in PATHS),
+            hears("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
+            hears("tf_static", TFMessage, qos.LATCHED, "frames that goals and paths may be in"))
+
+
+def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]:
+    """What is driven by, of a node with `driving_parameters`."""
+    return (
+        hears(state_topic, VehicleState, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, named_by="state_topic",
+              when=given("odometry", False)),
+        hears("odom", Odometry, qos.NEWEST, "what is driven from", in_lockstep=qos.STATE, when=given("odometry")),
+        hears(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
+
+
 class PilotedComponent(Component):
     """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
 
-    Subclasses set `_lockstep` and `_pilot`, which `_pilot_of` makes, call `_hear` and `_hear_no_more` in `configure` and `cleanup`, and ask
+    Subclasses set `_lockstep` and `_pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
     `_answers` of each decision.
     """
 
     _pilot: Pilot
     _lockstep: bool
     finished = False
-    SCAN_TOPIC = "scan"
+    STATE_TOPIC, SCAN_TOPIC = "vehicle/state", "scan"
 
     def publish_decision(self, decision: Decision | None, begin: float) -> None:
         """The command first. decision: None: nothing is due; begin: when what it answers came, by time.perf_counter."""
@@ -104,16 +127,15 @@ class PilotedComponent(Component):
     def _hear(self, period: float) -> None:
         """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
         self._frames = FrameTree()
-        subscribe, state = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
-        self._heard = [
-            subscribe(Odometry, "odom", self._on_odometry, state) if self.value("odometry") else
-            subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
-            subscribe(LaserScan, self.SCAN_TOPIC, self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
-            # RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
-            *(subscribe(PoseStamped, topic, self._on_goal, qos.TASK) for topic in ("goal", "goal_pose")),
-            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan")),
-            subscribe(TFMessage, "tf", self._on_frames, qos.TRANSFORMS),
-            subscribe(TFMessage, "tf_static", self._on_frames, qos.LATCHED)]
+        self.subscription("odom", self._on_odometry)
+        self.subscription(self.STATE_TOPIC, self._on_state)
+        self.subscription(self.SCAN_TOPIC, self._on_scan)
+        for topic in GOALS:
+            self.subscription(topic, self._on_goal)
+        for topic in PATHS:
+            self.subscription(topic, self._on_path, raw=True)
+        for topic in FRAMES:
+            self.subscription(topic, self._on_frames)
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
         self._periodic = [self.create_timer(period, self._watch)]
         if self._lockstep:
@@ -158,11 +180,9 @@ class PilotedComponent(Component):
                 self.stop_requested(f"{pilot.task.name} done")
         return not (self.finished and self._lockstep and shuts_down)  # else the simulator stands at exactly this state
 
-    def _hear_no_more(self) -> None:
+    def cleanup(self) -> None:
         for timer in self._periodic:
             self.destroy_timer(timer)
-        for subscription in self._heard:
-            self.destroy_subscription(subscription)
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
         """A cycle that failed is answered by a stop, in lockstep with the stamp of its state."""

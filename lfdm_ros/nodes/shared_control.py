@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped
-from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
 from lfdm_ros.control.path import Path
@@ -26,17 +26,19 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import LEAST_NOISE
+from lfdm_ros.nodes.piloted import FRAMES, GOALS, LEAST_NOISE, MARKER_RATE, PATHS, task_endpoints
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import given, hears, publishes, serves
 from lfdm_ros.ros.frame_tree import FrameTree
+from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of
+from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of, sharing_text
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
@@ -81,9 +83,22 @@ class SharedControl(Component):
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
         Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        MARKER_RATE,
         *of_record(SHARING), *of_record(TRACKER),
     )
-    SOLE_TOPICS = ("control/command",)
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.NEWEST, "what is shared by", in_lockstep=qos.STATE, named_by="state_topic"),
+        hears("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
+        hears("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
+        hears("autonomy/plan", PlanMessage, qos.NEWEST, "what autonomy will do", in_lockstep=qos.STATE),
+        hears("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
+        hears("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
+        publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
+        publishes("shared_control/status", SharedControlStatus, qos.STATE, "k, the threat, and why"),
+        publishes("shared_control/markers", MarkerArray, qos.STATUS, "k, threat and risk in words, above the vehicle, for RViz"),
+        serves("~/emergency_stop", Trigger, "stop, and stay"),
+        serves("~/reset_emergency_stop", Trigger, "the end of that"),
+    )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
@@ -108,27 +123,21 @@ class SharedControl(Component):
 
         self._vehicle, self._model, self._posterior_version = vehicle, vehicle.spec(self.value("posterior_model")), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()
-        publish, subscribe = self.create_lifecycle_publisher, self.create_subscription
-        self._command_publisher = publish(DriverCommand, "control/command", qos.COMMAND)
-        self._status_publisher = publish(SharedControlStatus, "shared_control/status", qos.STATE)
+        self._command_publisher, self._status_publisher, self._marker_publisher = (
+            self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
         self._frames = FrameTree()
-        state, command = (qos.STATE, qos.COMMAND) if self._lockstep else (qos.NEWEST, qos.NEWEST)
-        self._heard = [
-            subscribe(VehicleState, self.value("state_topic"), self._on_state, state),
-            subscribe(DriverCommand, "operator/command", self._on_operator, command),
-            subscribe(DriverCommand, "autonomy/command", self._on_autonomy, command),
-            subscribe(PlanMessage, "autonomy/plan", self._on_plan, state),
-            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
-            *(subscribe(PoseStamped, topic, self._on_goal, qos.TASK) for topic in ("goal", "goal_pose")),
-            *(subscribe(PathMessage, topic, self._on_path, qos.TASK, raw=True) for topic in ("reference_path", "plan")),
-            subscribe(TFMessage, "tf", self._on_frames, qos.TRANSFORMS),
-            subscribe(TFMessage, "tf_static", self._on_frames, qos.LATCHED)]
-        if self.value("take_posterior"):
-            self._heard.append(subscribe(Posterior, "posterior", self._on_posterior, qos.LATCHED))
-        self._offered = [self.create_service(Trigger, "~/emergency_stop", self._on_stop),
-                         self.create_service(Trigger, "~/reset_emergency_stop", self._on_release)]
+        for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
+                                ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
+                                *((topic, self._on_goal) for topic in GOALS), *((topic, self._on_frames) for topic in FRAMES),
+                                ("posterior", self._on_posterior)):
+            self.subscription(topic, callback)
+        for topic in PATHS:
+            self.subscription(topic, self._on_path, raw=True)
+        self.service("~/emergency_stop", self._on_stop)
+        self.service("~/reset_emergency_stop", self._on_release)
         # The watchdog goes by the clock of the states' stamps.
-        self._periodic = [self.create_timer(self.value("command_period"), self._watch)]
+        self._periodic = [self.create_timer(self.value("command_period"), self._watch),
+                          self.every(1.0 / self.value("marker_rate"), self._publish_markers)]
         if self._lockstep:
             self._periodic.append(self.every(_LOOK_FOR_ANSWERS, self._watch_answers))
         self.get_logger().info(f"{vehicle.name}, mode {settings.mode}, threat by {', '.join(self.value('threats')) or 'nothing'}, "
@@ -148,12 +157,6 @@ class SharedControl(Component):
     def cleanup(self) -> None:
         for timer in self._periodic:
             self.destroy_timer(timer)
-        for subscription in self._heard:
-            self.destroy_subscription(subscription)
-        for service in self._offered:
-            self.destroy_service(service)
-        for publisher in (self._command_publisher, self._status_publisher):
-            self.destroy_lifecycle_publisher(publisher)
 
     def summary(self) -> dict[str, Any]:
         total, n = self._shares
@@ -312,6 +315,16 @@ class SharedControl(Component):
             else:
                 self.get_logger().info(f"{decision.row.state}: {decision.reason}")
         self._status_publisher.publish(fill_status(self._status, decision, self._pilot, now, self._posterior_version))
+
+    def _publish_markers(self) -> None:
+        if self.state != "active" or not self._marker_publisher.get_subscription_count():
+            return
+        decision, place = self._last, self._pilot.place
+        if decision is None or place is None:
+            return
+        picture = Picture(self._pilot.frame, self._pilot.state_ns)
+        picture.text("sharing", *place, sharing_text(decision), mixed(decision.threat.relative))
+        self._marker_publisher.publish(picture.array)
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
@@ -15,8 +14,10 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
-from lfdm_ros.simulation import Simulator
+from lfdm_ros.ros.parameters import seed_of
+from lfdm_ros.simulation import Simulator, load_scenario
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -52,22 +53,34 @@ def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
     return round(steps)
 
 
+def _has_obstacles(value: Value) -> bool:
+    return bool(value("scenario")) and bool(load_scenario(value("scenario"), seed_of(value("scenario_seed"))).world.obstacles)
+
+
+OBSTACLES = When("a `scenario` with obstacles", _has_obstacles)
+
+
+def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
+    """What VehicleTopics publishes."""
+    return (
+        publishes("/clock", Clock, qos.CLOCK, "simulated time", when=when, sole=True),
+        publishes("odom", Odometry, qos.STATE, "pose and velocity, exact", when=when),
+        publishes("imu", Imu, qos.STATE, "what the IMU feels where it sits, exact", when=when),
+        publishes("joint_states", JointState, qos.STATE, "turning and steered wheels", when=when),
+        publishes("scan", LaserScan, qos.STATE, "the simulated LIDAR's", when=when & scans),
+        publishes("vehicle/state", VehicleState, qos.STATE, "all states and outputs of the model, exact", when=when, sole=True))
+
+
 class VehicleTopics:
     """What a simulated vehicle tells: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
 
-    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, scans: bool) -> None:
-        def publisher(kind: Any, topic: str, profile: Any = qos.STATE) -> Any:
-            self.publishers.append(node.create_lifecycle_publisher(kind, topic, profile))
-            return self.publishers[-1]
-
-        self.publishers: list[Any] = []  # to be destroyed by the node
+    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
-        self._clock = publisher(Clock, "/clock", qos.CLOCK)
-        self._odometry, self._imu = publisher(Odometry, "odom"), publisher(Imu, "imu")
-        self._joints, self._state = publisher(JointState, "joint_states"), publisher(VehicleState, "vehicle/state")
+        self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
+        self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         # A topic without publishers tells that there is nothing of the kind.
-        self._scan = publisher(LaserScan, "scan") if scans else None
+        self._scan = node.publisher("scan")
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedLidar | None) -> None:
         """The outputs at a time [ns], and the scans that have arrived."""

@@ -16,6 +16,7 @@ from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import When, hears, publishes
 from lfdm_ros.ros.messages import (
     BODY_FRAME,
     UNKNOWN,
@@ -41,6 +42,10 @@ _TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
 _ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
 
 
+def _measures(what: str, *channels: str | None) -> When:
+    return When(f"noise of {what}", lambda value: any(value(_NOISE + name) > 0.0 for name in channels if name))
+
+
 class StateSensor(Component):
     """Publishes `measured/state` for each `vehicle/state`: the channels that have noise, with it; NaN for the others.
 
@@ -60,6 +65,16 @@ class StateSensor(Component):
         Parameter("gnss_altitude", 0.0, "of the origin, above the ellipsoid", -1000.0, 1e5, unit="m"),
         Parameter("gnss_rate", 10.0, "fixes a second, of states that measure x and y; 0: none", 0.0, 1000.0, unit="Hz"),
     )
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.STATE, "what is measured"),
+        publishes("measured/state", VehicleState, qos.STATE, "the channels that have noise, with it"),
+        publishes("measured/odom", Odometry, qos.STATE, "pose and velocity of these", when=_measures("pose or velocity", *_POSE, *_TWIST)),
+        publishes("measured/imu", Imu, qos.STATE, "attitude, rates and accelerations of these",
+                  when=_measures("attitude, rates or accelerations", *_ATTITUDE, *_GYRO, *_ACCELEROMETER)),
+        publishes("gnss/fix", NavSatFix, qos.STATE, "position of these",
+                  when=When("noise of x and y, `gnss_rate`", lambda value: min(
+                      value(f"{_NOISE}x"), value(f"{_NOISE}y"), value("gnss_rate")) > 0.0)),
+    )
 
     def configure(self) -> None:
         self._sigmas = {name: self.value(_NOISE + name) for name in _CHANNELS if self.value(_NOISE + name) > 0.0}
@@ -76,17 +91,10 @@ class StateSensor(Component):
         self._fix.header.frame_id = BODY_FRAME
         self._fix.status.status, self._fix.status.service = NavSatStatus.STATUS_FIX, NavSatStatus.SERVICE_GPS
         self._datum = Datum(*(self.value(f"gnss_{name}") for name in ("latitude", "longitude", "altitude")))
-        publish = self.create_lifecycle_publisher
         # A topic without publishers tells that there is nothing of the kind.
-        self._publisher = publish(VehicleState, "measured/state", qos.STATE)
-        self._odometry_publisher = publish(Odometry, "measured/odom", qos.STATE) if self._measures(*_POSE, *_TWIST) else None
-        self._imu_publisher = publish(Imu, "measured/imu", qos.STATE) if self._measures(*_ATTITUDE, *_GYRO, *_ACCELEROMETER) else None
-        fixes = {"x", "y"} <= self._sigmas.keys() and self.value("gnss_rate") > 0.0
-        self._fix_publisher = publish(NavSatFix, "gnss/fix", qos.STATE) if fixes else None
-        self._subscription = self.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.STATE)
-
-    def _measures(self, *channels: str | None) -> bool:
-        return any(channel in self._sigmas for channel in channels)
+        self._publisher, self._odometry_publisher, self._imu_publisher, self._fix_publisher = (
+            self.publisher(topic) for topic in ("measured/state", "measured/odom", "measured/imu", "gnss/fix"))
+        self.subscription("vehicle/state", self._on_state)
 
     def _covariance(self, channels: tuple[str | None, ...]) -> array[float]:
         return diagonal([self._sigmas[name] ** 2 if name in self._sigmas else UNKNOWN for name in channels])
@@ -95,12 +103,6 @@ class StateSensor(Component):
         self._random = np.random.default_rng(self.value("seed"))
         self._measured = self._measured_before = 0
         self._fixes = Thinning(self.value("gnss_rate"))
-
-    def cleanup(self) -> None:
-        self.destroy_subscription(self._subscription)
-        for publisher in (self._publisher, self._odometry_publisher, self._imu_publisher, self._fix_publisher):
-            if publisher is not None:
-                self.destroy_lifecycle_publisher(publisher)
 
     def _on_state(self, state: VehicleState) -> None:
         if self.state != "active":

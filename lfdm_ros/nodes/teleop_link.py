@@ -20,6 +20,7 @@ from lfdm_ros.nodes.piloted import LIDAR_LATENCY, LOOK_FOR_SCAN, SCAN_PATIENCE
 from lfdm_ros.parameters import Exposed
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import Parameter, of_record
 from lfdm_ros.ros.runtime import run_node
@@ -49,7 +50,15 @@ class TeleopLink(Component):
                   1000.0, unit="Hz"),
         LIDAR_LATENCY, SCAN_PATIENCE,
     )
-    SOLE_TOPICS = ("teleop/state", "operator/command")
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.NEWEST, "what goes up", in_lockstep=qos.STATE),
+        hears("scan", LaserScan, qos.SENSOR, "what goes up", in_lockstep=qos.STATE),
+        hears("teleop/command", DriverCommand, qos.NEWEST, "what goes down", in_lockstep=qos.COMMAND),
+        publishes("teleop/state", VehicleState, qos.STATE, "vehicle/state as it arrives at the operator", sole=True),
+        publishes("teleop/scan", LaserScan, qos.STATE, "scan as it arrives there"),
+        publishes("operator/command", DriverCommand, qos.COMMAND, "teleop/command as it arrives at the vehicle", sole=True),
+        publishes("teleop/link", LinkStatus, qos.STATE, "how late, how many lost"),
+    )
 
     def configure(self) -> None:
         self._lockstep = self.value("stepping") == LOCKSTEP
@@ -57,15 +66,12 @@ class TeleopLink(Component):
                             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell,
                             refused=self.tell_refusal)
         self.refusals = self._relay.refusals
-        publish = self.create_lifecycle_publisher
-        self._passes_on = {STATE: publish(VehicleState, "teleop/state", qos.STATE), SCAN: publish(LaserScan, "teleop/scan", qos.STATE),
-                            COMMAND: publish(DriverCommand, "operator/command", qos.COMMAND)}
-        self._status_publisher = publish(LinkStatus, "teleop/link", qos.STATE)
-        subscribe, newest = self.create_subscription, qos.STATE if self._lockstep else qos.NEWEST
-        self._heard = [
-            subscribe(VehicleState, "vehicle/state", self._on_state, newest),
-            subscribe(LaserScan, "scan", self._on_scan, qos.STATE if self._lockstep else qos.SENSOR),
-            subscribe(DriverCommand, "teleop/command", self._on_command, qos.COMMAND if self._lockstep else qos.NEWEST)]
+        self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
+                           COMMAND: self.publisher("operator/command")}
+        self._status_publisher = self.publisher("teleop/link")
+        self.subscription("vehicle/state", self._on_state)
+        self.subscription("scan", self._on_scan)
+        self.subscription("teleop/command", self._on_command)
         if self._lockstep:
             self._periodic = [self.every(LOOK_FOR_SCAN, self._watch_scan)]
         else:
@@ -84,10 +90,6 @@ class TeleopLink(Component):
     def cleanup(self) -> None:
         for timer in self._periodic:
             self.destroy_timer(timer)
-        for subscription in self._heard:
-            self.destroy_subscription(subscription)
-        for publisher in (*self._passes_on.values(), self._status_publisher):
-            self.destroy_lifecycle_publisher(publisher)
 
     def summary(self) -> dict[str, Any]:
         return {"link": {name: {"sent": link.sent, "arrived": link.arrived, "dropped": link.dropped, "under_way": link.under_way}

@@ -16,6 +16,7 @@ from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, Thinning, checked_stamp, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
@@ -40,6 +41,13 @@ class VehicleFrames(Component):
         Parameter("map_is_odom", False, "publish map and odom as the same, as for a simulated vehicle, which does not drift; false: who "
                                         "localises the vehicle says where odom is, or nobody does"),
     )
+    ENDPOINTS = (
+        hears("odom", Odometry, qos.STATE, "where the vehicle is"),
+        hears("joint_states", JointState, qos.STATE, "how its wheels stand"),
+        publishes("tf", TFMessage, qos.TRANSFORMS, "odom to base_link, and the wheels"),
+        publishes("tf_static", TFMessage, qos.LATCHED, "LIDAR and IMU, and map to odom"),
+        publishes("robot_description", String, qos.LATCHED, "URDF of body, wheels and sensors"),
+    )
 
     def configure(self) -> None:
         vehicle = vehicle_of(self)
@@ -52,24 +60,15 @@ class VehicleFrames(Component):
         self._body = TransformStamped()
         self._odometry, self._joints = Thinning(self.value("rate")), Thinning(self.value("rate"))
         self._odometries = self._odometries_before = 0
-        publish = self.create_lifecycle_publisher
-        self._transforms = publish(TFMessage, "tf", qos.TRANSFORMS)
-        self._static = publish(TFMessage, "tf_static", qos.LATCHED)
-        self._looks = publish(String, "robot_description", qos.LATCHED)
-        self._heard = [self.create_subscription(Odometry, "odom", self._on_odometry, qos.STATE),
-                       self.create_subscription(JointState, "joint_states", self._on_joints, qos.STATE)]
+        self._transforms, self._static, self._looks = (self.publisher(topic) for topic in ("tf", "tf_static", "robot_description"))
+        self.subscription("odom", self._on_odometry)
+        self.subscription("joint_states", self._on_joints)
 
     def activate(self) -> None:
         for transform in self._fixed:
             transform.header.stamp = self.stamp()
         self._static.publish(TFMessage(transforms=self._fixed))
         self._looks.publish(String(data=self._description))
-
-    def cleanup(self) -> None:
-        for subscription in self._heard:
-            self.destroy_subscription(subscription)
-        for publisher in (self._transforms, self._static, self._looks):
-            self.destroy_lifecycle_publisher(publisher)
 
     def _on_odometry(self, message: Odometry) -> None:
         if self.state != "active":

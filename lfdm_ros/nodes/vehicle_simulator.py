@@ -18,9 +18,10 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
-from lfdm_ros.nodes.simulated_vehicle import VehicleTopics, gate_of, simulator_of, steps_in_tick
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
@@ -37,7 +38,7 @@ _PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer
 
 
 class VehicleSimulator(Component):
-    """Publishes a simulated vehicle and /clock, and takes the driver's commands. Topics and services: see PARAMETERS and `configure`."""
+    """Publishes a simulated vehicle and /clock, and takes the driver's commands."""
 
     NAME = "vehicle_simulator"
     PARAMETERS = (
@@ -71,7 +72,16 @@ class VehicleSimulator(Component):
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
     )
     MOVED = MOVED | {"throttle_rate": "throttle_rate", "brake_rate": "brake_rate"}
-    SOLE_TOPICS = ("/clock", "vehicle/state")
+    ENDPOINTS = (
+        *vehicle_endpoints(ALWAYS, scans=When(f"`lidar`, or {OBSTACLES.text}", lambda value: value("lidar") or OBSTACLES.holds(value))),
+        publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
+        publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
+        hears("control/command", DriverCommand, qos.NEWEST, "what the vehicle is driven by", in_lockstep=qos.COMMAND),
+        hears("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        serves("~/pause", SetBool, "stop simulated time, or let it go on"),
+        serves("~/step", Step, "some ticks while it is paused"),
+        serves("~/reset", Reset, "put the vehicle somewhere"),
+    )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
@@ -101,18 +111,13 @@ class VehicleSimulator(Component):
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        self._topics = VehicleTopics(self, simulator, vehicle, scans=self._lidar is not None)
-        self._status_publisher = self.create_lifecycle_publisher(SimulatorStatus, "simulator/status", qos.STATUS)
-        self._world_publisher = self.create_lifecycle_publisher(
-            MarkerArray, "world", qos.LATCHED) if self._world.obstacles else None
-        self._command = self.create_subscription(
-            DriverCommand, "control/command", self._on_command, qos.COMMAND if self.value("stepping") == LOCKSTEP else qos.NEWEST)
-        self._posterior = self.create_subscription(Posterior, "posterior", self._on_posterior, qos.LATCHED) if self.value(
-            "take_posterior") else None
-        self._offered = [
-            self.create_service(SetBool, "~/pause", self._on_pause),
-            self.create_service(Step, "~/step", self._on_step),
-            self.create_service(Reset, "~/reset", self._on_reset)]
+        self._topics = VehicleTopics(self, simulator, vehicle)
+        self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
+        self._command = self.subscription("control/command", self._on_command)
+        self.subscription("posterior", self._on_posterior)
+        self.service("~/pause", self._on_pause)
+        self.service("~/step", self._on_step)
+        self.service("~/reset", self._on_reset)
         self._status_timer = self.every(0.5, self._publish_status)
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
@@ -131,14 +136,6 @@ class VehicleSimulator(Component):
 
     def cleanup(self) -> None:
         self.destroy_timer(self._status_timer)
-        self.destroy_subscription(self._command)
-        if self._posterior is not None:
-            self.destroy_subscription(self._posterior)
-        for service in self._offered:
-            self.destroy_service(service)
-        for publisher in (*self._topics.publishers, self._status_publisher, self._world_publisher):
-            if publisher is not None:
-                self.destroy_lifecycle_publisher(publisher)
 
     def parameter_changed(self, name: str, value: float) -> None:
         if name == "speed_factor":

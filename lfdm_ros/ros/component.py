@@ -27,7 +27,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from lfdm_ros.bounds import OUT_OF_RANGE, Refusals
 from lfdm_ros.errors import InputError
-from lfdm_ros.ros import qos
+from lfdm_ros.ros.endpoints import ACTS, DIAGNOSTICS, HEARS, PUBLISHES, SERVES, Endpoint, in_force
 from lfdm_ros.ros.guarding import Guard
 from lfdm_ros.ros.parameters import Parameter, by_name
 from lfdm_ros.ros.rclpy_adapter import AdaptedLifecycleNode
@@ -48,7 +48,7 @@ Diagnosis = tuple[bytes, str, dict[str, Any]]
 class Component(AdaptedLifecycleNode):
     """A lifecycle node with a table of parameters and a line in /diagnostics.
 
-    Subclasses set NAME and PARAMETERS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
+    Subclasses set NAME, PARAMETERS and ENDPOINTS and define what they need of `configure`, `activate`, `deactivate`, `cleanup` and
     `diagnose`. A transition hook that raises InputError fails its transition with that message in the log. An exception that
     comes out of any callback ends in `after_error` and in /diagnostics, and leaves the process and its other nodes alone.
     """
@@ -57,8 +57,8 @@ class Component(AdaptedLifecycleNode):
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
     # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
     MOVED: ClassVar[Mapping[str, str]] = {}
-    # Topics of which a graph has one publisher: two would drive the same vehicle, or the same clock.
-    SOLE_TOPICS: ClassVar[tuple[str, ...]] = ()
+    # What it publishes, hears, serves and acts on, once it is configured. `publisher`, `subscription`, `service` and `action` make it.
+    ENDPOINTS: ClassVar[tuple[Endpoint, ...]] = ()
     # Whether at its end the node should still take what has come for it; `settled` then says when it has.
     takes_all: ClassVar[bool] = False
 
@@ -87,6 +87,7 @@ class Component(AdaptedLifecycleNode):
         self.refusals = Refusals(self.tell_refusal)
         self._refused_before = 0
         self._told_of = ""  # other publishers
+        self._made: list[Any] = []  # of ENDPOINTS; ended after `cleanup`
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
             for parameter in self.PARAMETERS:
@@ -100,7 +101,7 @@ class Component(AdaptedLifecycleNode):
             self.destroy_node()
             raise InputError(f"node {name or self.NAME}: {error}") from None
         self._wall_clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", qos.STATUS)
+        self._diagnostics = self.create_publisher(DIAGNOSTICS.kind, DIAGNOSTICS.name, DIAGNOSTICS.profile(self.value))
         self.every(1.0, self.publish_diagnostics)
 
     def value(self, name: str) -> Any:
@@ -136,6 +137,46 @@ class Component(AdaptedLifecycleNode):
             if result != TransitionCallbackReturn.SUCCESS:
                 raise InputError(f"node {self.get_name()}: {step} failed: {self.failure}")
 
+    # ---- what is declared ----------------------------------------------------------------------------------------------
+
+    def publisher(self, name: str) -> Any:
+        """The publisher of a topic that ENDPOINTS has, until the node is cleaned up; None where its condition does not hold."""
+        return self._make(PUBLISHES, name, lambda e: self.create_lifecycle_publisher(e.kind, e.name_for(self.value), e.profile(self.value)))
+
+    def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
+        """The subscription to a topic, likewise; raw: the callback takes bytes."""
+        return self._make(HEARS, name, lambda e: self.create_subscription(
+            e.kind, e.name_for(self.value), callback, e.profile(self.value), raw=raw))
+
+    def service(self, name: str, callback: Any) -> Any:
+        """The service, likewise."""
+        return self._make(SERVES, name, lambda e: self.create_service(e.kind, e.name, callback))
+
+    def action(self, name: str, execute: Any, accept: Any, cancel: Any) -> Any:
+        """The action, likewise, with coroutine `execute`."""
+        return self._make(ACTS, name, lambda e: self.create_action(e.kind, e.name, execute, accept, cancel))
+
+    def _make(self, direction: str, name: str, make: Callable[[Endpoint], Any]) -> Any:
+        """Of several of a name the first counts whose condition holds."""
+        declared = [endpoint for endpoint in self.ENDPOINTS if (endpoint.direction, endpoint.name) == (direction, name)]
+        if not declared:
+            raise LookupError(f"ENDPOINTS of {self.NAME} has no '{name}' that it {direction}")
+        for endpoint in in_force(declared, self.value):
+            self._made.append(make(endpoint))
+            return self._made[-1]
+        return None
+
+    def _end_made(self) -> None:
+        for entity in self._made:
+            self._destroy(entity)
+        self._made.clear()
+
+    def _destroy(self, entity: Any) -> None:
+        next(destroy for kind, destroy in (
+            (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
+            (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
+            (Client, self.destroy_client), (ActionServer, self.destroy_action)) if isinstance(entity, kind))(entity)
+
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
@@ -148,7 +189,7 @@ class Component(AdaptedLifecycleNode):
         """Stops the node's work; `activate` may follow."""
 
     def cleanup(self) -> None:
-        """Releases what `configure` made."""
+        """Releases what `configure` made; what is made by ENDPOINTS ends by itself."""
 
     def parameter_changed(self, name: str, value: Any) -> None:
         """A live parameter has a new, checked value."""
@@ -269,7 +310,7 @@ class Component(AdaptedLifecycleNode):
         return self._transition("deactivate", "inactive", self.deactivate, lambda: super(Component, self).on_deactivate(state))
 
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
-        return self._transition("cleanup", "unconfigured", self.cleanup, lambda: super(Component, self).on_cleanup(state))
+        return self._transition("cleanup", "unconfigured", self.cleanup, self._end_made, lambda: super(Component, self).on_cleanup(state))
 
     def refuse_transition(self) -> None:
         self.get_logger().warning(f"a transition was asked for that does not exist from state {self.state}")
@@ -280,11 +321,11 @@ class Component(AdaptedLifecycleNode):
     def release(self) -> None:
         """Stops and cleans up from whatever state the node is in, each whatever became of the other; safe to call twice."""
         try:
-            for name in {"active": ("deactivate", "cleanup"), "inactive": ("cleanup",)}.get(self.state, ()):
+            for name in {"active": ("deactivate", "cleanup", "_end_made"), "inactive": ("cleanup", "_end_made")}.get(self.state, ()):
                 try:
                     getattr(self, name)()
                 except Exception as error:
-                    self.catch(name, error)
+                    self.catch(name.lstrip("_"), error)
         finally:
             self.state = "finalized"
 
@@ -320,12 +361,10 @@ class Component(AdaptedLifecycleNode):
                 getattr(self, name)()
             except Exception as error:  # no wonder: a part of what it ends was never made, or has ended
                 self.get_logger().debug(f"{name} after the failure: {error!r}")
+        self._end_made()
         for entity in self._entities():
             if not any(entity is one for one in self._unconfigured):
-                next(destroy for kind, destroy in (
-                    (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
-                    (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
-                    (Client, self.destroy_client), (ActionServer, self.destroy_action)) if isinstance(entity, kind))(entity)
+                self._destroy(entity)
 
     def _entities(self) -> list[Any]:
         actions = (waitable for waitable in self.waitables if isinstance(waitable, ActionServer))
@@ -385,7 +424,7 @@ class Component(AdaptedLifecycleNode):
         if self.state != "active":
             return ""
         found = []
-        for topic in self.SOLE_TOPICS:
+        for topic in (endpoint.name_for(self.value) for endpoint in in_force(self.ENDPOINTS, self.value) if endpoint.sole):
             names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in self.get_publishers_info_by_topic(topic)]
             if self.get_fully_qualified_name() in names:
                 names.remove(self.get_fully_qualified_name())

@@ -1,4 +1,4 @@
-"""Pictures for RViz: obstacles, lines and the goal as visualization_msgs/MarkerArray."""
+"""Pictures for RViz: obstacles, lines, texts and the goal as visualization_msgs/MarkerArray."""
 
 from __future__ import annotations
 
@@ -21,8 +21,17 @@ TRUE: Colour = (0.4, 0.4, 0.4, 0.8)
 PLAN: Colour = (0.1, 0.7, 0.2, 1.0)
 ROUTE: Colour = (0.2, 0.4, 0.9, 0.7)
 GOAL: Colour = (0.9, 0.7, 0.1, 0.5)
+CALM: Colour = (0.2, 0.9, 0.3, 1.0)
+ALARM: Colour = (1.0, 0.2, 0.1, 1.0)
 _HEIGHT = 1.5  # [m] of what is drawn as a body
 _ARROW = 1.0  # [s] of travel that an arrow shows
+
+
+def mixed(share: float) -> Colour:
+    """From CALM, 0, to ALARM, 1; what is not known is alarming."""
+    share = min(max(share, 0.0), 1.0) if share == share else 1.0
+    red, green, blue, alpha = ((1.0 - share) * calm + share * alarm for calm, alarm in zip(CALM, ALARM))
+    return red, green, blue, alpha
 
 
 class Picture:
@@ -51,6 +60,13 @@ class Picture:
         marker.scale.x, marker.scale.y = 0.2, 0.4
         marker.points = [Point(x=float(x), y=float(y), z=_HEIGHT),
                          Point(x=float(x + _ARROW * vx), y=float(y + _ARROW * vy), z=_HEIGHT)]
+
+    def text(self, name: str, x: float, y: float, text: str, colour: Colour) -> None:
+        """Lines that stand upright, whoever looks."""
+        marker = self._add(name, Marker.TEXT_VIEW_FACING, colour)
+        marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = float(x), float(y), 2.0 * _HEIGHT
+        marker.scale.z = 0.5 * _HEIGHT
+        marker.text = text
 
     def obstacles(self, seen: Obstacles) -> None:
         for (x, y), radius, (vx, vy) in zip(seen.centres, seen.radii, seen.velocities):

@@ -32,3 +32,8 @@ TRANSFORMS = _reliable(100)
 LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
 # To hear what nodes log, also what they said before we were there.
 LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def name_of(profile: QoSProfile | None) -> str:
+    """What a profile is called here; "" for those of others."""
+    return next((name for name, own in globals().items() if own is profile is not None), "")

@@ -52,6 +52,13 @@ def fill_command(message: DriverCommand, command: Command, time_ns: int) -> Driv
     return message
 
 
+def sharing_text(decision: Decision) -> str:
+    """What a picture says of a decision: state, k, threat, and the probabilities that make it."""
+    d = decision
+    risks = (f"{p.name} {p.value:.3f}" for a in d.threat.assessments.values() for p in a.probabilities)
+    return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (wanted {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])
+
+
 def fill_status(message: SharedControlStatus, decision: Decision, pilot: SharedPilot, time_ns: int,
                 posterior_version: int) -> SharedControlStatus:
     """What was decided at a time [ns], and why."""

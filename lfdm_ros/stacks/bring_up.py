@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from rcl_interfaces.msg import Log
+from rclpy.context import Context
 from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
@@ -22,6 +23,7 @@ from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 # Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
 DISCOVERY = 0.5
+MANAGER = "stack_manager"
 SILENT = 0.75  # [s] without an answer after which a node is named: within a second of its last one
 FROZEN = 30.0  # [s] after which it is ended
 _LOOK_AGAIN = 0.05  # [s]
@@ -37,6 +39,11 @@ def in_order(nodes: Iterable[T]) -> Iterator[tuple[str, T]]:
     """The steps that bring nodes up: (step, node) with step "configure" or "activate"."""
     nodes = tuple(nodes)
     return ((step, node) for step in STEPS for node in nodes)
+
+
+def manager_node(context: Context) -> Node:
+    """The node through which `lfdm up --processes` asks the others."""
+    return Node(MANAGER, context=context, use_global_arguments=False, start_parameter_services=False)
 
 
 class Manager:

@@ -80,6 +80,7 @@ class _Run:
         executable = module.rpartition(".")[2]
         self._processes[entry.full_name] = LifecycleNode(
             package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
+            ros_arguments=["--enclave", entry.full_name],
             parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
             sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
             sigkill_timeout=LaunchConfiguration("sigkill_timeout", default=_PATIENCE))

@@ -16,7 +16,7 @@ from rclpy.node import Node
 
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros.runtime import PARENT, Runtime
-from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others
+from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, manager_node, refuse_others
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
@@ -30,6 +30,7 @@ def node_arguments(entry: NodeEntry, parameters_file: Path) -> list[str]:
     arguments = ["--ros-args"]
     for source, target in renames.items():
         arguments += ["-r", f"{source}:={target}"]
+    arguments += ["--enclave", entry.full_name]  # whose keys it has where ROS_SECURITY_ENABLE says so
     # An empty file of parameters is an error to rcl.
     return [*arguments, "--params-file", str(parameters_file)] if entry.parameters else arguments
 
@@ -52,7 +53,7 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     deaths: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="lfdm_stack_") as folder, Runtime() as runtime:
-            node = Node("stack_manager", context=runtime.context, use_global_arguments=False, start_parameter_services=False)
+            node = manager_node(runtime.context)
             runtime.executor.add_node(node)
             try:
                 summary = _run(stack, timeout, node, runtime, Path(folder), children)

@@ -25,6 +25,7 @@ from typing import Any
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
 from lfdm_ros.vehicles.body import moved
 
@@ -111,6 +112,11 @@ class NodeEntry:
         """The parameters that the node declares."""
         return by_name(node_class(self.executable).PARAMETERS)
 
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """What the node declares that it has with its parameters. Raises InputError: a file that these name cannot be read."""
+        return in_force(node_class(self.executable).ENDPOINTS, self.value)
+
     def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
         """The entry with one parameter set.
 
@@ -162,8 +168,9 @@ class Stack:
         """The topics of which there may be one publisher, and which nodes of the stack are that."""
         publishers: dict[str, list[str]] = {}
         for entry in self.nodes:
-            for topic in node_class(entry.executable).SOLE_TOPICS:
-                publishers.setdefault(entry.topic(topic), []).append(entry.full_name)
+            soles = (endpoint for endpoint in node_class(entry.executable).ENDPOINTS if endpoint.sole)
+            for endpoint in in_force(soles, entry.value):
+                publishers.setdefault(entry.topic(endpoint.name_for(entry.value)), []).append(entry.full_name)
         return publishers
 
     def with_default(self, parameter: str, value: Value) -> Stack:

@@ -11,6 +11,7 @@ from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.stacks.processes import node_arguments
 from lfdm_ros.stacks.stack import EXECUTABLES, NodeEntry, load_stack, node_class, parse_override, prepare_stack
+from lfdm_ros.stacks.topics import markdown
 
 SIMULATOR: dict[str, Any] = {"nodes": [{"executable": "vehicle_simulator"}]}
 
@@ -31,6 +32,11 @@ def test_shipped_scenarios_load_and_cover_their_duration(name: str) -> None:
         assert scenario.goal is not None or scenario.path is not None
     else:
         assert scenario.profile.time[0] == 0.0 and scenario.profile.time[-1] <= scenario.duration
+
+
+def test_the_documentation_shows_the_endpoints() -> None:
+    page = Path(__file__).parents[2] / "docs" / "topics.md"
+    assert page.read_text(encoding="utf-8") == markdown(), "python -m lfdm_ros.stacks.topics > docs/topics.md"
 
 
 @pytest.mark.parametrize("executable", EXECUTABLES)
@@ -146,7 +152,8 @@ def test_process_arguments_carry_names_and_parameters(tmp_path: Path) -> None:
     entry = load_stack({"nodes": [{"executable": "vehicle_simulator", "name": "sim", "namespace": "car",
                                    "parameters": {"vehicle": "hmmwv"}, "remappings": {"odom": "o"}}]}).nodes[0]
     arguments = node_arguments(entry, tmp_path / "p.yaml")
-    assert arguments == ["--ros-args", "-r", "__node:=sim", "-r", "__ns:=/car", "-r", "odom:=o", "--params-file", str(tmp_path / "p.yaml")]
+    assert arguments == ["--ros-args", "-r", "__node:=sim", "-r", "__ns:=/car", "-r", "odom:=o", "--enclave", "/car/sim",
+                         "--params-file", str(tmp_path / "p.yaml")]
     assert "vehicle: hmmwv" in (tmp_path / "p.yaml").read_text()
 
 

@@ -19,7 +19,7 @@ from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter as RosParameter
 from rosgraph_msgs.msg import Clock
-from std_msgs.msg import String
+from std_msgs.msg import Empty, String
 from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import bag_info
@@ -27,6 +27,7 @@ from lfdm_ros.errors import InputError, Interrupted, RunError
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros import qos, rclpy_adapter
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import given, hears, publishes, serves
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import Runtime, run_node
 from lfdm_ros.stacks import compose, processes
@@ -231,6 +232,32 @@ def test_a_request_for_parameters_that_makes_no_sense_is_refused(graph: Any) -> 
     assert node.errors == []
 
 
+def test_endpoints_are_made_as_declared_and_end_with_the_cleanup(graph: Any, monkeypatch: Any) -> None:
+    loud = given("gain", 2.0)
+    monkeypatch.setattr(Fragile, "ENDPOINTS", (
+        hears("loud", String, qos.TASK, "words", when=loud), publishes("said", String, qos.LATCHED, "words"),
+        serves("~/more", SetBool, "of it", when=loud), hears("either", String, qos.TASK, "words", when=loud),
+        hears("either", Empty, qos.SENSOR, "nothing")))
+    made: list[Any] = []
+
+    def configure(node: Any) -> None:
+        made[:] = [node.subscription("loud", made.append), node.publisher("said"), node.service("~/more", made.append),
+                   node.subscription("either", made.append)]
+
+    monkeypatch.setattr(Fragile, "configure", configure)
+    monkeypatch.setattr(Fragile, "cleanup", lambda node: None)
+    node = graph.add(Fragile, active=False)
+    for _ in range(2):
+        node.bring_up("configure")
+        assert [entity is not None for entity in made] == [False, True, False, True]
+        assert made[3].msg_type is Empty and made[3].qos_profile.reliability == qos.SENSOR.reliability
+        assert graph.node.count_publishers("said") == graph.node.count_subscribers("either") == 1
+        node.trigger_cleanup()
+        assert graph.node.count_publishers("said") == graph.node.count_subscribers("either") == 0
+    with pytest.raises(LookupError, match="ENDPOINTS of fragile has no 'shout' that it publishes"):
+        node.publisher("shout")
+
+
 def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(Fragile, "faults", frozenset({"diagnose"}))
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
@@ -241,7 +268,7 @@ def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monke
 
 def test_who_publishes_what_a_node_alone_should_is_a_warning(graph: Any, monkeypatch: Any, capfd: Any) -> None:
     """Who is there before the start is refused; who comes later is named."""
-    monkeypatch.setattr(Fragile, "SOLE_TOPICS", ("echo",))
+    monkeypatch.setattr(Fragile, "ENDPOINTS", (publishes("echo", String, qos.TASK, "words again", sole=True),))
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
     graph.add(Fragile)
     graph.wait(lambda: (d := graph.diagnosis(diagnostics, "fragile")) and d.level == DiagnosticStatus.OK and d.message == "active")

@@ -1,0 +1,33 @@
+"""write what RViz, Lichtblick (Foxglove) and PlotJuggler need to show a stack"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lfdm_ros.cli.up import add_stack
+
+EPILOG = """examples:
+  lfdm layouts autonomy --out layouts
+  lfdm layouts simulator --namespace a --namespace b --out layouts     # a set of files for each
+  rviz2 -d layouts/autonomy.rviz --ros-args -p use_sim_time:=true"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm layouts`."""
+    add_stack(parser)
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder for the files, made if it is not there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm layouts`; returns the exit status."""
+    from lfdm_ros.stacks.layouts import layouts
+    from lfdm_ros.stacks.stack import parse_override, prepare_stack
+
+    stack, _ = prepare_stack(args.stack, overrides=dict(parse_override(text) for text in args.overrides), namespaces=args.namespace)
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in layouts(stack, Path(args.stack).stem).items():
+        (out / name).write_text(content, encoding="utf-8")
+        print(out / name)
+    return 0

@@ -1,0 +1,132 @@
+"""What a node publishes, hears, serves and acts on: declared once, made from that, and read by who documents, draws or permits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import TransitionEvent
+from lifecycle_msgs.srv import ChangeState, GetAvailableStates, GetAvailableTransitions, GetState
+from rcl_interfaces.msg import Log, ParameterEvent
+from rcl_interfaces.srv import DescribeParameters, GetParameters, GetParameterTypes, ListParameters, SetParameters, SetParametersAtomically
+from rclpy.qos import QoSProfile
+from rosgraph_msgs.msg import Clock
+from type_description_interfaces.srv import GetTypeDescription
+
+from lfdm_ros.ros import qos
+
+PUBLISHES, HEARS, SERVES, ACTS = "publishes", "hears", "serves", "acts"
+# The value of a parameter, by its name: of a node, or of a node's entry in a stack.
+Value = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class When:
+    """A condition on the parameters of a node, and how it reads."""
+
+    text: str
+    holds: Callable[[Value], bool]
+
+    def __and__(self, other: When) -> When:
+        return When(", ".join(filter(None, (self.text, other.text))), lambda value: self.holds(value) and other.holds(value))
+
+
+ALWAYS = When("", lambda value: True)
+
+
+def given(parameter: str, wanted: Any = True) -> When:
+    """Where a parameter has a value."""
+    return When(f"`{parameter}: {str(wanted).lower() if isinstance(wanted, bool) else wanted}`", lambda value: value(parameter) == wanted)
+
+
+def unless(parameter: str, unwanted: Any) -> When:
+    """Where a parameter has another value."""
+    return When(f"`{parameter}` not `{unwanted}`", lambda value: value(parameter) != unwanted)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A topic, service or action of a node."""
+
+    direction: str
+    name: str  # as the node's code calls it: relative to its namespace, / in front: to the graph, ~/: to the node
+    kind: Any  # class of the message, service or action; None: not known
+    text: str  # what it is about
+    qos: QoSProfile | None = None  # of topics; None: rclpy's own
+    in_lockstep: QoSProfile | None = None  # with `stepping: lockstep`; None: the same
+    when: When = ALWAYS
+    named_by: str = ""  # the parameter whose value is the name instead
+    sole: bool = False  # of a topic that is published: a graph has one publisher, as two would drive the same vehicle or clock
+
+    @property
+    def type_name(self) -> str:
+        """As "nav_msgs/msg/Odometry"; "" where that is not known."""
+        if self.kind is None:
+            return ""
+        package, room = self.kind.__module__.split(".")[:2]
+        return f"{package}/{room}/{self.kind.__name__}"
+
+    def name_for(self, value: Value) -> str:
+        """The name, given the node's parameters."""
+        return value(self.named_by) if self.named_by else self.name
+
+    def profile(self, value: Value) -> QoSProfile:
+        """The quality of service, given the node's parameters."""
+        from lfdm_ros.engine.stepping import LOCKSTEP  # slow to import, and many nodes do without
+
+        profile = self.in_lockstep if self.in_lockstep is not None and value("stepping") == LOCKSTEP else self.qos
+        assert profile is not None, self.name
+        return profile
+
+
+def publishes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
+    """A topic that a node publishes."""
+    return Endpoint(PUBLISHES, name, kind, text, profile, **more)
+
+
+def hears(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
+    """A topic that a node subscribes to."""
+    return Endpoint(HEARS, name, kind, text, profile, **more)
+
+
+def serves(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
+    """A service that a node offers."""
+    return Endpoint(SERVES, name, kind, text, **more)
+
+
+def acts(name: str, kind: Any, text: str, **more: Any) -> Endpoint:
+    """An action that a node offers."""
+    return Endpoint(ACTS, name, kind, text, **more)
+
+
+def in_force(endpoints: Iterable[Endpoint], value: Value) -> list[Endpoint]:
+    """Those that exist, given the node's parameters."""
+    return [endpoint for endpoint in endpoints if endpoint.when.holds(value)]
+
+
+DIAGNOSTICS = publishes("/diagnostics", DiagnosticArray, qos.STATUS, "the node's health, once a second")
+
+# What rclpy makes for each node, and for each lifecycle node.
+OF_NODES = (
+    publishes("/rosout", Log, None, "log"),
+    publishes("/parameter_events", ParameterEvent, None, "parameters that have changed"),
+    serves("~/get_type_description", GetTypeDescription, "types of its topics"),
+)
+OF_COMPONENTS = (
+    *OF_NODES, DIAGNOSTICS,
+    hears("/clock", Clock, None, "simulated time", when=given("use_sim_time")),
+    publishes("~/transition_event", TransitionEvent, None, "its lifecycle"),
+    serves("~/change_state", ChangeState, "its lifecycle"),
+    serves("~/get_state", GetState, "its lifecycle"),
+    serves("~/get_available_states", GetAvailableStates, "its lifecycle"),
+    serves("~/get_available_transitions", GetAvailableTransitions, "its lifecycle"),
+    serves("~/get_transition_graph", GetAvailableTransitions, "its lifecycle"),
+    serves("~/describe_parameters", DescribeParameters, "its parameters"),
+    serves("~/get_parameter_types", GetParameterTypes, "its parameters"),
+    serves("~/get_parameters", GetParameters, "its parameters"),
+    serves("~/list_parameters", ListParameters, "its parameters"),
+    serves("~/set_parameters", SetParameters, "its parameters"),
+    serves("~/set_parameters_atomically", SetParametersAtomically, "its parameters"),
+)

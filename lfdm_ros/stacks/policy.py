@@ -1,0 +1,74 @@
+"""The SROS2 policy of a stack: what each of its nodes may publish, hear, offer and ask, and nothing else (schema 0.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from lfdm_ros.ros.endpoints import ACTS, HEARS, OF_NODES, PUBLISHES, SERVES
+from lfdm_ros.stacks.bring_up import MANAGER
+from lfdm_ros.stacks.graph import connections
+from lfdm_ros.stacks.stack import NodeEntry, Stack
+
+VERSION = "0.2.0"
+_WHOLE = "/"  # enclave of who is told nothing else: of the process that is started by hand
+_REQUESTS = "requests"
+# What a profile lists: direction of the endpoints, list, one of it, attribute.
+_RULES = ((PUBLISHES, "topics", "topic", "publish"), (HEARS, "topics", "topic", "subscribe"), (SERVES, "services", "service", "reply"),
+          (_REQUESTS, "services", "service", "request"), (ACTS, "actions", "action", "execute"))
+
+
+def policy(stack: Stack, *, processes: bool) -> str:
+    """The policy as XML.
+
+    Args:
+        processes: each node is in a process and an enclave of its own, and the process that starts and watches them in `/`; else all are in
+            one process, whose enclave `/` has a profile for each.
+
+    Raises:
+        InputError: as `connections`.
+    """
+    root = ElementTree.Element("policy", version=VERSION)
+    enclaves = ElementTree.SubElement(root, "enclaves")
+    allowed = _allowed(stack)
+    if processes:
+        _profile(_enclave(enclaves, _WHOLE), f"/{MANAGER}", _of_manager(stack.nodes))
+        for name, rules in allowed.items():
+            _profile(_enclave(enclaves, name), name, rules)
+    else:
+        profiles = _enclave(enclaves, _WHOLE)
+        for name, rules in allowed.items():
+            _profile(profiles, name, rules)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _allowed(stack: Stack) -> dict[str, set[tuple[str, str]]]:
+    """(direction, name) of what each node has, by the node's full name."""
+    allowed: dict[str, set[tuple[str, str]]] = {entry.full_name: set() for entry in stack.nodes}
+    for connection in connections(stack):
+        allowed[connection.node.full_name].add((connection.direction, connection.name))
+    return allowed
+
+
+def _of_manager(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
+    """What the process needs that brings the nodes up and watches them: bring_up.py."""
+    own = NodeEntry(MANAGER, MANAGER)
+    return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (HEARS, "/rosout"),
+            *((_REQUESTS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
+
+
+def _enclave(enclaves: ElementTree.Element, path: str) -> ElementTree.Element:
+    """The profiles of a new enclave."""
+    return ElementTree.SubElement(ElementTree.SubElement(enclaves, "enclave", path=path), "profiles")
+
+
+def _profile(profiles: ElementTree.Element, full_name: str, rules: set[tuple[str, str]]) -> None:
+    namespace, _, name = full_name.rpartition("/")
+    profile = ElementTree.SubElement(profiles, "profile", ns=namespace or "/", node=name)
+    for direction, of, one, attribute in _RULES:
+        names = sorted(name for which, name in rules if which == direction)
+        if names:
+            listed = ElementTree.SubElement(profile, of, {attribute: "ALLOW"})
+            for name in names:
+                ElementTree.SubElement(listed, one).text = name

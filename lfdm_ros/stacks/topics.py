@@ -1,0 +1,53 @@
+"""The page docs/topics.md, written from the declarations: python -m lfdm_ros.stacks.topics > docs/topics.md"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.endpoints import ACTS, HEARS, OF_COMPONENTS, PUBLISHES, SERVES, Endpoint
+from lfdm_ros.stacks.stack import EXECUTABLES, node_class
+
+_HEAD = """# Topics, services and actions
+
+Written by `python -m lfdm_ros.stacks.topics` from `ENDPOINTS` of each node, from which the node itself makes them; a test holds it to that.
+Layouts for RViz, Lichtblick and PlotJuggler and the security policy of a stack come from the same: [interop.md](interop.md#layouts).
+
+Names are relative to the node's namespace, those with `/` to the graph, those with `~/` to the node; `remappings` of a stack change them.
+"""
+_TITLES = {HEARS: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS: "action"}
+
+
+def markdown() -> str:
+    """The page: the profiles, what every node has, and a table for each node that ships with the package."""
+    parts = [_HEAD, "## Quality of service", "", "What has no profile in the tables below has rclpy's own.", "", *_profiles(), "",
+             "## Every node", "", *_table(OF_COMPONENTS), ""]
+    for name in EXECUTABLES:
+        endpoints = node_class(name).ENDPOINTS
+        parts += [f"## {name}", "", *(_table(endpoints) if endpoints else ["Hears what is published in its namespace, or `topics`."]), ""]
+    return "\n".join(parts)
+
+
+def _profiles() -> list[str]:
+    rows = [f"| {name} | {'reliable' if profile.reliability == ReliabilityPolicy.RELIABLE else 'best effort'} | "
+            f"{'transient local' if profile.durability == DurabilityPolicy.TRANSIENT_LOCAL else 'volatile'} | {profile.depth} |"
+            for name, profile in vars(qos).items() if isinstance(profile, QoSProfile)]
+    return ["| profile | reliability | durability | depth |", "| --- | --- | --- | --- |", *rows]
+
+
+def _table(endpoints: Iterable[Endpoint]) -> list[str]:
+    ordered = sorted(endpoints, key=lambda e: list(_TITLES).index(e.direction))
+    return ["| | name | type | profile | what |", "| --- | --- | --- | --- | --- |", *map(_row, ordered)]
+
+
+def _row(e: Endpoint) -> str:
+    profile = qos.name_of(e.qos) + (f"; in lockstep {qos.name_of(e.in_lockstep)}" if e.in_lockstep else "")
+    name = f"`{e.name}`" + (f", or as `{e.named_by}` says" if e.named_by else "")
+    package, _, kind = e.type_name.split("/")
+    return f"| {_TITLES[e.direction]} | {name} | {package}/{kind} | {profile} | {e.text}{f'. With {e.when.text}' if e.when.text else ''} |"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
