@@ -20,7 +20,7 @@ from typing import Any
 from lfdm_ros import plugins
 
 PACKAGE = Path(__file__).resolve().parent
-LIBRARIES = ("numpy", "scipy", "casadi", "llvmlite", "pymc", "pytensor")
+LIBRARIES = ("numpy", "scipy", "casadi", "llvmlite", "numba", "pymc", "pytensor")
 # The rooms that every simulation goes through.
 SIMULATING = ("models", "backends", "compiler", "vehicles", "simulation", "bounds", "units", "documents")
 
