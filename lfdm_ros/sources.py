@@ -34,7 +34,7 @@ def key_of(what: Mapping[str, Any], rooms: Iterable[str], leave_out: Iterable[st
         leave_out: modules in them that only show results.
     """
     own = package_digest(rooms, leave_out)
-    return hashlib.sha256(json.dumps([own, _outside(len(plugins.makers())), _versions(), what], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([own, _outside(plugins.makers()), _versions(), what], sort_keys=True).encode()).hexdigest()
 
 
 def package_digest(rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:
@@ -65,10 +65,10 @@ def _versions() -> dict[str, str]:
 
 
 @cache
-def _outside(count: int) -> str:
-    """Of the first `count` makers of what is registered from outside: read once, since what is loaded stays as it is."""
+def _outside(makers: tuple[Callable[..., Any], ...]) -> str:
+    """Of what is registered from outside: read once, since what is loaded stays as it is."""
     parts: set[tuple[str, str]] = set()
-    for maker in plugins.makers()[:count]:
+    for maker in makers:
         texts = {path.name: path.read_bytes() for path in _files(maker)} or {"": marshal.dumps(getattr(maker, "__code__", None))}
         parts |= {(name, hashlib.sha256(text).hexdigest()) for name, text in texts.items()}
     return json.dumps(sorted(parts))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.inference.gaussian import Group
-from lfdm_ros.inference.likelihood import _Column
+from lfdm_ros.inference.likelihood import Column
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior
@@ -30,11 +30,11 @@ class Linear:
         return [-self.gain]
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        return _Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
+        return Column(self.observed).moments(self.errors(q)[0].T).T[:, None, :]
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         errors = self.errors(q)[0]
-        column = _Column(self.observed)
+        column = Column(self.observed)
         return column.moments(errors[:, None]).T, column.slopes(errors, -self.gain)[None]
 
     def measured(self, group: int) -> np.ndarray:

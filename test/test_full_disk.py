@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lfdm_ros.bags import BagWriter, bag_info
+from lfdm_ros.bags import bag_info
+from lfdm_ros.bags.storage import CheckpointWriter
+from lfdm_ros.bags.typestore import build_message, require_type, typestore
+from lfdm_ros.bags.writer import STORAGES
 from lfdm_ros.calibration import results
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.store import APPLIED, PosteriorStore
@@ -44,7 +47,6 @@ def full(size: int) -> Iterator[None]:
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                          capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("LFDM_CACHE_DIR", str(tmp_path))
-    code_cache._warn.cache_clear()
     with full(1000):
         for name in ("a.o", "b.o"):
             code_cache.store(name, b"x" * 100_000)
@@ -58,7 +60,6 @@ def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path, monkeypat
 
 def test_a_folder_where_a_cache_file_should_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("LFDM_CACHE_DIR", str(tmp_path))
-    code_cache._warn.cache_clear()
     (tmp_path / code_cache.fingerprint() / "a.o" / "b").mkdir(parents=True)
     assert code_cache.stored("a.o") is None
     code_cache.store("a.o", b"data")
@@ -145,12 +146,17 @@ def test_what_a_command_writes_is_whole_or_as_it_was_and_the_line_names_it(tmp_p
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
 def test_a_bag_on_a_full_disk_leaves_no_half_metadata(tmp_path: Path, storage: str) -> None:
-    with BagWriter(tmp_path / "bag", storage) as writer:
-        writer.write("a", "lfdm_ros/msg/DriverCommand", 0, {"throttle": 0.5})
-        writer.checkpoint()
-        with full(100), pytest.raises(OSError):
-            writer._writer.checkpoint()  # there is nothing else to write any more
-        assert not [path for path in (tmp_path / "bag").iterdir() if path.suffix in (".tmp", ".partial")]
+    kind, store = "lfdm_ros/msg/DriverCommand", typestore()
+    require_type(kind)
+    writer = CheckpointWriter(tmp_path / "bag", version=9, storage_plugin=STORAGES[storage])
+    writer.open()
+    connection = writer.add_connection("a", kind, typestore=store)
+    writer.write(connection, 0, store.serialize_cdr(build_message(kind, {"throttle": 0.5}), kind))
+    writer.checkpoint()
+    with full(100), pytest.raises(OSError):
+        writer.checkpoint()  # there is nothing else to write any more
+    assert not [path for path in (tmp_path / "bag").iterdir() if path.suffix in (".tmp", ".partial")]
+    writer.close()
     assert bag_info(tmp_path / "bag")["closed"]
 
 

@@ -1,9 +1,12 @@
 """What is kept is keyed by the sources that made it."""
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import grimp
@@ -32,24 +35,34 @@ def package(tmp_path, monkeypatch) -> Path:
     return copy
 
 
-def edited(path: Path) -> None:
-    path.write_text(path.read_text() + "# a remark\n")
-    sources._package_digest.cache_clear()
+@pytest.fixture
+def edit(package, tmp_path, monkeypatch) -> Callable[[str], None]:
+    """Edits a file of the copy, which has another name from then on: sources are read once in a process."""
+    names = (tmp_path / f"edited_{number}" for number in count())
+
+    def edit(file: str) -> None:
+        with (package / file).open("a") as sources_file:
+            sources_file.write("# a remark\n")
+        name = next(names)
+        name.symlink_to(package)
+        monkeypatch.setattr(sources, "PACKAGE", name)
+
+    return edit
 
 
-def test_an_edited_source_changes_the_key_of_what_depends_on_it(package) -> None:
+def test_an_edited_source_changes_the_key_of_what_depends_on_it(edit) -> None:
     def keys(seed: int = 1) -> list[str]:
         chosen = (sources.SIMULATING, ("samplers", "calibration"), ("units",))
         return [sources.key_of({"seed": seed}, rooms, ("plots",)) for rooms in chosen]
 
     first = keys()
     assert keys() == first and not set(keys(seed=2)) & set(first)
-    edited(package / "calibration" / "plots.py")
+    edit("calibration/plots.py")
     assert keys() == first
     for number, (path, changes) in enumerate({"models/fiala.py": [True, False, False], "samplers/smc.py": [False, True, False],
                                               "units.py": [True, False, True]}.items()):
         before = keys()
-        edited(package / path)
+        edit(path)
         assert [old != new for old, new in zip(before, keys())] == changes, (number, path)
 
 
@@ -113,17 +126,15 @@ def test_a_package_from_outside_counts_whole_and_what_is_typed_in_by_its_code(tm
     (inner / "tyre.py").write_text("def build(m): pass\n")
     (inner.parent / "helper.py").write_text("A = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    from mine.inner.tyre import build
+    from mine.inner import tyre
 
     def digest(maker) -> str:
-        monkeypatch.setattr(plugins, "_makers", [maker])
-        sources._outside.cache_clear()
-        return sources._outside(1)
+        monkeypatch.setattr(plugins, "makers", lambda: (maker,))
+        return sources.key_of({}, ())
 
-    first = digest(build)
+    first = digest(tyre.build)
     (inner.parent / "helper.py").write_text("A = 2\n")
-    assert digest(build) != first
+    assert digest(importlib.reload(tyre).build) != first
     typed = {}
     exec("def one(m): return 1\ndef two(m): return 2", typed)
     assert digest(typed["one"]) != digest(typed["two"])
-    sources._outside.cache_clear()

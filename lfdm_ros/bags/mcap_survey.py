@@ -147,7 +147,7 @@ class _Walk:
         if crc and self._summary:
             return True
         position = 0
-        for opcode, begin, end in _records(content):
+        for opcode, begin, end in chunk_records(content):
             if begin != position or (opcode == MESSAGE and not self._known(begin + 9, content)):
                 return False
             if opcode != MESSAGE:
@@ -339,7 +339,7 @@ class _Walk:
         if not trusted and (mended := _mended_record(content, crc)) is not None:
             content, trusted = mended, True
         good, known, first, last = [], 0, None, None
-        for opcode, begin, finish in _records(content):
+        for opcode, begin, finish in chunk_records(content):
             if opcode == MESSAGE:
                 stamp = _MESSAGE.unpack_from(content, begin + 9)[2]
                 if not self._known(begin + 9, content):
@@ -367,7 +367,7 @@ def _number(data: Any, start: int) -> int:
     return int.from_bytes(data[start:start + 2], "little")
 
 
-def _records(content: bytes) -> Iterator[tuple[int, int, int]]:
+def chunk_records(content: bytes) -> Iterator[tuple[int, int, int]]:
     """(opcode, start, end) of the records in a chunk; what is no record is left out."""
     position = 0
     while position < len(content):
@@ -399,7 +399,7 @@ def _record_end(content: bytes, position: int) -> int | None:
 def _mended_record(content: bytes, crc: int) -> bytes | None:
     """A chunk in which one record had a false length; the checksum says whether that was all."""
     end = 0
-    for _, begin, finish in _records(content):
+    for _, begin, finish in chunk_records(content):
         if begin > end:
             break
         end = finish

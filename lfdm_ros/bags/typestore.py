@@ -50,14 +50,15 @@ def require_type(msgtype: str) -> None:
         if name in found or name in store.fielddefs:
             continue
         try:
-            found.update(get_types_from_msg(_definition(name).read_text(encoding="utf-8"), name))
+            found.update(get_types_from_msg(definition_file(name).read_text(encoding="utf-8"), name))
         except TypesysError as error:
             raise InputError(f"message type {name}: its definition cannot be parsed: {error}") from None
         wanted += [nested for _, description in found[name][1] if (nested := _nested(description))]
     store.register(found)
 
 
-def _definition(msgtype: str) -> Path:
+def definition_file(msgtype: str) -> Path:
+    """Where a type of message is defined. Raises InputError: nowhere, or no type."""
     match = re.fullmatch(r"(\w+)/msg/(\w+)", msgtype)
     if match is None:
         raise InputError(f"'{msgtype}' is not a message type; write it as PACKAGE/msg/NAME")

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json and not Path(args.json).resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no such folder")
     if args.name not in benchmark_names():
-        raise InputError(f"no benchmark '{args.name}' in {_folder()}; there are: {', '.join(benchmark_names()) or 'none'}")
+        raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}; there are: {', '.join(benchmark_names()) or 'none'}")
     module = load_benchmark(args.name)
     names = ("only", "cycles", "models", "solvers")
     options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
@@ -101,18 +101,19 @@ def machine() -> str:
             f"load {os.getloadavg()[0]:.1f}")
 
 
-def _folder() -> Path:
+def benchmark_folder() -> Path:
+    """Where the benchmarks are."""
     return share_directory() / "benchmarks"
 
 
 def benchmark_names() -> list[str]:
     """Those that can be asked for; a leading underscore marks what they share."""
-    return sorted(path.stem for path in _folder().glob("[!_]*.py"))
+    return sorted(path.stem for path in benchmark_folder().glob("[!_]*.py"))
 
 
 def load_benchmark(name: str) -> ModuleType:
     """The module benchmarks/NAME.py, imported anew."""
-    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", _folder() / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", benchmark_folder() / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where its dataclasses look for their annotations

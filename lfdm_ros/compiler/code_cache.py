@@ -40,7 +40,7 @@ def cache_directory() -> Path:
     try:
         user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # nobody's home
-        return _temporary()
+        return _temporary(Path(tempfile.gettempdir()))
     return _usable(user / "lfdm_ros", True)
 
 
@@ -51,16 +51,16 @@ def _usable(folder: Path, ours: bool) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as error:
-        other = _temporary()
+        other = _temporary(Path(tempfile.gettempdir()))
         print(f"warning: compiled code is not kept in {folder} ({error.strerror or error}) but in {other}; make it a folder of your own, "
               "or set LFDM_CACHE_DIR to one", file=sys.stderr)
         return other
 
 
 @cache
-def _temporary() -> Path:
+def _temporary(parent: Path) -> Path:
     """Of this user where nobody has taken its name, else of this process."""
-    folder = Path(tempfile.gettempdir()) / f"lfdm_ros_{os.geteuid()}"
+    folder = parent / f"lfdm_ros_{os.geteuid()}"
     try:
         _claim(folder, True)
     except OSError:

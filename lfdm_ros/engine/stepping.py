@@ -24,7 +24,7 @@ REPUBLISH_AFTER = 0.5
 _FOREVER = 3600.0
 # Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
 MOST_TICKS = 1_000_000
-_STEP_PATIENCE = 1.0
+STEP_PATIENCE = 1.0
 _REMEMBERED = 256  # states whose answers are timed
 
 # (simulated time [ns], outputs in the order of Simulator.output_names)
@@ -182,7 +182,7 @@ class Stepper:
             self._wake.notify_all()
             if self._lockstep:
                 return f"{ticks} ticks granted, each advances when its command comes"
-            self._wake.wait_for(lambda: self._budget == 0 or not self._running, _STEP_PATIENCE)
+            self._wake.wait_for(lambda: self._budget == 0 or not self._running, STEP_PATIENCE)
             if self._diverged:
                 raise InputError(self._diverged)
             return f"{ticks} ticks granted, {self._budget} of them are still to be done" if self._budget else f"{ticks} ticks done"

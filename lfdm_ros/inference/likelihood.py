@@ -60,7 +60,7 @@ class Likelihood(Protocol):
         ...
 
 
-class _Column:
+class Column:
     """One channel of one data set: which rows were measured, and which of those follow each other."""
 
     def __init__(self, observed: np.ndarray):
@@ -113,7 +113,7 @@ class _Piece:
         self._states = np.array(columns, int)  # of q
         self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
         self.data = data
-        self.columns = [_Column(column) for column in data.observed.T]
+        self.columns = [Column(column) for column in data.observed.T]
         # An input that is late is no longer held between the grid's points.
         self._hold = data.hold and not self._inputs.shifts_time
         self._arguments: dict[str, Any] = {"model": model, "vehicle": vehicle, "dt": step, "times": data.times, "parameters": targets,
@@ -145,13 +145,13 @@ class _Piece:
 
     def squared_errors(self, q: np.ndarray) -> np.ndarray:
         """q (N, Q) -> sums over the samples (N, C); +inf where a run diverged."""
-        return self._rollout.squared_errors(q[:, :len(self._mixing)] @ self._mixing, self._start(q), self.data.observed)
+        return self._rollout.squared_errors(q[:, :len(self._mixing)] @ self._mixing, self.initial_states(q), self.data.observed)
 
     def responses(self, q: np.ndarray) -> np.ndarray:
         """q (N, Q) -> (K, C, N)."""
         theta, values = q[:, :len(self._mixing)] @ self._mixing, q[:, self._nuisances]
         inputs = self._inputs.inputs(values) if self._inputs.columns else None
-        return self._outputs.measured(self._rollout.trajectories(theta, self._start(q), inputs).transpose(1, 2, 0), values)
+        return self._outputs.measured(self._rollout.trajectories(theta, self.initial_states(q), inputs).transpose(1, 2, 0), values)
 
     def derivatives(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q (Q,) -> responses (K, C) and their exact derivatives (K, C, Q)."""
@@ -167,13 +167,14 @@ class _Piece:
             inputs, slopes = self._inputs.slopes(values)
             by_input = np.zeros((*slopes.shape[:2], len(used)))
             by_input[:, :, self._nuisances] = slopes
-        responses, some = self._sensitivity.run(q[:count] @ self._mixing, self._start(q[None])[0], theta, start, inputs, by_input)
+        responses, some = self._sensitivity.run(q[:count] @ self._mixing, self.initial_states(q[None])[0], theta, start, inputs, by_input)
         full = np.zeros((*some.shape[:2], len(q)))
         full[:, :, used] = some
         measured = self._outputs.measured(responses[:, :, None], values[None])[:, :, 0]
         return measured, self._outputs.slopes(responses, full, values, self._nuisances)
 
-    def _start(self, q: np.ndarray) -> np.ndarray:
+    def initial_states(self, q: np.ndarray) -> np.ndarray:
+        """q (N, Q) -> (N, nx)."""
         return self._x0 + (q[:, self._states] - self._centre) @ self._directions + q[:, self._nuisances] @ self._corrections
 
 

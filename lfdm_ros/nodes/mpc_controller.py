@@ -85,9 +85,9 @@ class MpcController(PilotedComponent):
         # In lockstep the wall clock must not decide anything.
         settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self.first_task()
-        self._controller = Controller(vehicle, settings, limits_of(vehicle, settings), LATTICE.record(self.value))
-        self._pilot = self._pilot_of(self._controller, vehicle, task, settings.period, settings.sight,
-                                     shared=self._controller.applied if self.value("shared") else None)
+        self.controller = Controller(vehicle, settings, limits_of(vehicle, settings), LATTICE.record(self.value))
+        self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight,
+                                     shared=self.controller.applied if self.value("shared") else None)
 
         self._vehicle, self._settings = vehicle, settings
         self._models = tuple(vehicle.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
@@ -113,20 +113,20 @@ class MpcController(PilotedComponent):
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
 
     def summary(self) -> dict[str, Any]:
-        return {"task": self._pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
+        return {"task": self.pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
                 "cold_starts": self._cold_starts,
                 "inputs_refused": dict(self.refusals.counts), "cycle_times": list(self._cycle_times)}
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS and not (self._lockstep and name == "time_budget"):
-            self._controller.tune(**{name: value})
+            self.controller.tune(**{name: value})
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
     def _on_applied(self, message: DriverCommand) -> None:
         if self.state == "active":
             begin = time.perf_counter()
-            decision = self._pilot.applied(nanoseconds(message.header.stamp), (message.steering, message.throttle, message.brake))
+            decision = self.pilot.applied(nanoseconds(message.header.stamp), (message.steering, message.throttle, message.brake))
             if decision is not None:
                 self._waits_since = math.inf
                 self.publish_decision(decision, begin)
@@ -138,7 +138,7 @@ class MpcController(PilotedComponent):
         except InputError as error:
             self.refusals.refuse("posterior", error)
             return
-        if self._pilot.take(vehicle):
+        if self.pilot.take(vehicle):
             self._posterior_version = message.posterior_version
             self.get_logger().info(f"drives by {vehicle.name}, posterior {message.posterior_version}")
 
@@ -153,7 +153,7 @@ class MpcController(PilotedComponent):
                 self._ackermann_publisher.publish(self._messages.fill_ackermann(decision, self._lock))
         if decision is not None and decision.new:
             self._tell_cycle(decision, time.perf_counter() - begin)
-        self._pilot.after()
+        self.pilot.after()
 
     def _tell_cycle(self, decision: Decision, seconds: float) -> None:
         cycle, messages = decision.cycle, self._messages
@@ -164,19 +164,19 @@ class MpcController(PilotedComponent):
         if decision.measured:
             self._cycle_times.append(seconds)
         if cycle.outcome != before:
-            self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self._pilot)}" if cycle.outcome != Outcome.SOLVED
+            self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}" if cycle.outcome != Outcome.SOLVED
                                       else "planning again", throttle_duration_sec=0.2)
         if cycle.plan is not None:
             self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan))
             if self._horizon_publisher.get_subscription_count():
                 self._horizon_publisher.publish(messages.fill_horizon(decision, cycle.plan))
         self._status_publisher.publish(messages.fill_status(
-            decision, self._pilot, seconds if decision.measured else 0.0, self._posterior_version))
+            decision, self.pilot, seconds if decision.measured else 0.0, self._posterior_version))
 
     def _publish_markers(self) -> None:
         if self.state != "active" or self._last is None or not self._marker_publisher.get_subscription_count():
             return
-        pilot, cycle = self._pilot, self._last.cycle
+        pilot, cycle = self.pilot, self._last.cycle
         picture = Picture(self._last.frame, self._last.time_ns)
         if pilot.obstacles is not None:
             picture.obstacles(pilot.obstacles)
@@ -192,7 +192,7 @@ class MpcController(PilotedComponent):
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
-        pilot = self._pilot
+        pilot = self.pilot
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
             "resets": pilot.resets, "posterior_version": self._posterior_version, "frame": pilot.frame,

@@ -44,7 +44,7 @@ class OperatorModel(PilotedComponent):
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings, task = OPERATOR.record(self.value), self.first_task()
         self._operator = Operator(vehicle, settings, self.value("seed"))
-        self._pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
+        self.pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
         self._messages = PlanMessages({})
         self._publisher = self.publisher("teleop/command")
         self._hear(settings.period)
@@ -55,7 +55,7 @@ class OperatorModel(PilotedComponent):
         self._distracted = 0
 
     def summary(self) -> dict[str, Any]:
-        return {"operator_task": self._pilot.task.name, "operator_task_done": self.finished, "operator_outcomes": dict(self._outcomes),
+        return {"operator_task": self.pilot.task.name, "operator_task_done": self.finished, "operator_outcomes": dict(self._outcomes),
                 "operator_inputs_refused": dict(self.refusals.counts)}
 
     def publish_decision(self, decision: Decision | None, begin: float) -> None:
@@ -66,12 +66,12 @@ class OperatorModel(PilotedComponent):
             self._last = decision
             self._outcomes[decision.cycle.outcome.name.lower()] += 1
             self._distracted += self._operator.distracted
-        self._pilot.after()
+        self.pilot.after()
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
-        pilot, person = self._pilot, self._operator.person
+        pilot, person = self.pilot, self._operator.person
         cycles = sum(self._outcomes.values())
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": cycles, "resets": pilot.resets, "frame": pilot.frame,

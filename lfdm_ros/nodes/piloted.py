@@ -97,11 +97,11 @@ def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]
 class PilotedComponent(Component):
     """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
 
-    Subclasses set `_lockstep` and `_pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
+    Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
     `_answers` of each decision.
     """
 
-    _pilot: Pilot
+    pilot: Pilot
     _lockstep: bool
     finished = False
     STATE_TOPIC, SCAN_TOPIC = "vehicle/state", "scan"
@@ -126,7 +126,7 @@ class PilotedComponent(Component):
 
     def _hear(self, period: float) -> None:
         """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
-        self._frames = FrameTree()
+        self.frames = FrameTree()
         self.subscription("odom", self._on_odometry)
         self.subscription(self.STATE_TOPIC, self._on_state)
         self.subscription(self.SCAN_TOPIC, self._on_scan)
@@ -147,10 +147,10 @@ class PilotedComponent(Component):
         self._outcomes: Counter[str] = Counter()
         self._last: Decision | None = None
         self._decided_before = 0
-        self._resets = self._pilot.resets
+        self._resets = self.pilot.resets
 
     def deactivate(self) -> None:
-        self._pilot.reset()  # what is known now will be old then
+        self.pilot.reset()  # what is known now will be old then
 
     def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, **others: Any) -> Pilot:
         """Who asks a driver each period [s], and follows obstacles for it as far as it sees [m]; `others`: as `Pilot` takes them."""
@@ -167,7 +167,7 @@ class PilotedComponent(Component):
 
     def _answers(self, decision: Decision | None) -> bool:
         """Notes whether the task is done; whether a decision is told."""
-        pilot = self._pilot
+        pilot = self.pilot
         if pilot.resets != self._resets:  # the task begins anew
             self._resets, self.finished = pilot.resets, False
         if decision is None:
@@ -191,7 +191,7 @@ class PilotedComponent(Component):
         now = self._now()
         if self._lockstep:
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else 0
-        self.publish_decision(self._pilot.stop(now, f"internal error in {where}"), time.perf_counter())
+        self.publish_decision(self.pilot.stop(now, f"internal error in {where}"), time.perf_counter())
 
     # ---- in ------------------------------------------------------------------------------------------------------------
 
@@ -204,33 +204,33 @@ class PilotedComponent(Component):
     def _take_state(self, message: Any, begin: float, values: Any) -> None:
         if self.state != "active":
             return
-        decision = self._pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self._now())
+        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self._now())
         self.publish_decision(decision, begin)
         # A state that waits may be published again meanwhile.
-        self._waits_since = min(self._waits_since, time.monotonic()) if self._pilot.waits_for_scan else math.inf
+        self._waits_since = min(self._waits_since, time.monotonic()) if self.pilot.waits_for_scan else math.inf
 
     def _on_scan(self, message: LaserScan) -> None:
         if self.state == "active":
             begin = time.perf_counter()
-            decision = self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message))
+            decision = self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message))
             if decision is not None:
                 self._waits_since = math.inf
                 self.publish_decision(decision, begin)
 
     def _watch(self) -> None:
         if self.state == "active":
-            decision = self._pilot.watch(self._now())
+            decision = self.pilot.watch(self._now())
             if decision is not None:
                 self.publish_decision(decision, time.perf_counter())
 
     def _watch_scan(self) -> None:
-        if self.state == "active" and self._pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+        if self.state == "active" and self.pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
             self._waits_since = math.inf
-            self.publish_decision(self._pilot.give_up_on_scan(), time.perf_counter())
+            self.publish_decision(self.pilot.give_up_on_scan(), time.perf_counter())
 
     def _on_frames(self, message: TFMessage) -> None:
         # In the inactive state too: what does not move is said once.
-        self._frames.hear(message, self.refusals)
+        self.frames.hear(message, self.refusals)
 
     def _on_goal(self, message: PoseStamped) -> None:
         self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
@@ -242,11 +242,11 @@ class PilotedComponent(Component):
         if self.state != "active":
             return
         try:
-            task = self._frames.task(make(), self._pilot.frame or ODOM_FRAME)
+            task = self.frames.task(make(), self.pilot.frame or ODOM_FRAME)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return
-        if self._pilot.drive(kind, task):
+        if self.pilot.drive(kind, task):
             self.finished = False
             self.get_logger().info(task.name)
 

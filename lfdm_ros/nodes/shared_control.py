@@ -110,22 +110,22 @@ class SharedControl(Component):
         table = lift_limits(vehicle, manoeuvres=Manoeuvres(
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
-        self._sharer = Sharer(vehicle, settings, components, table, self.tell_refusal)
+        self.sharer = Sharer(vehicle, settings, components, table, self.tell_refusal)
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
-        self._pilot = SharedPilot(
-            self._sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
+        self.pilot = SharedPilot(
+            self.sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell)
-        self.refusals = self._pilot.refusals
+        self.refusals = self.pilot.refusals
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
             path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
-            self._pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
+            self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
 
         self._vehicle, self._model, self._posterior_version = vehicle, vehicle.spec(self.value("posterior_model")), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()
         self._command_publisher, self._status_publisher, self._marker_publisher = (
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
-        self._frames = FrameTree()
+        self.frames = FrameTree()
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
                                 *((topic, self._on_goal) for topic in GOALS), *((topic, self._on_frames) for topic in FRAMES),
@@ -152,7 +152,7 @@ class SharedControl(Component):
         self._waits_since, self._owes = 0.0, False
 
     def deactivate(self) -> None:
-        self._pilot.reset()  # what is known now will be old then
+        self.pilot.reset()  # what is known now will be old then
 
     def cleanup(self) -> None:
         for timer in self._periodic:
@@ -165,7 +165,7 @@ class SharedControl(Component):
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS:
-            self._sharer.tune(**{name: value})
+            self.sharer.tune(**{name: value})
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
         """A decision that failed is answered by braking, in lockstep with the stamp of its state."""
@@ -173,8 +173,8 @@ class SharedControl(Component):
             return
         now = self._now()
         if self._lockstep:
-            now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self._pilot.state_ns
-        self._command_publisher.publish(fill_command(self._command, self._sharer.brake(1e-9 * now), now))
+            now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self.pilot.state_ns
+        self._command_publisher.publish(fill_command(self._command, self.sharer.brake(1e-9 * now), now))
 
     def _begin(self) -> float:
         """A callback that may owe the vehicle a command begins, by time.perf_counter."""
@@ -187,17 +187,17 @@ class SharedControl(Component):
         if self.state != "active":
             return
         begin = self._begin()
-        waited = self._pilot.waits
-        decision = self._pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self._now())
-        if self._pilot.waits and not waited:
+        waited = self.pilot.waits
+        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self._now())
+        if self.pilot.waits and not waited:
             self._waits_since = time.monotonic()
         self._publish(decision, begin)
 
     def _on_operator(self, message: DriverCommand) -> None:
-        self._answer(partial(self._pilot.operator, age=message.age), message)
+        self._answer(partial(self.pilot.operator, age=message.age), message)
 
     def _on_autonomy(self, message: DriverCommand) -> None:
-        self._answer(self._pilot.autonomy, message)
+        self._answer(self.pilot.autonomy, message)
 
     def _answer(self, hear: Any, message: DriverCommand) -> None:
         if self.state == "active":
@@ -214,16 +214,16 @@ class SharedControl(Component):
         except InputError as error:
             self.refusals.refuse("plan", error)
             return
-        self._publish(self._pilot.plan(nanoseconds(message.header.stamp), message.header.frame_id, plan), begin)
+        self._publish(self.pilot.plan(nanoseconds(message.header.stamp), message.header.frame_id, plan), begin)
 
     def _on_scan(self, message: LaserScan) -> None:
         if self.state == "active":
             begin = self._begin()
-            self._publish(self._pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+            self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
     def _on_frames(self, message: TFMessage) -> None:
         # In the inactive state too: what does not move is said once.
-        self._frames.hear(message, self.refusals)
+        self.frames.hear(message, self.refusals)
 
     def _on_goal(self, message: PoseStamped) -> None:
         # To a goal autonomy finds its own way: the path that was driven is over.
@@ -242,28 +242,28 @@ class SharedControl(Component):
         if self.state != "active":
             return
         try:
-            task = self._frames.task(make(), self._pilot.frame or ODOM_FRAME)
+            task = self.frames.task(make(), self.pilot.frame or ODOM_FRAME)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return
-        if self._pilot.drive(kind, task):
+        if self.pilot.drive(kind, task):
             self.get_logger().info(task.name)
 
     def _watch(self) -> None:
         if self.state == "active":
             begin = self._begin()
-            self._publish(self._pilot.watch(self._now()), begin)
+            self._publish(self.pilot.watch(self._now()), begin)
 
     def _watch_answers(self) -> None:
-        if self.state == "active" and self._pilot.waits and time.monotonic() - self._waits_since > self.value("answer_patience"):
+        if self.state == "active" and self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_patience"):
             begin = self._begin()
-            self._publish(self._pilot.give_up(), begin)
+            self._publish(self.pilot.give_up(), begin)
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
         try:
             vehicle: Vehicle = calibrated(self._vehicle, self._model, message)
-            self._sharer.take(vehicle, draws_of(message, vehicle))
+            self.sharer.take(vehicle, draws_of(message, vehicle))
         except InputError as error:
             self.refusals.refuse("posterior", error)
             return
@@ -271,15 +271,15 @@ class SharedControl(Component):
         self.get_logger().info(f"goes by {vehicle.name}, posterior {message.posterior_version}")
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._sharer.stop("service")
+        self.sharer.stop("service")
         self._tell("emergency stop")
         response.success, response.message = True, "stopping; latched until ~/reset_emergency_stop"
         if self.state == "active" and not self._lockstep and self._last is not None:
-            self._publish(self._pilot.now(self._now()), time.perf_counter())
+            self._publish(self.pilot.now(self._now()), time.perf_counter())
         return response
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._sharer.release()
+        response.success = self.sharer.release()
         response.message = "the emergency stop is over" if response.success else "there was no emergency stop"
         self._tell(response.message)
         return response
@@ -295,12 +295,12 @@ class SharedControl(Component):
     def _publish(self, decision: Decision | None, begin: float) -> None:
         """The command at once, then the status, then a look at the scans that came meanwhile."""
         if decision is not None:
-            now, new = self._pilot.decided_ns, decision is not self._last
+            now, new = self.pilot.decided_ns, decision is not self._last
             self._command_publisher.publish(fill_command(self._command, decision.command, now))
             self._owes = False
             if new:
                 self._tell_decision(decision, now, time.perf_counter() - begin)
-        self._pilot.after()
+        self.pilot.after()
 
     def _tell_decision(self, decision: Decision, now: int, seconds: float) -> None:
         before, self._last = self._last, decision
@@ -314,24 +314,24 @@ class SharedControl(Component):
                 self.get_logger().warning(f"{decision.row.state}: {decision.reason}")
             else:
                 self.get_logger().info(f"{decision.row.state}: {decision.reason}")
-        self._status_publisher.publish(fill_status(self._status, decision, self._pilot, now, self._posterior_version))
+        self._status_publisher.publish(fill_status(self._status, decision, self.pilot, now, self._posterior_version))
 
     def _publish_markers(self) -> None:
         if self.state != "active" or not self._marker_publisher.get_subscription_count():
             return
-        decision, place = self._last, self._pilot.place
+        decision, place = self._last, self.pilot.place
         if decision is None or place is None:
             return
-        picture = Picture(self._pilot.frame, self._pilot.state_ns)
+        picture = Picture(self.pilot.frame, self.pilot.state_ns)
         picture.text("sharing", *place, sharing_text(decision), mixed(decision.threat.relative))
         self._marker_publisher.publish(picture.array)
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
-        pilot, d, total = self._pilot, self._last, sum(self._states.values())
+        pilot, d, total = self.pilot, self._last, sum(self._states.values())
         values: dict[str, Any] = {
-            "mode": self._sharer.settings.mode, "decisions": total, "resets": pilot.resets, "posterior_version": self._posterior_version,
+            "mode": self.sharer.settings.mode, "decisions": total, "resets": pilot.resets, "posterior_version": self._posterior_version,
             **{f"state.{name}": count for name, count in sorted(self._states.items())}}
         if self._cycle_times:
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
@@ -341,8 +341,8 @@ class SharedControl(Component):
         if d is None:
             return WARN, f"no state yet on {self.value('state_topic')}", values
         values.update(state=d.row.state, reason=d.reason, k=d.k, threat=d.threat.relative,
-                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self._sharer.settings.mode != AUTONOMY,
-                      autonomy_in_mode=self._sharer.settings.mode != OPERATOR)
+                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self.sharer.settings.mode != AUTONOMY,
+                      autonomy_in_mode=self.sharer.settings.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
         late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.eyes.missing])))

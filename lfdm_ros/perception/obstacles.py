@@ -141,6 +141,11 @@ class ObstacleTracker:
         """What was known after the last scan; the arrays are read-only."""
         return self._obstacles
 
+    @property
+    def tracked(self) -> int:
+        """How many are followed, those too that were not seen often enough yet to be told of."""
+        return self._tracks.shape[1]
+
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
         """Takes a scan and the pose of the position point [m, rad] at its stamp.
 

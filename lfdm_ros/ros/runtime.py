@@ -32,7 +32,7 @@ _LARGEST_DRAIN = 1.0
 # Turns without news after which it has: on a busy machine one turn alone may pass without any work done.
 _QUIET = 5
 # A signal that comes so soon [s] after another is the same wish.
-_AGAIN = 2.0
+AGAIN = 2.0
 # How a process of ours says to a node who started it.
 PARENT = "--parent"
 _LOOK_FOR_PARENT = 0.5  # [s]
@@ -211,7 +211,7 @@ class _signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if now - self._told_at < _AGAIN:
+        if now - self._told_at < AGAIN:
             return
         self._told, self._told_at = self._told + 1, now
         if self._told == 1:

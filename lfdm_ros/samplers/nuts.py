@@ -45,7 +45,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     starts = find_starts(problem, chains, start_seed, report)
     walkers = _chains(problem, starts, chain_seed)
     collector = Collector(problem, tune=tune, draws=draws, chains=chains, evaluations=starts.evaluations, began=began, report=report)
-    blocks = _blocks(walkers, tune, draws) if _workers(chains) == 1 else _parallel(walkers, tune, draws, _workers(chains))
+    blocks = _blocks(walkers, tune, draws) if workers_for(chains) == 1 else _parallel(walkers, tune, draws, workers_for(chains))
     statistics: list[list[dict[str, np.ndarray]]] = [[] for _ in range(chains)]
     try:
         for block in blocks:
@@ -174,7 +174,8 @@ def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block
                 yield chain.block(min(BLOCK, count - first), tuning)
 
 
-def _workers(chains: int) -> int:
+def workers_for(chains: int) -> int:
+    """Processes that sample so many chains."""
     # A fork takes the compiled functions along, where a new process would import for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1

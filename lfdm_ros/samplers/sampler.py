@@ -248,8 +248,7 @@ def load_plugins() -> None:
     plugins.load({"lfdm_ros.samplers": register_sampler})
 
 
-_SAMPLERS: plugins.Registry[Sampler] = plugins.Registry(load_plugins, SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
-SAMPLERS: Mapping[str, Sampler] = _SAMPLERS
+SAMPLERS: plugins.Registry[Sampler] = plugins.Registry(load_plugins, SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
 DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies that make many
 
 
@@ -262,10 +261,10 @@ def register_sampler(sampler: Sampler) -> None:
     for name in (sampler.name, *sampler.settings):
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")
-    if _SAMPLERS.registered.get(sampler.name, sampler) is not sampler:
+    if SAMPLERS.registered.get(sampler.name, sampler) is not sampler:
         raise InputError(f"sampler '{sampler.name}' is registered already; choose another name")
-    if sampler.name not in _SAMPLERS.registered:
-        _SAMPLERS.add(sampler, sampler.sample)
+    if sampler.name not in SAMPLERS.registered:
+        SAMPLERS.add(sampler, sampler.sample)
 
 
 def known_sampler(name: str, where: str = "") -> Sampler:

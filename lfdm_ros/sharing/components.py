@@ -28,9 +28,9 @@ def register_component(kind: type[Component]) -> None:
         raise InputError(f"{kind!r} is no component of the threat; give a class with name, assess and reset")
     if not name.isidentifier():
         raise InputError(f"'{name}' of {kind.__name__} is no name; use letters, digits and _, beginning with a letter")
-    if _COMPONENTS.registered.get(name, kind) is not kind:
+    if COMPONENTS.registered.get(name, kind) is not kind:
         raise InputError(f"threat '{name}' is registered already; choose another name")
-    _COMPONENTS.add(kind, kind.assess)
+    COMPONENTS.add(kind, kind.assess)
 
 
 def load_plugins() -> None:
@@ -38,12 +38,12 @@ def load_plugins() -> None:
     plugins.load({"lfdm_ros.threats": register_component})
 
 
-_COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
+COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
 
 
 def component_names() -> tuple[str, ...]:
     """The components that there are."""
-    return tuple(_COMPONENTS)
+    return tuple(COMPONENTS)
 
 
 def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[Component, ...]:
@@ -70,11 +70,11 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
         value = _setting(name, setting, text)
         if name in settings:
             settings[name][setting] = value
-    return tuple(_COMPONENTS[name](**values) for name, values in settings.items())
+    return tuple(COMPONENTS[name](**values) for name, values in settings.items())
 
 
 def _setting(name: str, setting: str, text: str) -> Any:
-    kind = _COMPONENTS[name]
+    kind = COMPONENTS[name]
     table = Exposed(cast(Any, kind)).by_field if issubclass(cast(type, kind), Declared) else {}
     if setting not in table:
         raise InputError(f"threat '{name}' has no setting {quote(setting)}; it has {', '.join(table) or 'none'}")

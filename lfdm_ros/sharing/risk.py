@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import truncnorm
+from scipy.special import ndtr, ndtri
 
 from lfdm_ros.backends import hazard_kernel, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
@@ -527,7 +527,8 @@ def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
     """Friction of a road that is known to `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
     if not sd:
         return np.full(len(uniform), mean)
-    return np.asarray(truncnorm.ppf(uniform, (0.05 - mean) / sd, math.inf, loc=mean, scale=sd))
+    # Not by scipy.stats, whose import takes as long as that of all the rest of a node.
+    return np.maximum(mean - sd * ndtri((1.0 - uniform) * ndtr((mean - 0.05) / sd)), 0.05)
 
 
 def _outlook(results: np.ndarray, until: float) -> Outlook:

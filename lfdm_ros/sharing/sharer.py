@@ -91,9 +91,9 @@ class Sharer:
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)
-        self._draws: Draws | None = None
-        self._path: Path | None = None
-        self._corridor: Corridor | None = None
+        self.draws: Draws | None = None
+        self.path: Path | None = None
+        self.corridor: Corridor | None = None
         self._latch = Latch()
         self.reset()
 
@@ -146,12 +146,12 @@ class Sharer:
             self._gate.take(before)
             self._forecast.take(before)
             raise
-        self.vehicle, self._draws = vehicle, draws
+        self.vehicle, self.draws = vehicle, draws
 
     def follow(self, path: Path | None, corridor: np.ndarray | None = None) -> None:
         """The path that is driven, and rows (k, 3) of s along it and the room to its left and right [m]; None: there is none."""
-        self._path = path
-        self._corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
+        self.path = path
+        self.corridor = None if path is None or corridor is None else Corridor(path, np.asarray(corridor, float))
 
     def stop(self, why: str = "") -> None:
         """Emergency stop: latched until `release`."""
@@ -290,7 +290,7 @@ class Sharer:
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
         return Situation(now, self.vehicle, self._measured, sent, counts(OPERATOR, seen.operator), counts(AUTONOMY, seen.autonomy),
-                         self._counting_plan(now), self._obstacles, self._path, self._corridor, self._draws)
+                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws)
 
     def _counting_plan(self, now: float) -> Plan | None:
         return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None

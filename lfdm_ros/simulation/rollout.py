@@ -10,7 +10,7 @@ from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator
 
 # Steps in one compiled call; bounds the memory of a long run.
-_CHUNK = 20_000
+CHUNK = 20_000
 
 
 def rollout(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +32,7 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
     states = np.empty((count, len(simulator.state)))
     states[0] = x = simulator.state.copy()
     # Whole rows where they fit.
-    chunk = _CHUNK // substeps * substeps or _CHUNK
+    chunk = CHUNK // substeps * substeps or CHUNK
     total = (count - 1) * substeps
     for done in range(0, total, chunk):
         length = min(chunk, total - done)

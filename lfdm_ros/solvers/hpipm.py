@@ -54,8 +54,7 @@ def _check_declarations(folder: Path) -> None:
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    folder = Path(casadi.__file__).parent
+def _library(folder: Path) -> ctypes.CDLL:
     try:
         _check_declarations(folder / "include")
         # blasfeo first: the wheel's search path is not that of this process.
@@ -77,7 +76,7 @@ class Hpipm:
 
     def __init__(self, program: StageQp, iterations: int = 30, tolerance: float = 1e-6):
         """Raises SolverMissing."""
-        self._program, self._library = program, _library()
+        self._program, self._library = program, _library(Path(casadi.__file__).parent)
         d = program.dimensions
         stages, count = d.stages, d.stages + 1
         # The first state is known: its stage has none.

@@ -188,12 +188,12 @@ def _full_name(namespace: str, name: str) -> str:
 
 def _wait_for_recorder(recorder: Remote, manager: Node, stack: Stack) -> Generator[None, None, None]:
     """Gives a recorder time to subscribe to all that the others will publish, before they begin."""
-    if not (yield from recorder.wait(lambda: not _unheard(manager, recorder.entry, stack), _FIND_TOPICS)):
-        missing = ", ".join(sorted(_unheard(manager, recorder.entry, stack)))
+    if not (yield from recorder.wait(lambda: not unheard(manager, recorder.entry, stack), _FIND_TOPICS)):
+        missing = ", ".join(sorted(unheard(manager, recorder.entry, stack)))
         manager.get_logger().warning(f"{recorder.entry.name} has not found {missing} yet; the bag may lack their first messages")
 
 
-def _unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
+def unheard(manager: Node, recorder: NodeEntry, stack: Stack) -> set[str]:
     """The topics of the other nodes that the recorder has not subscribed to yet, as far as the manager knows."""
     def topics(entry: NodeEntry, kind: Callable[..., Any]) -> set[str]:
         namespace = entry.full_name.rpartition("/")[0] or "/"

@@ -56,7 +56,7 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
             node = manager_node(runtime.context)
             runtime.executor.add_node(node)
             try:
-                summary = _run(stack, timeout, node, runtime, Path(folder), children)
+                summary = serve(stack, timeout, node, runtime, Path(folder), children)
             finally:
                 runtime.begin_end()  # however often a signal comes, each is told to end, the recorder last
                 deaths += [line for line in [child.end() for child in reversed(children)] if line]
@@ -69,7 +69,8 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     return summary
 
 
-def _run(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, folder: Path, children: list[_Child]) -> dict[str, Any]:
+def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, folder: Path, children: list[_Child]) -> dict[str, Any]:
+    """Starts the nodes, into `children`, and brings them up; returns when the run is over. Errors as `run_processes`."""
     def ended() -> str:
         return next((child.ended for child in children if child.ended), "")
 

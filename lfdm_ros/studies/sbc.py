@@ -153,7 +153,7 @@ class SimulatedLikelihood:
         return self.present[0].runs(group)
 
 
-class _Bench:
+class Bench:
     """What all blocks of a design share: density and kernel, compiled once in a process."""
 
     def __init__(self, design: Design):
@@ -170,13 +170,13 @@ class _Bench:
         return {name: prior.frozen() for name, prior in self.priors.items()}
 
 
-_BENCHES: dict[str, _Bench] = {}
+_BENCHES: dict[str, Bench] = {}
 
 
-def _bench(design: Design) -> _Bench:
+def _bench(design: Design) -> Bench:
     if design.key not in _BENCHES:
         _BENCHES.clear()
-        _BENCHES[design.key] = _Bench(design)
+        _BENCHES[design.key] = Bench(design)
     return _BENCHES[design.key]
 
 
@@ -190,10 +190,10 @@ def run_block(design: Design, replications: range) -> Replications:
     bench = _bench(design)
     names = tuple(bench.priors)
     seeds = [design.seeds(number).spawn(3) for number in replications]
-    truths, redrawn = _draw_truths(design, bench, [np.random.default_rng(own[0]) for own in seeds])
+    truths, redrawn = draw_truths(design, bench, [np.random.default_rng(own[0]) for own in seeds])
     data_rngs = [np.random.default_rng(own[1]) for own in seeds]
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
-              for data in _simulate(design.data, bench.model, truths, data_rngs)]
+              for data in simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
     if design.method.together:
         draws, evaluations = _infer_together(design, bench, models, replications, [own[2] for own in seeds])
@@ -207,7 +207,7 @@ def run_block(design: Design, replications: range) -> Replications:
     return Replications(names, u, z, np.column_stack([truths[name] for name in names]), redrawn, evaluations, time.perf_counter() - began)
 
 
-def _draw_truths(design: Design, bench: _Bench, rngs: Sequence[np.random.Generator]) -> tuple[dict[str, np.ndarray], int]:
+def draw_truths(design: Design, bench: Bench, rngs: Sequence[np.random.Generator]) -> tuple[dict[str, np.ndarray], int]:
     # The likelihood is zero where a run diverges, so the posterior belongs to the prior restricted to runs that do not: so do the truths.
     values = {name: np.empty(len(rngs)) for name in bench.priors}
     open_, redrawn = np.arange(len(rngs)), 0
@@ -224,7 +224,7 @@ def _draw_truths(design: Design, bench: _Bench, rngs: Sequence[np.random.Generat
                      "narrow the priors")
 
 
-def _simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray], rngs: Sequence[np.random.Generator]) -> list[StageData]:
+def simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray], rngs: Sequence[np.random.Generator]) -> list[StageData]:
     """The data sets of each truth: the model's responses where something was measured, with noise of its own."""
     responses = model.likelihood.responses(np.column_stack([truths[name] for name in model.unknowns]))
     out = []
@@ -242,7 +242,7 @@ def _simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarra
     return out
 
 
-def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel], replications: range,
+def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], replications: range,
                     seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
     density, together = bench.density, design.method.together
     assert together is not None
@@ -275,7 +275,7 @@ def _infer_together(design: Design, bench: _Bench, models: Sequence[StageModel],
     return [density.constrain(own) for own in draws], 0
 
 
-def _infer_alone(design: Design, bench: _Bench, models: Sequence[StageModel],
+def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
                  seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
     draws, evaluations = [], 0
     for model, seed in zip(models, seeds):

@@ -188,10 +188,10 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
 class Blinded(Controller):
     """Does not see what lies at bearings BLIND from where the vehicle was when it was seen."""
 
-    _eye = (0.0, 0.0, 0.0)
+    eye = (0.0, 0.0, 0.0)
 
     def see(self, obstacles: Obstacles) -> None:
-        x, y, yaw = self._eye
+        x, y, yaw = self.eye
         bearing = np.arctan2(obstacles.centres[:, 1] - y, obstacles.centres[:, 0] - x) - yaw
         bearing = np.arctan2(np.sin(bearing), np.cos(bearing))
         super().see(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
@@ -199,7 +199,7 @@ class Blinded(Controller):
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         if measured is not None:
             x, y, yaw = (float(measured.values[name]) for name in ("x", "y", "yaw"))
-            self._eye = x, y, yaw
+            self.eye = x, y, yaw
         return super().cycle(now, measured)
 
 

@@ -159,7 +159,7 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
         if original is None:
             return {}
         return {"warnings": original["warnings"], "unknowns": {
-            name: _sensitivity(name, unknowns_of(recipe)[name].prior, original["unknowns"],
+            name: sensitivity_of(name, unknowns_of(recipe)[name].prior, original["unknowns"],
                                {factor: found[variant.name] for factor, variant in own.items() if variant.name in found},
                                {factor: unknowns_of(variant.recipe)[name].prior for factor, variant in own.items()})
             for name, own in tried.items()}}
@@ -167,7 +167,7 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
     return _study("priors", recipe, recordings, variants, Path(out), assess, plot_priors, scheduler, progress)
 
 
-def _sensitivity(name: str, prior: Prior, original: Mapping[str, Any], found: Mapping[float, Mapping[str, Any]],
+def sensitivity_of(name: str, prior: Prior, original: Mapping[str, Any], found: Mapping[float, Mapping[str, Any]],
                  priors: Mapping[float, Prior]) -> dict[str, Any]:
     own = original[name]
     tried, worst, worst_text = [], 0.0, ""

@@ -100,6 +100,11 @@ class Operator:
         self.distracted = False
         self._begin(self._finder)
 
+    @property
+    def wanted_angle(self) -> float:
+        """Road-wheel angle [rad] that was decided for, which the hands are to bring about."""
+        return self._body.wanted_angle
+
     # ---- task and pictures ---------------------------------------------------------------------------------------------
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:

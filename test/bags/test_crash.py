@@ -267,7 +267,7 @@ def test_records_of_others_and_further_fields_are_no_damage(tmp_path):
 
 def test_a_sound_file_is_opened_by_its_checksums(tmp_path, monkeypatch):
     path, _, _ = written(tmp_path, "mcap")
-    monkeypatch.setattr(mcap_survey, "_records", lambda content: pytest.fail("each record is looked at"))
+    monkeypatch.setattr(mcap_survey, "chunk_records", lambda content: pytest.fail("each record is looked at"))
     assert throttles(path) == list(range(400))
 
 

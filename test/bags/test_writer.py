@@ -10,6 +10,7 @@ from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_name, recording_sha256
+from lfdm_ros.bags.storage import SealedMcapWriter
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.errors import InputError
 
@@ -142,10 +143,10 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_written(tmp_path, monkeypatc
         writer.write("a", COMMAND, 0, {"throttle": 0.5})
         writer.checkpoint()
 
-        def refuse():
+        def refuse(storage):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(writer._writer.storage, "checkpoint", refuse)
+        monkeypatch.setattr(SealedMcapWriter, "checkpoint", refuse)
         writer.write("a", COMMAND, 1, {"throttle": 0.6})
         while True:  # until the checkpoint thread has met the full disk
             writer.write("a", COMMAND, 2, {"throttle": 0.7})

@@ -20,7 +20,7 @@ from lfdm_ros.vehicles import load_vehicle
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bench, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(bench, "benchmark_folder", lambda: tmp_path)
     (tmp_path / "quick.py").write_text(
         "from lfdm_ros.cli.bench import Record\n"
         "def measure(runs):\n"

@@ -25,13 +25,13 @@ def test_messages_older_than_the_program_are_one_line_and_status_2(name, monkeyp
     def lacks(*_):
         raise ImportError(f"nothing such in {name}", name=name)
 
-    monkeypatch.setattr(cli, "_run", lacks)
+    monkeypatch.setattr("importlib.import_module", lacks)
     assert cli.main(["up", "simulator"]) == 2
     assert capsys.readouterr().err == (f"lfdm up: nothing such in {name}: the messages that are installed are older than the program; run "
                                        "`make install`, or build the workspace again\n")
 
 
 def test_another_module_that_is_missing_is_no_matter_of_messages(monkeypatch):
-    monkeypatch.setattr(cli, "_run", lambda *_: __import__("no_such_module"))
+    monkeypatch.setattr("importlib.import_module", lambda *_: __import__("no_such_module"))
     with pytest.raises(ModuleNotFoundError):
         cli.main(["up"])

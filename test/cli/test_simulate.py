@@ -59,7 +59,7 @@ def test_a_long_time_between_rows_takes_no_memory(monkeypatch):
     profile = InputProfile([0.0, 1.0], [0.0, 0.3], [0.5, 0.5], [0.0, 0.0])
     simulator = Simulator(load_vehicle("hmmwv"), dt=0.002)
     _, whole = rollout(simulator, profile, 1.0, 0.5)
-    monkeypatch.setattr(sys.modules[rollout.__module__], "_CHUNK", 70)
+    monkeypatch.setattr(sys.modules[rollout.__module__], "CHUNK", 70)
     simulator.reset()
     times, pieces = rollout(simulator, profile, 1.0, 0.5)
     assert len(times) == 3

@@ -10,7 +10,7 @@ from lfdm_ros.control import stop_law
 from lfdm_ros.control.controller import Controller, Outcome
 from lfdm_ros.control.guard import NO_STOP, Guard
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.planner import Plan, Planner
 from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
@@ -266,8 +266,9 @@ def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():
 def test_no_plan_is_driven_without_room_to_stop(monkeypatch):
     """A planner that sees nothing, on a path that leads into a wall."""
     controller = Controller(HMMWV, SETTINGS)
-    see = controller._planner._see
-    monkeypatch.setattr(controller._planner, "_see", lambda obstacles, time: see(None, time))
+    plan = Planner.plan
+    monkeypatch.setattr(Planner, "plan", lambda planner, z0, reference, obstacles, *rest, **named: plan(
+        planner, z0, reference, None, *rest, **named))
     controller.follow(Path(np.array([[-20.0, 0.0], [300.0, 0.0]])), 15.0)
     simulator = Simulator(HMMWV, "driven_bicycle", 0.01)
     simulator.reset(vx=15.0)

@@ -8,8 +8,10 @@ import math
 import pytest
 import yaml
 
+from lfdm_ros.engine.inversion import Follower
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
+from lfdm_ros.vehicles import load_vehicle
 
 # Of SimModelLearnedSteerVel: its states and inputs by name.
 STATES = ["POS_X", "POS_Y", "YAW", "YAW_RATE", "VX", "VY", "STEER"]
@@ -54,8 +56,8 @@ def test_speed_and_angle_are_reached_from_any_state(host: Host) -> None:
     for _ in range(round(12.0 / DT)):
         state = host.update(state, [6.0, 0.05])
     assert state[4] == pytest.approx(6.0, abs=0.1) and state[6] == pytest.approx(0.05, abs=1e-3)
-    follower = host.model._follower
-    assert state[3] / state[4] == pytest.approx(0.05 / (follower.steering.wheelbase + follower.steering.understeer * 36.0), rel=0.05)
+    steering = Follower(load_vehicle("hmmwv")).steering
+    assert state[3] / state[4] == pytest.approx(0.05 / (steering.wheelbase + steering.understeer * 36.0), rel=0.05)
     # The rear axle rolls where it looks, but for the little that its tyres slip: vy, too, is that of the axle.
     assert abs(state[5]) < 0.1
     again = host.update([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0])  # somebody has put it elsewhere

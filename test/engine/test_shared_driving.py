@@ -76,8 +76,9 @@ def test_a_state_waits_for_those_who_take_part():
     rig = Rig()
     assert rig.state(10) is None and rig.pilot.waits and rig.operator(10) is None
     assert rig.state(10) is None  # again, and still waiting
-    assert rig.autonomy(10).command.time == pytest.approx(0.01) and not rig.pilot.waits
-    assert rig.state(10) is rig.pilot._decided  # again: the same answer
+    decided = rig.autonomy(10)
+    assert decided.command.time == pytest.approx(0.01) and not rig.pilot.waits
+    assert rig.state(10) is decided  # again: the same answer
 
 
 def test_who_does_not_answer_is_given_up_until_he_speaks_again():
@@ -186,11 +187,11 @@ def test_a_path_counts_in_the_frame_of_the_states_only():
 
     rig = Rig(lockstep=False)
     assert rig.pilot.drive("path", path("map"))  # nobody knows yet where the states are
-    assert SHARER._path is not None and SHARER._corridor is not None
+    assert SHARER.path is not None and SHARER.corridor is not None
     rig.state(10)
-    assert SHARER._path is None and SHARER._corridor is None and "'map'" in SHARER.refusals.last
+    assert SHARER.path is None and SHARER.corridor is None and "'map'" in SHARER.refusals.last
     assert not rig.pilot.drive("path", path("map")) and SHARER.refusals.counts["path"] == 2
-    assert rig.pilot.drive("path", path("odom")) and SHARER._path is not None
+    assert rig.pilot.drive("path", path("odom")) and SHARER.path is not None
     rig.pilot.reset()
-    assert SHARER._path is not None  # the task stays
-    assert rig.pilot.drive("goal", Task("goal", "odom")) and SHARER._path is None
+    assert SHARER.path is not None  # the task stays
+    assert rig.pilot.drive("goal", Task("goal", "odom")) and SHARER.path is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -87,17 +88,22 @@ def test_a_period_that_is_no_whole_number_of_ticks_is_an_error() -> None:
 
 
 def drive(actuator: Actuator | None, ticks: int = 30) -> list[list[float]]:
-    """Outputs after each tick of a lockstep run, in this thread."""
+    """Outputs after each tick of a lockstep run."""
     simulator = Simulator(load_vehicle("hmmwv"))
     simulator.reset(vx=10.0)
-    gate = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5)
-    stepper = Stepper(simulator, 10, LOCKSTEP, gate, lambda *_: None, speed_factor=0.0, actuator=actuator)
-    outputs = []
-    for i in range(ticks):
-        assert stepper.command((0.2 * math.sin(0.3 * i), 0.3, 0.0), stepper.time_ns)
-        assert stepper._advance()
-        outputs.append(simulator.outputs.tolist())
-    return outputs
+    gate, over, states = CommandGate(timeout=1e6, timeout_ramp=1.0, timeout_brake=0.5), threading.Event(), []
+
+    def answer(stamp: int, outputs: list[float]) -> None:
+        assert stepper.command((0.2 * math.sin(0.3 * len(states)), 0.3, 0.0), stamp)
+        states.append(outputs)
+        if len(states) > ticks:
+            over.set()
+
+    stepper = Stepper(simulator, 10, LOCKSTEP, gate, answer, speed_factor=0.0, actuator=actuator)
+    stepper.start()
+    assert over.wait(20.0)
+    stepper.stop()
+    return states[1:ticks + 1]
 
 
 def test_an_actuator_without_delay_and_limits_changes_nothing() -> None:

@@ -82,7 +82,7 @@ def test_a_run_that_diverges_has_no_likelihood(lateral, monkeypatch):
 def test_estimated_speed_moves_the_start_and_the_free_wheels(lateral):
     likelihood, _ = lateral
     q = np.array([[50e3, 50e3, 15.0], [50e3, 50e3, 16.0]])
-    x0 = likelihood.pieces[0]._start(q)
+    x0 = likelihood.pieces[0].initial_states(q)
     np.testing.assert_allclose(x0[1] - x0[0], np.eye(len(x0[0]))[4])  # the wheels were recorded, so only vx moves
 
 

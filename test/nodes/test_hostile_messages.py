@@ -104,11 +104,13 @@ def hear(pilot: Pilot, message: tuple[Any, ...]) -> Any:
     return None
 
 
-def hear_all(pilot: Pilot, tracker: ObstacleTracker, heard: list[tuple[Any, ...]]) -> None:
-    fill = PlanMessages({})
+def hear_all(pilot: Pilot, tracker: ObstacleTracker, heard: list[tuple[Any, ...]]) -> int:
+    """Returns how many were answered."""
+    fill, answers = PlanMessages({}), 0
     for message in heard:
         decision = hear(pilot, message)
         if decision is not None:
+            answers += 1
             steering, throttle, brake = decision.cycle.command
             assert -1.0 <= steering <= 1.0 and 0.0 <= throttle <= 1.0 and 0.0 <= brake <= 1.0
             fill.fill_command(decision)
@@ -119,10 +121,11 @@ def hear_all(pilot: Pilot, tracker: ObstacleTracker, heard: list[tuple[Any, ...]
         pilot.after()
     seen = tracker.obstacles()
     assert np.isfinite(seen.centres).all() and np.isfinite(seen.radii).all() and np.isfinite(seen.velocities).all()
-    assert tracker._tracks.shape[1] <= 256 and len(seen.radii) <= 64
+    assert tracker.tracked <= 256 and len(seen.radii) <= 64
     assert pilot.eyes.waiting <= 4
     assert {reason for _, reason in pilot.refusals.reasons} <= REASONS
     assert sum(pilot.refusals.reasons.values()) == pilot.refusals.total
+    return answers
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -149,8 +152,7 @@ def test_so_it_does_with_the_controller_that_drives(controller: Controller, hear
         stamp = k * S // 50
         good = {"x": 0.1 * k, "y": 0.0, "yaw": 0.0, "vx": 5.0, "vy": 0.0, "yaw_rate": 0.0}
         drive += [("state", stamp, "odom", good, stamp), message]
-    hear_all(Pilot(controller, tracker, period=0.02, scan_timeout=0.5), tracker, drive)
-    assert controller._now > -math.inf
+    assert hear_all(Pilot(controller, tracker, period=0.02, scan_timeout=0.5), tracker, drive) > 0
 
 
 @pytest.mark.parametrize("name", NAMES)

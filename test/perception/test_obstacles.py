@@ -372,7 +372,7 @@ def circles_made(monkeypatch, scan):
     monkeypatch.setattr("lfdm_ros.perception.obstacles.circles_of", counted)
     tracker = ObstacleTracker()
     tracker.update(scan, 0.0, 0.0, 0.0)
-    return made[0], tracker._tracks.shape[1]
+    return made[0], tracker.tracked
 
 
 @pytest.mark.parametrize("reach", [240.0, 1e3, 1e5, 1e6, 1e30, float(np.finfo(np.float32).max)])

@@ -11,6 +11,7 @@ from lfdm_ros.calibration.run import calibrate
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.inference.pymc_adapter import NutsChain
 from lfdm_ros.inference.pymc_model import COMPILE_MODE, without_compiler
 from lfdm_ros.samplers import nuts
 from lfdm_ros.samplers.sampler import Problem
@@ -55,7 +56,7 @@ def walled():
 
 
 def on_cores(monkeypatch, workers=1):
-    monkeypatch.setattr(nuts, "_workers", lambda chains: workers)
+    monkeypatch.setattr(nuts, "workers_for", lambda chains: workers)
 
 
 def sample(asked, draws, chains, seed=1, report=None, tune=200):
@@ -203,9 +204,9 @@ def test_a_calibration_that_is_stopped_keeps_the_draws_and_does_not_go_on(bags, 
 def test_a_failure_in_another_process_is_told(walled, monkeypatch):
     on_cores(monkeypatch, workers=2)
 
-    def broken(self, count, tuning):
+    def broken(self, tuning):
         raise OSError("no space")
 
-    monkeypatch.setattr(nuts._Chain, "block", broken)
+    monkeypatch.setattr(NutsChain, "draw", broken)
     with pytest.raises(RuntimeError, match="no space"):
         sample(walled.problem, 20, 2)

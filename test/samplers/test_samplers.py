@@ -32,7 +32,7 @@ def test_options_are_checked() -> None:
 
 
 def test_a_sampler_whose_package_is_not_there_is_listed_and_refused(monkeypatch) -> None:
-    monkeypatch.setitem(samplers._SAMPLERS.registered, "far", replace(SMC, name="far", needs=("no_such_package_",)))
+    monkeypatch.setitem(SAMPLERS.registered, "far", replace(SMC, name="far", needs=("no_such_package_",)))
     assert "far" in SAMPLERS
     with pytest.raises(InputError, match="pip install no_such_package_"):
         get_sampler("far")

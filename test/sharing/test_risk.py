@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import norm
 
 from lfdm_ros.control.path import Path
@@ -63,6 +64,9 @@ def test_friction_is_drawn_as_declared():
     drawn = friction_draws(0.8, 0.1, uniform)
     assert drawn.mean() == pytest.approx(0.8, abs=1e-3) and drawn.std() == pytest.approx(0.1, rel=0.01)
     assert friction_draws(0.1, 0.2, uniform).min() >= 0.05
+    for mean, sd in ((0.8, 0.1), (0.1, 0.2), (0.02, 0.001)):
+        expected = stats.truncnorm.ppf(uniform, (0.05 - mean) / sd, np.inf, loc=mean, scale=sd)
+        np.testing.assert_allclose(friction_draws(mean, sd, uniform), expected, rtol=1e-9)
     assert (friction_draws(0.4, 0.0, uniform) == 0.4).all()
 
 

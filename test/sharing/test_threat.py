@@ -229,7 +229,7 @@ def test_components_by_name_and_their_settings():
 
 
 def test_a_component_from_outside(monkeypatch):
-    monkeypatch.setattr(registry._COMPONENTS, "registered", dict(registry._COMPONENTS.registered))
+    monkeypatch.setattr(registry.COMPONENTS, "registered", dict(registry.COMPONENTS.registered))
 
     class Mood:
         name = "mood"
@@ -248,7 +248,7 @@ def test_a_component_from_outside(monkeypatch):
 
 
 def test_the_example_needs_the_brakes_that_physics_says(monkeypatch):
-    monkeypatch.setattr(registry._COMPONENTS, "registered", dict(registry._COMPONENTS.registered))
+    monkeypatch.setattr(registry.COMPONENTS, "registered", dict(registry.COMPONENTS.registered))
     runpy.run_path(str(Path(__file__).parents[2] / "examples" / "brake_threat.py"))
     (brake,) = make_components(("brake",), ("brake.most=5",))
     for gap, aside, towards, needed in ((30.0, 0.0, 0.0, 15.0**2 / 60.0), (30.0, 0.0, 5.0, 20.0**2 / 60.0), (30.0, 3.0, 0.0, 0.0),

@@ -139,6 +139,7 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "PACKAGE", copy)
         assert code_cache.fingerprint.__wrapped__() == before
-        sources._package_digest.cache_clear()
         (copy / "models" / "fiala.py").write_text((copy / "models" / "fiala.py").read_text().replace("3.0", "3.1"))
+        (tmp_path / "edited").symlink_to(copy)  # by another name, as sources are read once in a process
+        patch.setattr(sources, "PACKAGE", tmp_path / "edited")
         assert code_cache.fingerprint.__wrapped__() != before

@@ -12,7 +12,7 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks import bring_up, remote
-from lfdm_ros.stacks.bring_up import Manager, _unheard, death, in_order, refuse_others
+from lfdm_ros.stacks.bring_up import Manager, death, in_order, refuse_others, unheard
 from lfdm_ros.stacks.stack import load_stack
 
 
@@ -96,7 +96,6 @@ class Managing(World):
         self.answers, self.now, self.lines, self.changes = answers, 0.0, list[str](), list[int]()
         for module in (bring_up, remote):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
-        monkeypatch.setattr(bring_up, "_wait_for_recorder", lambda *_: iter(()))
 
     def create_client(self, kind: Any, name: str) -> Any:
         def call(request: Any) -> Any:
@@ -105,6 +104,11 @@ class Managing(World):
             return SimpleNamespace(done=lambda: self.answers, result=lambda: result)
 
         return SimpleNamespace(service_is_ready=lambda: False, call_async=call, remove_pending_request=lambda call: None)
+
+    def get_publisher_names_and_types_by_node(self, node: str, namespace: str) -> list[tuple[str, list[str]]]:
+        return []
+
+    get_subscriber_names_and_types_by_node = get_publisher_names_and_types_by_node
 
     def create_subscription(self, *arguments: Any) -> None:
         pass
@@ -190,7 +194,7 @@ def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[
 
     stack = load_stack({"nodes": [{"executable": "recorder", "namespace": "car", "parameters": parameters},
                                   {"executable": "input_player"}]})
-    assert _unheard(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
+    assert unheard(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
 def test_a_node_ends_with_the_process_that_started_it() -> None:

@@ -132,10 +132,10 @@ def test_the_band_is_that_of_arviz() -> None:
 
 def test_simulated_data_are_the_response_of_the_truth_with_its_noise(designs) -> None:
     design = designs["correlated"]
-    bench = sbc._Bench(design)
+    bench = sbc.Bench(design)
     truths = {name: np.array([float(d.mean())]) for name, d in bench.frozen.items()} | {
         "rho.vy": np.array([0.9]), "rho.yaw_rate": np.array([0.0]), "sigma.vy": np.array([0.3]), "sigma.yaw_rate": np.array([1e-9])}
-    data = [sbc._simulate(design.data, bench.model, truths, [np.random.default_rng(i)])[0].fitted[0][1] for i in range(200)]
+    data = [sbc.simulate(design.data, bench.model, truths, [np.random.default_rng(i)])[0].fitted[0][1] for i in range(200)]
     response = bench.model.likelihood.responses(np.array([[truths["cornering_stiffness_rear"][0]]]))[0][0]
     error = np.array([one.observed for one in data]) - response
     assert np.abs(error[:, :, 1]).max() < 1e-8
@@ -145,7 +145,7 @@ def test_simulated_data_are_the_response_of_the_truth_with_its_noise(designs) ->
 
 def test_truths_that_diverge_are_drawn_again_and_counted(designs, monkeypatch) -> None:
     design = designs["white"]
-    bench = sbc._Bench(design)
+    bench = sbc.Bench(design)
     original = type(bench.model.likelihood).moments
     median = 11e3
 
@@ -153,12 +153,12 @@ def test_truths_that_diverge_are_drawn_again_and_counted(designs, monkeypatch) -
         return np.where(q[:, :1, None] > median, np.inf, original(self, q))
 
     monkeypatch.setattr(type(bench.model.likelihood), "moments", moments)
-    truths, redrawn = sbc._draw_truths(design, bench, [np.random.default_rng(i) for i in range(40)])
+    truths, redrawn = sbc.draw_truths(design, bench, [np.random.default_rng(i) for i in range(40)])
     assert (truths["cornering_stiffness_front"] <= median).all()
     assert 15 < redrawn < 90
     monkeypatch.setattr(type(bench.model.likelihood), "moments", lambda self, q: np.full((len(q), 2, 3), np.inf))
     with pytest.raises(InputError, match="diverge"):
-        sbc._draw_truths(design, bench, [np.random.default_rng(0)])
+        sbc.draw_truths(design, bench, [np.random.default_rng(0)])
 
 
 def test_a_replication_is_the_same_in_any_part_of_its_block(designs) -> None:
@@ -212,7 +212,8 @@ def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) ->
     assert [study(), study()] == [0, 5]
     with (package / "models" / "fiala.py").open("a") as file:
         file.write("# a remark\n")
-    sources._package_digest.cache_clear()
+    (tmp_path / "edited").symlink_to(package)  # by another name, as sources are read once in a process
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "edited")
     assert study() == 0
 
 

@@ -53,7 +53,7 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
     seen = []
     monkeypatch.setattr(study.Controller, "see", lambda driver, obstacles: seen.append(obstacles))
     driver = study.Blinded.__new__(study.Blinded)
-    driver._eye = (10.0, 0.0, np.pi / 2)  # looks along y
+    driver.eye = (10.0, 0.0, np.pi / 2)  # looks along y
     bearings = np.radians([-60.0, -5.0, 10.0, 25.0, 60.0, 180.0])
     places = np.column_stack([10.0 - 20.0 * np.sin(bearings), 20.0 * np.cos(bearings)])
     driver.see(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))

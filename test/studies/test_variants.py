@@ -220,6 +220,6 @@ def test_the_verdict_on_posteriors_that_are_known_exactly(prior_sd: float, prior
                       "mcse": 0.0}}
 
     prior = Prior("normal", (("mean", prior_mean), ("sd", prior_sd)), "m")
-    row = variants._sensitivity("a", prior, posterior(prior_sd), {f: {"unknowns": posterior(f * prior_sd)} for f in variants.FACTORS},
+    row = variants.sensitivity_of("a", prior, posterior(prior_sd), {f: {"unknowns": posterior(f * prior_sd)} for f in variants.FACTORS},
                                 {f: prior.scaled(f) for f in variants.FACTORS})
     assert row["verdict"] == verdict and row["text"].startswith(text), row["text"]

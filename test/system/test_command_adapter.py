@@ -60,7 +60,7 @@ def test_cmd_vel_is_followed_and_silence_ends_in_a_stop(graph: Any) -> None:
     assert state.vx == pytest.approx(6.0, abs=0.15) and state.yaw_rate == pytest.approx(0.3, rel=0.05)
     said = drive.time_ns
     drive.until(1e-9 * said + 9.0)
-    assert drive.adapter._stops == 1 and abs(drive.states[-1].vx) < 0.1 and drive.commands[-1].brake == pytest.approx(0.3)
+    assert drive.adapter.diagnose()[2]["stops"] == 1 and abs(drive.states[-1].vx) < 0.1 and drive.commands[-1].brake == pytest.approx(0.3)
     stopping = [s for s in drive.states if nanoseconds(s.header.stamp) > said + 5_600_000_000 and s.vx > 1.0]
     slope = np.polyfit([1e-9 * nanoseconds(s.header.stamp) for s in stopping], [s.vx for s in stopping], 1)[0]
     assert slope == pytest.approx(-3.0, abs=0.6)  # not a full brake

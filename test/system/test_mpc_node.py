@@ -116,7 +116,7 @@ class Driver:
 
     def refusal(self, kind: str, words: str) -> None:
         """Waits until an input of that kind was refused, with these words."""
-        refusals = self.node._pilot.refusals
+        refusals = self.node.pilot.refusals
         self.graph.wait(lambda: words in refusals.last and refusals.counts[kind], f"{words} in '{refusals.last}'")
 
 
@@ -141,16 +141,16 @@ def test_goals_of_rviz_and_paths_of_nav2_are_driven_in_the_frame_of_the_states(g
     transform.transform.translation.x, transform.transform.translation.y = 10.0, -5.0
     transform.transform.rotation.z = transform.transform.rotation.w = math.sqrt(0.5)  # odom looks along the map's y
     driver.send(TFMessage, "tf_static", TFMessage(transforms=[transform]), qos.LATCHED)
-    graph.wait(lambda: driver.node._frames.knows("map", "odom"))
+    graph.wait(lambda: driver.node.frames.knows("map", "odom"))
     driver.send(PoseStamped, "goal_pose", goal_message(10.0, 35.0, "map"))
-    graph.wait(lambda: driver.node._pilot.task.goal)
-    goal = driver.node._pilot.task.goal
+    graph.wait(lambda: driver.node.pilot.task.goal)
+    goal = driver.node.pilot.task.goal
     assert (goal.x, goal.y) == pytest.approx((40.0, 0.0)) and driver.state(x=0.16).outcome == MpcStatus.SOLVED
     path = PathMessage(poses=[goal_message(10.0, y, "map") for y in (-5.0, 20.0, 60.0)])
     path.header.frame_id = "map"
     driver.send(PathMessage, "plan", path)
-    graph.wait(lambda: driver.node._pilot.task.path)
-    driven = driver.node._pilot.task.path
+    graph.wait(lambda: driver.node.pilot.task.path)
+    driven = driver.node.pilot.task.path
     assert driven.length == pytest.approx(65.0) and np.abs(driven.y).max() < 1e-6 and driven.x[-1] == pytest.approx(65.0)
     driver.send(PoseStamped, "goal_pose", goal_message(1.0, 0.0, "moon"))
     driver.refusal("goal", "in frame 'moon', the states are in 'odom'")
@@ -164,7 +164,7 @@ def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
     driver.send(PoseStamped, "goal", goal_message(60.0, 0.0, "map"))
     driver.refusal("goal", "in frame 'map', the states are in 'odom'")
     driver.send(PoseStamped, "goal", goal_message(60.0, 5.0))
-    graph.wait(lambda: driver.node._pilot.task.goal)
+    graph.wait(lambda: driver.node.pilot.task.goal)
     first = driver.state()
     assert (first.outcome, first.cold_start) == (MpcStatus.SOLVED, True) and first.distance_to_go == pytest.approx(60.2, abs=0.5)
     second = driver.state(x=0.16)
@@ -176,13 +176,13 @@ def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
     assert driver.state(x=0.5).outcome == MpcStatus.SOLVED
 
     driver.send(PoseStamped, "goal", goal_message(-60.0, 0.0))  # behind: there is always a way round, and a command
-    graph.wait(lambda: driver.node._pilot.task.goal.x == -60.0)
+    graph.wait(lambda: driver.node.pilot.task.goal.x == -60.0)
     assert driver.state(x=0.66).task == "goal (-60.0, 0.0)"
 
     driver.send(PathMessage, "reference_path", path_message(5.0, 5.0, 5.0))
     driver.refusal("path", "at least two")
     driver.send(PathMessage, "reference_path", path_message(0.0, 0.0, 40.0, 40.0, 80.0))
-    graph.wait(lambda: driver.node._pilot.task.path)
+    graph.wait(lambda: driver.node.pilot.task.path)
     following = driver.state(x=0.8)
     assert following.outcome == MpcStatus.SOLVED and following.speed_limit == pytest.approx(13.4)
     assert following.progress == pytest.approx(0.8, abs=0.2) and following.distance_to_go == pytest.approx(79.2, abs=0.2)
@@ -199,16 +199,16 @@ def test_what_cannot_be_is_refused_and_counted_by_reason_and_the_vehicle_is_driv
     driver.send(PathMessage, "reference_path", path_message(0.0, 1e300))
     driver.refusal("path", "point 1 is [1e+300, 0.0] m")
     driver.send(PathMessage, "reference_path", path_message(*(0.1 * k for k in range(3000))))
-    graph.wait(lambda: driver.node._pilot.task.path)
+    graph.wait(lambda: driver.node.pilot.task.path)
     assert driver.state().outcome == MpcStatus.SOLVED
     driver.state(x=1e300)
     driver.refusal("state", "x is 1e+300 m")
     far = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=3.4e38, ranges=[3.4e38, 1e6] * 90)
     set_stamp(far.header.stamp, driver.time)
     driver.send(LaserScan, "scan", far, qos.STATE)
-    graph.wait(lambda: driver.node._pilot.eyes.waiting)
+    graph.wait(lambda: driver.node.pilot.eyes.waiting)
     assert driver.state(x=0.3).outcome == MpcStatus.SOLVED  # as one that saw nothing
-    assert driver.node._pilot.obstacles is not None and driver.node._pilot.refusals.counts["scan"] == 0
+    assert driver.node.pilot.obstacles is not None and driver.node.pilot.refusals.counts["scan"] == 0
     graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {
         "refused.path.out_of_range": "1", "refused.state.out_of_range": "1", "refused.scan": "0"}.items() <= {
         p.key: p.value for p in d.values}.items())
@@ -224,16 +224,16 @@ def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -
         message = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=100.0, ranges=ranges)
         set_stamp(message.header.stamp, driver.time)
         scans.publish(message)
-        graph.wait(lambda: driver.node._pilot.eyes.seen_ns == driver.time or driver.node._pilot.eyes.waiting)
+        graph.wait(lambda: driver.node.pilot.eyes.seen_ns == driver.time or driver.node.pilot.eyes.waiting)
 
     driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
-    graph.wait(lambda: driver.node._pilot.task.goal)
+    graph.wait(lambda: driver.node.pilot.task.goal)
     scan([])
     driver.state()
     driver.refusal("scan", "at least one beam")
     scan([math.inf] * 180)
     driver.state()
-    assert driver.state().obstacles == 0 and driver.node._pilot.refusals.total == 1
+    assert driver.state().obstacles == 0 and driver.node.pilot.refusals.total == 1
     scan([0.5] * 180)  # all around, nearer than the vehicle's own outline
     driver.state()
     status = driver.state()
@@ -250,7 +250,7 @@ def test_posteriors_of_this_vehicle_are_taken_and_others_refused(graph: Any) -> 
                 target_units=["N/rad"], target_values=[60e3])
     publisher = graph.node.create_publisher(Posterior, "posterior", qos.LATCHED)
     publisher.publish(Posterior(**good))
-    graph.wait(lambda: driver.node._posterior_version == 3)
+    graph.wait(lambda: driver.state().posterior_version == 3)
     for changes, words in (({"model": "eighteen_dof"}, "is of model 'eighteen_dof'"), ({"vehicle": "sedan"}, "is of vehicle 'sedan'"),
                            ({"target_values": [math.nan]}, "cornering_stiffness_front = nan")):
         publisher.publish(Posterior(**{**good, "posterior_version": 4, **changes}))
@@ -274,9 +274,9 @@ def test_settings_that_are_live_change_and_others_do_not(graph: Any) -> None:
         message = Parameter(name, value=value).to_parameter_msg()
         return graph.call(SetParameters, f"{NAME}/set_parameters", parameters=[message]).results[0]
 
-    assert change("obstacle_margin", 0.7).successful and driver.node._controller.settings.obstacle_margin == 0.7
+    assert change("obstacle_margin", 0.7).successful and driver.node.controller.settings.obstacle_margin == 0.7
     assert not change("near_stages", 10).successful and not change("weight_lateral", -1.0).successful
-    assert change("time_budget", 0.01).successful and driver.node._controller.settings.time_budget == 0.0  # lockstep
+    assert change("time_budget", 0.01).successful and driver.node.controller.settings.time_budget == 0.0  # lockstep
 
 
 @pytest.mark.parametrize(("parameters", "words"), [
@@ -295,7 +295,7 @@ def test_a_cycle_that_raises_is_answered_by_the_stop_of_the_ladder(graph: Any, m
     driver = Driver(graph)
     driver.state()
     with monkeypatch.context() as broken:
-        broken.setattr(driver.node._controller, "cycle", lambda now, measured: 10.0**400)
+        broken.setattr(driver.node.controller, "cycle", lambda now, measured: 10.0**400)
         for _ in range(3):
             status = driver.state()
             assert (status.outcome, status.reason) == (MpcStatus.STOPPED, "internal error in on_state")

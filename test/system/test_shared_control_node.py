@@ -157,7 +157,7 @@ def test_sources_services_mode_posterior_and_refusals(graph: Any) -> None:
     s.posterior.publish(Posterior(posterior_version=4, vehicle="hmmwv", model="eight_dof", target_names=["cg_height"], target_values=[0.8],
                                   parameter_names=["cg_height"], draws=3, thinned_draws=[0.7, 0.8, 0.9]))
     graph.wait(lambda: s.tick().posterior_version == 4)
-    assert s.node._sharer.vehicle.parameters["cg_height"] == 0.8 and len(s.node._sharer._draws.values) == 3
+    assert s.node.sharer.vehicle.parameters["cg_height"] == 0.8 and len(s.node.sharer.draws.values) == 3
 
     # Who does not answer is waited for once, and then lost.
     assert s.tick(operator=None).state == "sharing"
@@ -172,7 +172,7 @@ def test_a_decision_that_fails_brakes_and_is_told(graph: Any, monkeypatch: pytes
     s = Sources(graph)
     for _ in range(3):
         s.tick()
-    monkeypatch.setattr(s.node._sharer, "_look", lambda now: 1 / 0)
+    monkeypatch.setattr(s.node.sharer, "decide", lambda now: 1 / 0)
     before = len(s.commands)
     with pytest.raises(AssertionError):
         monkeypatch.setattr("test_shared_control_node.PATIENCE", 1.0, raising=False)
@@ -193,12 +193,12 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
         pose.pose.position.x = x
         message.poses.append(pose)
     s.path.publish(message)
-    graph.wait(lambda: s.node._sharer._path is not None)
-    np.testing.assert_allclose(s.node._sharer._corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
+    graph.wait(lambda: s.node.sharer.path is not None)
+    np.testing.assert_allclose(s.node.sharer.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
     message.header.frame_id = "elsewhere"
     s.path.publish(message)
     graph.wait(lambda: s.node.refusals.counts["path"] == 1)
-    assert "elsewhere" in s.node.refusals.last and s.node._sharer._path is not None
+    assert "elsewhere" in s.node.refusals.last and s.node.sharer.path is not None
 
     # nav2's plan is in the map: where the states' frame lies in it is on tf.
     transform = TransformStamped(child_frame_id="odom")
@@ -206,12 +206,12 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
     transform.transform.translation.y, transform.transform.rotation.w = 5.0, 1.0
     frames = graph.node.create_publisher(TFMessage, "tf_static", qos.LATCHED)
     frames.publish(TFMessage(transforms=[transform]))
-    graph.wait(lambda: s.node._frames.knows("map", "odom"))
+    graph.wait(lambda: s.node.frames.knows("map", "odom"))
     s.path.publish(message)
-    graph.wait(lambda: s.node._sharer._path.y[0] == pytest.approx(-5.0))
-    np.testing.assert_allclose(s.node._sharer._corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
+    graph.wait(lambda: s.node.sharer.path.y[0] == pytest.approx(-5.0))
+    np.testing.assert_allclose(s.node.sharer.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
     goal = PoseStamped()
     goal.header.frame_id = "odom"
     s.goal.publish(goal)
-    graph.wait(lambda: s.node._sharer._path is None and s.node._sharer._corridor is None)
+    graph.wait(lambda: s.node.sharer.path is None and s.node.sharer.corridor is None)
     assert s.node.errors == []

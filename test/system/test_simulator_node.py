@@ -211,12 +211,14 @@ def test_lockstep_waits_says_so_and_ignores_late_answers(graph: Any) -> None:
 def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(graph: Any, tmp_path: Path) -> None:
     scenario = tmp_path / "turn.yaml"
     scenario.write_text("initial: {x: 5.0, y: -2.0, yaw: 0.5, speed: 12.0}\nduration: 60.0\n"
-                        "inputs: [[0, 0.0, 0.1, 0], [60, 0.6, 0.1, 0]]\n")
+                        "inputs: [[0, 0.0, 0.1, 0], [60, 0.6, 0.1, 0]]\n"
+                        "obstacles: [{circle: {x: 12.0, y: 0.7, radius: 0.5}, velocity: [0.0, 3.0]}]\n")
     states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
     commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand")
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
     player = graph.add(InputPlayer, scenario=str(scenario))
-    simulator = graph.add(VehicleSimulator, scenario=str(scenario), speed_factor=5.0)
+    graph.add(VehicleSimulator, scenario=str(scenario), speed_factor=5.0)
 
     def steering(pose: tuple[float, ...], after_ns: int) -> list[float]:
         """What was commanded for the states at a pose."""
@@ -225,13 +227,16 @@ def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(gr
 
     for request, pose in (({}, (5.0, -2.0, 0.5, 12.0)), ({"x": 100.0, "speed": 3.0}, (100.0, 0.0, 0.0, 3.0)), ({}, (5.0, -2.0, 0.5, 12.0))):
         graph.wait(lambda: commands and commands[-1].steering > 0.005)
-        before = simulator._stepper.time_ns
+        before = stamps(states)[-1]
         assert graph.call(Reset, f"{NAME}/reset", **request).success
         graph.wait(lambda pose=pose, before=before: steering(pose, before))
         assert steering(pose, before) == [0.0]
-        assert simulator._judge._origin == 1e-9 * simulator._origin_ns >= 1e-9 * before
+    # Others, too, begin anew with the run: this one is in the way in its first second only.
+    graph.wait(lambda: stamps(status)[-1] > before and status[-1].collisions)
+    assert 0.1 < status[-1].first_collision_time - 1e-9 * before < 0.9
     refused = graph.call(Reset, f"{NAME}/reset", speed=1e300)
     assert not refused.success and "1e+300" in refused.message
     graph.wait(lambda: graph.diagnosis(diagnostics, player.get_name()) and graph.diagnosis(diagnostics, NAME))
     graph.wait(lambda: nanoseconds(diagnostics[-1].header.stamp) > 0)
-    assert max(stamps(diagnostics)) <= simulator._stepper.time_ns
+    told = max(stamps(diagnostics))
+    graph.wait(lambda: stamps(states)[-1] >= told)

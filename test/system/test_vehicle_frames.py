@@ -113,10 +113,10 @@ def test_measurements_have_the_covariance_of_their_noise(graph: Any) -> None:
     state = unmeasured()
     state.header.frame_id, state.child_frame_id = "odom", "base_link"
     state.x, state.y, state.yaw, state.vx, state.vy, state.ax, state.ay, state.yaw_rate = 100.0, -50.0, 0.3, 10.0, 0.1, 1.0, 2.0, 0.2
-    sensor = graph.runtime.nodes[-1]
+    heard = next(s for s in graph.runtime.nodes[-1].subscriptions if s.topic_name == "/vehicle/state")
     for tick in range(count):
         set_stamp(state.header.stamp, tick * TICK)
-        sensor._on_state(state)
+        heard.callback(state)
     graph.wait(lambda: len(odometries) == len(imus) == 10 * len(fixes) == count)
 
     def spread(values: list[float], truth: float, sigma: float) -> None:
