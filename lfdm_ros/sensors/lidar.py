@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.native import native
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount
 
-# A beam at a corner must not slip between its two edges by rounding; as a share of an edge.
-_OVERLAP = 1e-12
+_ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, INTEGER)  # of `rays_native.entry`
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Lidar:
         self.angle_min = -0.5 * s.resolution * (beams - 1)
         angles = self.angle_min + s.resolution * np.arange(beams)
         self._along = np.column_stack([np.cos(angles), np.sin(angles)])  # (beams, 2)
-        self._left = np.column_stack([-np.sin(angles), np.cos(angles)])
+        self._beams = np.array([self.angle_min, s.resolution, s.range_max])
+        self._rays = native("lfdm_ros.sensors.rays_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",))
 
     def scan(self, time: float, x: float, y: float, yaw: float) -> Scan:
         """The scan at a time [s] from a pose of the vehicle's position point [m, rad]."""
@@ -89,31 +91,11 @@ class Lidar:
 
     def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
         """Distances (beams,) [m] to the first surface; inf without one."""
-        s, mount = self.settings, self.mount
-        cos, sin = np.cos(yaw), np.sin(yaw)
-        origin = np.array([x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y])
-        cos, sin = np.cos(yaw + mount.yaw), np.sin(yaw + mount.yaw)
-        turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the sensor's
-        ranges = np.full(len(self._along), np.inf)
-        centres, radii = self.world.circles_at(time)
-        centres = (centres - origin) @ turn
-        near = np.einsum("nd,nd->n", centres, centres) < (radii + s.range_max) ** 2
-        if near.any():
-            centres, radii = centres[near], radii[near]
-            along, aside = self._along @ centres.T, self._left @ centres.T
-            with np.errstate(invalid="ignore"):
-                half_chord = np.sqrt(radii ** 2 - aside ** 2)  # nan: the line passes by
-                hits = along - half_chord
-                hits = np.where(hits >= 0.0, hits, along + half_chord)
-                np.fmin(ranges, np.fmin.reduce(np.where(hits >= 0.0, hits, np.inf), axis=1), out=ranges)
-        start, end = self.world.edges_at(time)
-        if len(start):
-            start, edge = (start - origin) @ turn, (end - start) @ turn
-            # Where the beam t d meets the edge p + w e: t = (e x p) / (e x d), w = (d x p) / (e x d).
-            across = -(self._left @ edge.T)  # (beams, edges): e x d
-            with np.errstate(divide="ignore", invalid="ignore"):
-                hits = (start[:, 1] * edge[:, 0] - start[:, 0] * edge[:, 1]) / across
-                part = (self._left @ start.T) / across
-                met = (hits >= 0.0) & (part >= -_OVERLAP) & (part <= 1.0 + _OVERLAP)
-            np.minimum(ranges, np.where(met, hits, np.inf).min(axis=1), out=ranges)
+        mount, cos, sin = self.mount, math.cos(yaw), math.sin(yaw)
+        pose = np.array([x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, math.cos(yaw + mount.yaw),
+                         math.sin(yaw + mount.yaw)])
+        centres, radii, starts, ends = (np.ascontiguousarray(a) for a in (*self.world.circles_at(time), *self.world.edges_at(time)))
+        ranges = np.empty(len(self._along))
+        self._rays(*(a.ctypes.data for a in (pose, centres, radii)), len(radii), starts.ctypes.data, ends.ctypes.data, len(starts),
+                   *(a.ctypes.data for a in (self._along, self._beams, ranges)), len(ranges))
         return ranges
