@@ -57,9 +57,10 @@ SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
 APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
-PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner._refer", "obstacles": "_planner._see",
-         "linearise": "_planner._linearise", "solver": "_planner._solver.solve", "check": "_planner.qp.residual",
-         "outcome": "_planner._outcome", "snapshot": "_planner.snapshot", "stop": "_guard.decide"}
+PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner.numbers.follow",
+         "obstacles": "_planner.numbers.avoid", "linearise": "_planner.program.linearise", "solver": "_planner.solver.solve",
+         "check": "_planner.program.qp.residual", "outcome": "_planner.program.outcome", "snapshot": "_planner.trajectory.snapshot",
+         "stop": "_guard.decide"}
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Record]:

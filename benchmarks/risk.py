@@ -18,7 +18,7 @@ import numpy as np
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.cli.bench import Record, format_table
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_changes
-    from lfdm_ros.control.guidance import LATTICE, GuideSettings
+    from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings

@@ -20,11 +20,12 @@ import numpy as np
 
 from lfdm_ros.control.backing import Backing
 from lfdm_ros.control.guard import Guard
-from lfdm_ros.control.guidance import GuideSettings
+from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.navigator import Assignment, Navigator
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan, Planner, PlanOutcome
+from lfdm_ros.control.plan import Plan, PlanOutcome
+from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.rules import STANDING, Rates, rated
@@ -118,8 +119,8 @@ class Controller:
         self._planner = Planner(vehicle, self.settings, limits)
         s = self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
-        self._guard = Guard(s, vehicle, self._planner.place)
-        self._navigator = Navigator(s, self.outline, float(self._planner.grid[-1]), lattice)
+        self._guard = Guard(s, vehicle, self._planner.trajectory.place)
+        self._navigator = Navigator(s, self.outline, float(self._planner.trajectory.grid[-1]), lattice)
         self._backing = Backing(*self._backing_of(vehicle))
         self._rates = Rates.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
@@ -179,7 +180,7 @@ class Controller:
 
     def _begin(self, task: Assignment) -> None:
         self._task, self._ways = task, 0
-        self._planner.forget()
+        self._planner.numbers.forget()
         self._backing.begin()
         self._obstacles = self._that_count()
         # A plan for another task may lead elsewhere: begin anew.
@@ -227,8 +228,8 @@ class Controller:
         self._backing.take(*self._backing_of(self._vehicle))
 
     def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
-        planner = self._planner
-        return self.settings, self._guard.stops, vehicle.parameters["cg_to_rear_axle"], planner.wheelbase, planner.full_lock
+        planned = self._planner.vehicle
+        return self.settings, self._guard.stops, vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -277,7 +278,7 @@ class Controller:
         if not s.compensate:
             ahead = now
 
-        if task.done and abs(float(x[self._planner.place["vx"]])) < STANDING:
+        if task.done and abs(float(x[self._planner.trajectory.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
         backing = self._back(task, now, x, age, began)
         if backing is not None:
@@ -290,7 +291,7 @@ class Controller:
             reference = self._way(task, now, x)
             if self._ways != task.ways:  # how far the plan was along another one says nothing
                 self._ways = task.ways
-                self._planner.forget()
+                self._planner.numbers.forget()
             if cold and not self._starting:
                 self._planner.start(z0, reference)
             else:
@@ -299,7 +300,7 @@ class Controller:
             outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until,
                                          begun=cold)
         except _RAISED as error:  # the ladder is there for it
-            outcome = PlanOutcome.failed(f"{self._planner.solver}: {error}")
+            outcome = PlanOutcome.failed(f"{self._planner.solver.name}: {error}")
         self._plan_time = ahead
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
         self._cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
@@ -307,12 +308,12 @@ class Controller:
         if outcome.solved:
             self._solved_time = ahead
         rung, reason, command = self._rung(outcome, late, ahead, x, began + (s.time_budget or math.inf))
-        pose, station = self._pose(x), self._planner.station
+        pose, station = self._pose(x), self._planner.numbers.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
             command=(0.0, 0.0, 0.0), outcome=rung, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
-            cold_start=cold, done=task.done, blocked=blocked, solver=self._planner.solver, seconds=time.perf_counter() - began,
+            cold_start=cold, done=task.done, blocked=blocked, solver=self._planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
             age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._good,
@@ -323,7 +324,7 @@ class Controller:
               until: float) -> tuple[Outcome, str, tuple[float, float]]:
         """Where on the ladder this cycle stands, why, and the steering and pedal there. The plan that is driven is the good one."""
         s = self.settings
-        new = self._planner.snapshot(ahead) if outcome.solved else None
+        new = self._planner.trajectory.snapshot(ahead) if outcome.solved else None
         if new is not None and not late:
             rung, reason, plan = Outcome.SOLVED, "", new
         else:
@@ -365,14 +366,14 @@ class Controller:
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._cold, self._starting = True, False
         return self._send(now, self._guard.stop(self._good, x), Cycle(
-            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver,
+            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver.name,
             age=age, plan=self._good, seconds=time.perf_counter() - began))
 
     def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
         """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
         backing, measured, pose = self._backing, self._measured, self._pose(x)
         assert measured is not None
-        remaining = self._navigator.remaining(task, pose, self._planner.station) if task.goal is not None else math.inf
+        remaining = self._navigator.remaining(task, pose, self._planner.numbers.station) if task.goal is not None else math.inf
         backing.trail.note(measured.time, Pose.of(measured))
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
@@ -382,11 +383,11 @@ class Controller:
         # What was planned before leads into what blocks the way.
         self._cold, self._starting, self._good = True, False, None
         self._guard.forget()
-        self._planner.forget()
+        self._planner.numbers.forget()
         if move is None:
             return None
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self._planner.solver, age=age,
+            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self._planner.solver.name, age=age,
             seconds=time.perf_counter() - began, remaining=remaining), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
@@ -403,8 +404,8 @@ class Controller:
 
     def _unwrap(self, z0: np.ndarray) -> None:
         """The heading as the plan counts it: a measured one may have jumped by a turn."""
-        yaw = self._planner.place["yaw"]
-        z0[yaw] += 2.0 * math.pi * round((float(self._planner.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))
+        yaw = self._planner.trajectory.place["yaw"]
+        z0[yaw] += 2.0 * math.pi * round((float(self._planner.trajectory.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))
 
     # -- The way ------------------------------------------------------------------------------------------------------
 
@@ -432,4 +433,4 @@ class Controller:
                                     lambda: self._guard.seen_along(self._good, now, pose, self._obstacles))
 
     def _pose(self, x: np.ndarray) -> Pose:
-        return Pose(*(float(x[self._planner.place[name]]) for name in ("x", "y", "yaw", "vx")))
+        return Pose(*(float(x[self._planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

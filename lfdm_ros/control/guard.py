@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings

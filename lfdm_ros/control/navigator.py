@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.guidance import Guide, GuideSettings, Route
+from lfdm_ros.control.guidance import Guide
+from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.path import Path, speed_profile
-from lfdm_ros.control.planner import SLOWER
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.routes import Route
 from lfdm_ros.control.rules import CLOSE_BY, STANDING, blocked_speeds, keeps_its_way, sight_speed, stopping_here, stopping_speeds
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stage_numbers import SLOWER
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal

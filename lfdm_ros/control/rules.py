@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.guidance import Route
 from lfdm_ros.control.path import Path
+from lfdm_ros.control.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.vehicles import Actuators
 

@@ -24,7 +24,7 @@ from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stop_law import AHEAD, FASTEST, SPACING, TICKS, Braked, braking, law

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lfdm_ros.bounds import FRAME, Refused, require
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.eyes import Eyes, Tracks
 from lfdm_ros.engine.strayed import strayed

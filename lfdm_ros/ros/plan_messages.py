@@ -15,7 +15,7 @@ from sensor_msgs.msg import LaserScan
 
 from lfdm_ros.control.controller import Cycle, Outcome
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState

@@ -8,7 +8,7 @@ from array import array
 import numpy as np
 
 from lfdm_ros.bounds import MALFORMED, TOO_MANY, Refused
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus
 from lfdm_ros.msg import Plan as PlanMessage

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.models import roll_chassis
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sharing.forecast import column

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from lfdm_ros.backends import hazard_kernel, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.path import Path, outside
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Prediction
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS

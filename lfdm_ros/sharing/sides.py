@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.forecast import poses
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS

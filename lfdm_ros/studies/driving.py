@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
-from lfdm_ros.control.guidance import GuideSettings
+from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STANDING

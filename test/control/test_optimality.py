@@ -16,7 +16,7 @@ from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import initial_state
-from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp
+from lfdm_ros.solvers import Hpipm, Ipopt, Piqp
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
@@ -61,59 +61,57 @@ class Frozen:
         state = initial_state(self.planner.model, VEHICLE, vx=case.speed, **case.start)
         z0 = np.concatenate([state, [0.0, 0.0]])
         self.planner.start(z0, self.reference)
-        self.first = self.planner.z.copy(), self.planner.w.copy()
+        self.first = self.planner.trajectory.saved()
         self.planner.plan(z0, self.reference, case.obstacles, 0.0, 6)
-        self.planner._refer(self.reference)
-        self.planner._see(case.obstacles, 0.0)
-        self.planner.z[:], self.planner.w[:] = self.first
+        self.planner.set_stages(self.reference, case.obstacles, 0.0)
+        self.planner.trajectory.restore(self.first)
 
     def sequential(self) -> float:
         """By steps of HPIPM; returns the last step."""
-        planner, solver = self.planner, Hpipm(self.planner.qp, 100, 1e-9)
+        trajectory, program = self.planner.trajectory, self.planner.program
+        solver = Hpipm(program.qp, 100, 1e-9)
         step = math.inf
         for _ in range(80):
-            planner._linearise(self.reference)
+            program.linearise(self.reference)
             solution = solver.solve()
             assert solution.solved, solution.status
             step = float(np.abs(solution.dx).max())
-            planner.z += min(1.0, 2.0 / step) * solution.dx
-            planner.w[:-1] += min(1.0, 2.0 / step) * solution.du
+            trajectory.move(solution.dx, solution.du, min(1.0, 2.0 / step))
             if step < 1e-8:
                 break
         return step
 
     def exact(self) -> float:
         """By IPOPT, from the first guess; returns its cost."""
-        p = self.planner
-        p.z[:], p.w[:] = self.first
-        p._linearise(self.reference)
-        ipopt = Ipopt(p.qp, p.function, Linearised(p.z, p.w, p._p, p._k, p._c, p._value[:, p._parts[2]], p._weighting, p._linear),
-                      tolerance=1e-10, compiled=False)
+        trajectory, program = self.planner.trajectory, self.planner.program
+        trajectory.restore(self.first)
+        program.linearise(self.reference)
+        ipopt = Ipopt(program.qp, program.function, program.linearised(), tolerance=1e-10, compiled=False)
         solution = ipopt.solve()
         assert solution.solved, solution.status
         assert ipopt.residual(solution.dx, solution.du) < 1e-8
-        p.z += solution.dx
-        p.w[:-1] += solution.du
+        trajectory.move(solution.dx, solution.du, 1.0)
         return ipopt.cost
 
     def touched(self) -> set[str]:
         """What the plan is up against."""
-        p = self.planner
-        p._linearise(self.reference)
-        outcome = p._outcome(True, "", 0, 0.0, 0.0, np.zeros_like(p.z))
+        trajectory, program = self.planner.trajectory, self.planner.program
+        program.linearise(self.reference)
+        outcome = program.outcome(0, 0.0, np.zeros_like(trajectory.z))
         assert not outcome.violated
-        return {*outcome.active, *(["steering_rate"] if np.abs(p.w[:, 0]).max() > self.case.rate - 1e-5 else [])} - {"speed"}
+        return {*outcome.active, *(["steering_rate"] if np.abs(trajectory.w[:, 0]).max() > self.case.rate - 1e-5 else [])} - {"speed"}
 
     def cost(self) -> float:
         """Of the plan, from the stage function's values on CasADi's virtual machine, with the least slacks that its rows need."""
-        p = self.planner
-        values = np.hstack([np.array(p.function(z, w, p._p, p._k, c)) for z, w, c in zip(p.z, p.w, p._c)]).T
-        n = len(p.names)
+        trajectory, numbers, program = self.planner.trajectory, self.planner.numbers, self.planner.program
+        values = np.hstack([np.array(program.function(z, w, program.p, program.k, c))
+                            for z, w, c in zip(trajectory.z, trajectory.w, numbers.c)]).T
+        n = len(trajectory.names)
         errors, rows = values[:, n:n + len(RESIDUALS)], values[1:, n + len(RESIDUALS):]
-        over = np.maximum(np.maximum(p._lower[1:] - rows, rows - p._upper[1:]), 0.0)
-        assert np.abs(values[:-1, :n] - p.z[1:]).max() < 1e-7
-        return float(0.5 * (p._weighting * errors**2).sum() + (p._linear * p.z).sum()
-                     + (p.qp.penalty[1:] * over + 0.5 * p.qp.curvature[1:] * over**2).sum())
+        over = np.maximum(np.maximum(numbers.lower[1:] - rows, rows - numbers.upper[1:]), 0.0)
+        assert np.abs(values[:-1, :n] - trajectory.z[1:]).max() < 1e-7
+        return float(0.5 * (program.weighting * errors**2).sum() + (program.linear * trajectory.z).sum()
+                     + (program.qp.penalty[1:] * over + 0.5 * program.qp.curvature[1:] * over**2).sum())
 
 
 @pytest.mark.parametrize(("model", "name"), [*(("driven_bicycle", name) for name in CASES),
@@ -121,37 +119,37 @@ class Frozen:
 def test_sequential_steps_come_to_what_ipopt_finds(model: str, name: str) -> None:
     frozen = Frozen(CASES[name], model)
     assert frozen.sequential() < 1e-6
-    states, controls, cost = frozen.planner.z.copy(), frozen.planner.w.copy(), frozen.cost()
+    states, controls, cost = frozen.planner.trajectory.z.copy(), frozen.planner.trajectory.w.copy(), frozen.cost()
     assert CASES[name].touches in {"", *frozen.touched()}
     said = frozen.exact()
     assert cost == pytest.approx(frozen.cost(), rel=1e-7)
     assert cost == pytest.approx(said, rel=1e-6)
-    assert states == pytest.approx(frozen.planner.z, abs=1e-4)
-    assert controls == pytest.approx(frozen.planner.w, abs=1e-4)
+    assert states == pytest.approx(frozen.planner.trajectory.z, abs=1e-4)
+    assert controls == pytest.approx(frozen.planner.trajectory.w, abs=1e-4)
 
 
 @pytest.mark.parametrize("model", ["driven_bicycle", "eight_dof"])
 def test_derivatives_of_a_stage_are_exact(model: str) -> None:
     frozen = Frozen(CASES["wheel_loads"], model)
-    p = frozen.planner
-    p.w[:-1] = [0.3, -0.7]
-    p.z[:, p.place["vy"]] += 0.1
-    p._linearise(frozen.reference)
-    n, m = p.z.shape[1], p.w.shape[1]
-    z, w, *others = p.function.sx_in()
-    jacobian = ca.Function("jacobian", [z, w, *others], [ca.densify(ca.jacobian(p.function(z, w, *others), ca.vertcat(z, w)))])
+    trajectory, program = frozen.planner.trajectory, frozen.planner.program
+    trajectory.w[:-1] = [0.3, -0.7]
+    trajectory.column("vy")[:] += 0.1
+    program.linearise(frozen.reference)
+    function, n, m = program.function, trajectory.z.shape[1], trajectory.w.shape[1]
+    z, w, *others = function.sx_in()
+    jacobian = ca.Function("jacobian", [z, w, *others], [ca.densify(ca.jacobian(function(z, w, *others), ca.vertcat(z, w)))])
     for k in (1, 15, 39):
-        arguments = p._p, p._k, p._c[k]
-        ours, casadi = p._jacobian[k, :, :n + m], np.array(jacobian(p.z[k], p.w[k], *arguments))
-        assert p._value[k] == pytest.approx(np.array(p.function(p.z[k], p.w[k], *arguments))[:, 0], rel=1e-11, abs=1e-11)
+        zk, wk, arguments = trajectory.z[k], trajectory.w[k], (program.p, program.k, frozen.planner.numbers.c[k])
+        ours, casadi = program.jacobian[k, :, :n + m], np.array(jacobian(zk, wk, *arguments))
+        assert program.value[k] == pytest.approx(np.array(function(zk, wk, *arguments))[:, 0], rel=1e-11, abs=1e-11)
         assert ours == pytest.approx(casadi, rel=1e-9, abs=1e-9)
-        at = np.concatenate([p.z[k], p.w[k]])
+        at = np.concatenate([zk, wk])
         h = 1e-6 * np.maximum(np.abs(at), 1.0)
         for i in range(n + m):
             ahead, behind = at.copy(), at.copy()
             ahead[i] += h[i]
             behind[i] -= h[i]
-            slope = np.subtract(*(np.array(p.function(v[:n], v[n:], *arguments))[:, 0] for v in (ahead, behind))) / (2.0 * h[i])
+            slope = np.subtract(*(np.array(function(v[:n], v[n:], *arguments))[:, 0] for v in (ahead, behind))) / (2.0 * h[i])
             assert ours[:, i] == pytest.approx(slope, rel=1e-5, abs=1e-5 * max(1.0, np.abs(slope).max()))
 
 
@@ -160,7 +158,7 @@ def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
     controller.follow(STRAIGHT, 12.0)
     controller.see(AHEAD)
     planner, plans = controller._planner, []
-    state = dict(zip(planner.names, [*initial_state(planner.model, VEHICLE, vx=12.0, y=0.3), 0.0, 0.0]))
+    state = dict(zip(planner.trajectory.names, [*initial_state(planner.model, VEHICLE, vx=12.0, y=0.3), 0.0, 0.0]))
     for k in range(cycles):
         now = controller.settings.period * k
         cycle = controller.cycle(now, Measured(now, state))
@@ -174,7 +172,7 @@ def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
 
 def test_hpipm_and_piqp_agree_on_real_cycles() -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
-    program = controller._planner.qp
+    program = controller._planner.program.qp
     solvers = Hpipm(program, 100, 1e-11), Piqp(program, 200, 1e-12)
     worst = 0.0
     for cycles in range(1, 30, 4):
@@ -190,7 +188,7 @@ def test_hpipm_and_piqp_agree_on_real_cycles() -> None:
 def test_hpipm_says_what_is_no_solution_and_goes_on(name: str) -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
     drive(controller, 2)
-    program = controller._planner.qp
+    program = controller._planner.program.qp
     solver = Hpipm(program)
     assert solver.solve().solved
     array = getattr(program, name)
@@ -225,6 +223,6 @@ def test_ipopt_says_what_is_no_solution() -> None:
     controller = Controller(VEHICLE, Settings(solver="ipopt", **SMALL))
     drive(controller, 2)
     planner = controller._planner
-    assert planner._solver.solve().solved
-    planner._c[3, 2] = np.nan
-    assert not planner._solver.solve().solved
+    assert planner.solver.solve().solved
+    planner.numbers.c[3, 2] = np.nan
+    assert not planner.solver.solve().solved

@@ -11,10 +11,11 @@ from lfdm_ros.backends import casadi_model
 from lfdm_ros.control import problem
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import FAR_AWAY, Planner
+from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.problem import KINDS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.stage_numbers import FAR_AWAY
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation.world import Circle, Footprint, World
@@ -67,10 +68,10 @@ def as_made(request):
 
 def state(planner, **values):
     """z0 (nz,): coasting, wheels rolling."""
-    wheels = {n: values.get("vx", 0.0) / HMMWV.parameters["wheel_radius"] for n in planner.names if n.startswith("omega_")}
-    z = np.zeros(len(planner.names))
+    wheels = {n: values.get("vx", 0.0) / HMMWV.parameters["wheel_radius"] for n in planner.trajectory.names if n.startswith("omega_")}
+    z = np.zeros(len(planner.trajectory.names))
     for name, value in (wheels | values).items():
-        z[planner.place[name]] = value
+        z[planner.trajectory.place[name]] = value
     return z
 
 
@@ -85,7 +86,7 @@ def planned(planner, z0, ref, obstacles=None, time=0.0, iterations=25):
         if not following.solved:
             break
         outcome = following
-    return outcome, {name: planner.z[:, i].copy() for name, i in planner.place.items()}
+    return outcome, {name: planner.trajectory.z[:, i].copy() for name, i in planner.trajectory.place.items()}
 
 
 def circles(*rows, time=0.0):
@@ -210,7 +211,7 @@ def test_free_road_keeps_the_speed_and_goes_straight(name, request):
     outcome, z = planned(planner, state(planner, x=5.0, vx=15.0), reference(STRAIGHT, 15.0))
     assert np.abs(z["vx"] - 15.0).max() < 0.15
     assert np.abs(z["y"]).max() < 0.02 and np.abs(z["steering"]).max() < 2e-3
-    assert z["x"][-1] == pytest.approx(5.0 + 15.0 * planner.grid[-1], abs=0.5)
+    assert z["x"][-1] == pytest.approx(5.0 + 15.0 * planner.trajectory.grid[-1], abs=0.5)
     assert not outcome.violated and not outcome.active
     assert outcome.cost == pytest.approx(sum(outcome.cost_terms.values()))
 
@@ -237,23 +238,24 @@ def test_steering_on_a_circle_is_the_understeer_formulas(bicycle, radius):
 
 def test_shift_is_the_plan_read_a_little_later(bicycle):
     planned(bicycle, state(bicycle, y=2.0, vx=15.0), reference(STRAIGHT, 17.0), iterations=3)
-    before, grid = bicycle.z.copy(), bicycle.grid
+    trajectory = bicycle.trajectory
+    before, grid = trajectory.z.copy(), trajectory.grid
     for time in (0.02, 0.05, 0.31):
-        bicycle.z[:] = before
+        trajectory.z[:] = before
         bicycle.shift(time)
-        for i, name in enumerate(bicycle.names):
+        for i, name in enumerate(trajectory.names):
             column = before[:, i]
             beyond = np.maximum(grid + time - grid[-1], 0.0) * (column[-1] - column[-2]) / (grid[-1] - grid[-2])
             expected = np.interp(grid + time, grid, column) + beyond
             if name in ("steering", "pedal"):
                 expected = np.clip(expected, -1.0, 1.0)
-            assert bicycle.z[:, i] == pytest.approx(expected, abs=1e-12), name
+            assert trajectory.z[:, i] == pytest.approx(expected, abs=1e-12), name
         # The controls belong to the steering and pedal.
-        assert bicycle.w[:-1, 0] * bicycle.durations == pytest.approx(np.diff(bicycle.z[:, bicycle.place["steering"]]), abs=1e-9)
-    bicycle.z[:] = before
+        assert trajectory.w[:-1, 0] * trajectory.durations == pytest.approx(np.diff(trajectory.column("steering")), abs=1e-9)
+    trajectory.z[:] = before
     bicycle.shift(0.0)
     bicycle.shift(-1.0)
-    assert np.array_equal(bicycle.z, before)
+    assert np.array_equal(trajectory.z, before)
 
 
 @pytest.mark.parametrize("name", ["bicycle", "eight", "lagging"])
@@ -266,7 +268,7 @@ def test_plans_keep_bounds_rates_and_dynamics(name, request):
     reached = set()
     for values, speed in ((dict(y=2.5, vx=16.0), 8.0), (dict(y=-2.5, vx=6.0), 25.0)):
         _, z = planned(planner, state(planner, **values), reference(STRAIGHT, speed))
-        steering_rate, pedal_rate = planner.w[:-1].T
+        steering_rate, pedal_rate = planner.trajectory.w[:-1].T
         for column, lower, upper in ((steering_rate, -0.8, 0.8), (pedal_rate, -s.brake_rate, s.throttle_rate),
                                      (z["steering"], -1.0, 1.0), (z["pedal"], -0.4, 0.3)):
             assert column.min() >= lower - 1e-6 and column.max() <= upper + 1e-6
@@ -274,7 +276,7 @@ def test_plans_keep_bounds_rates_and_dynamics(name, request):
             reached |= {(lower, "lower")} if column.min() < lower + 5e-3 else set()
             reached |= {(upper, "upper")} if column.max() > upper - 5e-3 else set()
         for rate, command in ((steering_rate, z["steering"]), (pedal_rate, z["pedal"])):
-            assert command[0] + np.cumsum(rate * planner.durations) == pytest.approx(command[1:], abs=1e-6)
+            assert command[0] + np.cumsum(rate * planner.trajectory.durations) == pytest.approx(command[1:], abs=1e-6)
     assert {(-0.4, "lower"), (0.3, "upper")} <= reached
     assert (-0.8, "lower") in reached or (0.8, "upper") in reached
 
@@ -285,9 +287,9 @@ def least_loads(planner, vehicle=HMMWV):
     p, n = vehicle.vector(planner.model), len(planner.model.states)
     front, rear = static_loads(SimpleNamespace(**vehicle.parameters))
     result = []
-    for z in planner.z[1:]:
-        pedal = z[planner.place["pedal"]]
-        loads = model.wheel_loads(z[:n], [z[planner.place["steering"]], max(pedal, 0.0), max(-pedal, 0.0)], p).full()[:, 0]
+    for z in planner.trajectory.z[1:]:
+        pedal = z[planner.trajectory.place["pedal"]]
+        loads = model.wheel_loads(z[:n], [z[planner.trajectory.place["steering"]], max(pedal, 0.0), max(-pedal, 0.0)], p).full()[:, 0]
         result.append(float((loads / [front, front, rear, rear]).min()))
     return np.array(result)
 
@@ -371,14 +373,14 @@ def test_each_stage_looks_at_the_nearest_on_its_left_and_right(bicycle, count):
     seen, now = circles(*rows, time=4.0), 4.7
     z0, ref = state(bicycle, vx=15.0), reference(circle(80.0), 15.0)
     bicycle.start(z0, ref)
-    before = bicycle.z.copy()
+    before = bicycle.trajectory.z.copy()
     bicycle.plan(z0, ref, seen, now, 1)
     half = bicycle.settings.obstacles // 2
-    for k, (z, slots) in enumerate(zip(before, bicycle._obstacle_numbers)):
-        x, y, yaw = (z[bicycle.place[n]] for n in ("x", "y", "yaw"))
+    for k, (z, slots) in enumerate(zip(before, bicycle.numbers.obstacles)):
+        x, y, yaw = (z[bicycle.trajectory.place[n]] for n in ("x", "y", "yaw"))
         sides = [], []
         for cx, cy, radius, vx, vy in rows:
-            cx, cy = cx + (now - 4.0 + bicycle.grid[k]) * vx, cy + (now - 4.0 + bicycle.grid[k]) * vy
+            cx, cy = cx + (now - 4.0 + bicycle.trajectory.grid[k]) * vx, cy + (now - 4.0 + bicycle.trajectory.grid[k]) * vy
             away = math.hypot(cx - x, cy - y) - radius
             if away < FAR_AWAY:
                 left = -(cx - x) * math.sin(yaw) + (cy - y) * math.cos(yaw) > 0.0
@@ -395,7 +397,7 @@ def clearances(planner, z, seen, time=0.0):
     world = World(tuple(Circle(cx - seen.time * vx, cy - seen.time * vy, r, vx, vy) for (cx, cy), r, (vx, vy) in zip(
         seen.centres.tolist(), seen.radii.tolist(), seen.velocities.tolist())))
     return np.array([world.clearance(time + t, x, y, yaw, FOOTPRINT) for t, x, y, yaw in
-                     zip(planner.grid[1:], z["x"][1:], z["y"][1:], z["yaw"][1:])])
+                     zip(planner.trajectory.grid[1:], z["x"][1:], z["y"][1:], z["yaw"][1:])])
 
 
 @pytest.mark.parametrize("name", ["bicycle", "eight", "lagging"])
@@ -405,7 +407,7 @@ def test_plan_keeps_the_margin_from_what_stands_and_moves(name, rows, request):
     planner = request.getfixturevalue(name)
     seen, s = circles(*rows, time=-0.5), planner.settings
     outcome, z = planned(planner, state(planner, vx=12.0), reference(STRAIGHT, 12.0), seen, iterations=40)
-    margin = s.obstacle_margin + s.obstacle_growth * planner.grid[1:]
+    margin = s.obstacle_margin + s.obstacle_growth * planner.trajectory.grid[1:]
     assert "obstacle" in outcome.active and "obstacle" not in outcome.violated
     # Not to convergence: at the corners of the outline the steps go to and fro a little.
     assert (clearances(planner, z, seen) - margin).min() > -0.15
@@ -418,7 +420,7 @@ def test_no_obstacles_and_none_far_away_are_the_same(bicycle):
     plans = []
     for seen in (None, Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf), circles((900.0, 0.0, 1.0, 0.0, 0.0))):
         planned(bicycle, z0, ref, seen, iterations=2)
-        plans.append(bicycle.z.copy())
+        plans.append(bicycle.trajectory.z.copy())
     assert np.array_equal(plans[0], plans[1]) and np.array_equal(plans[0], plans[2])
 
 
@@ -439,11 +441,11 @@ def test_cold_start(name, start, request):
     planner.start(z0, ref)
     outcome = planner.plan(z0, ref, None, 0.0, planner.settings.cold_iterations)
     assert outcome.solved, outcome.status
-    assert np.isfinite(planner.z).all() and np.array_equal(planner.z[0], z0)
-    yaw = planner.z[:, planner.place["yaw"]]
-    assert np.abs(yaw - z0[planner.place["yaw"]]).max() < 2.5 * math.pi
+    assert np.isfinite(planner.trajectory.z).all() and np.array_equal(planner.trajectory.z[0], z0)
+    yaw = planner.trajectory.z[:, planner.trajectory.place["yaw"]]
+    assert np.abs(yaw - z0[planner.trajectory.place["yaw"]]).max() < 2.5 * math.pi
     if start in ("standing", "creeping back", "many turns"):
-        assert planner.z[-1, planner.place["vx"]] > 4.0
+        assert planner.trajectory.z[-1, planner.trajectory.place["vx"]] > 4.0
 
 
 @pytest.mark.parametrize("name", ["bicycle", "eight"])
@@ -452,27 +454,27 @@ def test_a_state_that_is_no_number_is_a_named_failure_and_leaves_nothing_behind(
     planner = request.getfixturevalue(name)
     good, ref = state(planner, y=1.0, vx=15.0), reference(STRAIGHT, 15.0)
     planned(planner, good, ref, iterations=3)
-    expected = planner.z.copy()
+    expected = planner.trajectory.z.copy()
     for where in ("vx", "x", "yaw_rate"):
         bad = good.copy()
-        bad[planner.place[where]] = value
+        bad[planner.trajectory.place[where]] = value
         outcome = planner.plan(bad, ref, None, 0.0, 1)
         assert not outcome.solved and outcome.status and outcome.residual > 1.0, outcome
         planned(planner, good, ref, iterations=3)
-        assert np.array_equal(planner.z, expected), where
+        assert np.array_equal(planner.trajectory.z, expected), where
 
 
 def test_another_vehicle_counts_from_the_next_plan_on(bicycle):
     z0, ref = state(bicycle, vx=15.0), reference(STRAIGHT, 2.0)
     planned(bicycle, z0, ref, iterations=8)
-    first = bicycle.z.copy()
+    first = bicycle.trajectory.z.copy()
     slippery = HMMWV.replace(friction_scale=0.4 * HMMWV.parameters["friction_scale"])
     bicycle.take(slippery)
     planned(bicycle, z0, ref, iterations=8)
     fresh = Planner(slippery, bicycle.settings)
     planned(fresh, z0, ref, iterations=8)
-    assert np.array_equal(bicycle.z, fresh.z)
-    p, hardest = slippery.parameters, [float(-z[2:, bicycle.place["ax"]].min()) for z in (first, bicycle.z)]
+    assert np.array_equal(bicycle.trajectory.z, fresh.trajectory.z)
+    p, hardest = slippery.parameters, [float(-z[2:, bicycle.trajectory.place["ax"]].min()) for z in (first, bicycle.trajectory.z)]
     most = bicycle.settings.friction_use * p["friction_scale"] * p["friction_max"] * 9.81
     assert hardest[0] > 1.3 * most and hardest[1] < 1.1 * most
 
@@ -483,8 +485,8 @@ def test_a_plan_is_the_same_to_the_bit_after_a_reset(bicycle):
     for _ in range(2):
         planned(bicycle, z0, ref, seen, iterations=4)
         bicycle.shift(0.02)
-        bicycle.plan(bicycle.z[0].copy(), ref, seen, 0.02, 1)
-        results.append(bicycle.z.copy())
+        bicycle.plan(bicycle.trajectory.z[0].copy(), ref, seen, 0.02, 1)
+        results.append(bicycle.trajectory.z.copy())
         planned(bicycle, state(bicycle, x=50.0, vx=5.0), reference(STRAIGHT, 20.0))
     assert np.array_equal(*results)
 
@@ -495,8 +497,8 @@ def test_the_second_solver_comes_to_the_same_plan(bicycle):
     planners = [Planner(HMMWV, Settings(time_budget=0.0, iterations=12, solver=solver)) for solver in ("hpipm", "piqp")]
     for planner in planners:
         planned(planner, z0, ref, seen, iterations=12)
-    assert [planner.solver for planner in planners] == ["hpipm", "piqp"]
-    assert planners[0].z == pytest.approx(planners[1].z, abs=2e-3)
+    assert [planner.solver.name for planner in planners] == ["hpipm", "piqp"]
+    assert planners[0].trajectory.z == pytest.approx(planners[1].trajectory.z, abs=2e-3)
 
 
 def test_a_first_guess_becomes_a_plan_however_late_it_is(bicycle):

@@ -10,7 +10,8 @@ from lfdm_ros.control import stop_law
 from lfdm_ros.control.controller import Controller, Outcome
 from lfdm_ros.control.guard import NO_STOP, Guard
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan, Planner
+from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings

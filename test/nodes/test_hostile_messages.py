@@ -13,8 +13,9 @@ from nav_msgs.msg import Odometry
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.controller import Controller, Cycle, Outcome
-from lfdm_ros.control.guidance import Guide, Route
+from lfdm_ros.control.guidance import Guide
 from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.errors import InputError

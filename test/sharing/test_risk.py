@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.stats import norm
 
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Plan
+from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles

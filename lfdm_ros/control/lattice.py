@@ -1,0 +1,230 @@
+"""A path from the vehicle towards its goal by dynamic programming over a lattice.
+
+Its frame has x from the vehicle to the goal; a state is an offset to the side and a slope, a step goes one station ahead. Cost is length,
+curvature (with a limit by grip and by the tightest circle), closeness to obstacles, and distance from the route before, so that noise does
+not change sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from lfdm_ros.control.guide_settings import GuideSettings
+from lfdm_ros.control.routes import Route, Scene, Search, Trace, joined, straight
+
+BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
+RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
+SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
+FINE = 16  # samples of the finished path a station
+MOST_CHANGE = 3  # slope classes that one station can change
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Of one search: origin [m] and direction in the map, n stations `station` [m] apart, the goal in it [m], and the vehicle's slope."""
+
+    x: float
+    y: float
+    cosine: float
+    sine: float
+    n: int
+    station: float
+    goal_ahead: float
+    goal_side: float
+    reaches_goal: bool
+    slope: float
+
+    def vector(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Components ahead and to the side of vectors in the map."""
+        return self.cosine * x + self.sine * y, self.cosine * y - self.sine * x
+
+
+class Lattice:
+    """Finds the cheapest path. Keeps no state but tables; the same arguments give the same path."""
+
+    def __init__(self, settings: GuideSettings) -> None:
+        self._settings = settings
+        self._half = round(settings.side / settings.offset_step)
+        self._offsets = settings.offset_step * np.arange(-self._half, self._half + 1)
+        self._bends = [np.abs(np.arange(-r, r + 1)) for r in range(MOST_CHANGE + 1)]
+        self._most = int(np.ceil(settings.horizon / settings.shortest_station)) + 2
+        slopes, width, pad = 2 * settings.slopes + 1, len(self._offsets), settings.slopes
+        # Costs to come: a station, a slope (padded by the largest change), an offset (padded by the steepest step).
+        self._costs = np.empty((self._most + 1, slopes + 2 * MOST_CHANGE, width + 2 * pad), np.float32)
+        self._inner = self._costs[:, MOST_CHANGE:MOST_CHANGE + slopes, pad:pad + width]
+        # The same memory sheared: row j moved by j - slopes offsets, where an edge of that slope arrives.
+        strides = self._costs.strides
+        self._arrivals = np.lib.stride_tricks.as_strided(self._costs[:, MOST_CHANGE:, :], self._inner.shape,
+                                                         (strides[0], strides[1] + strides[2], strides[2]))
+        self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
+
+    def trace(self, search: Search, station: float, direction: float, grown: np.ndarray, before: float = 0.0) -> Trace:
+        """The cheapest path.
+
+        Args:
+            search: from where to where; the vehicle is there in `before` seconds.
+            station: about so far apart are the stations [m].
+            direction: of the lattice's frame [rad].
+            grown: (n,) by so much the obstacles are larger than they are [m].
+        """
+        frame = self._frame(search, station, direction)
+        settings, n, station, pace = self._settings, frame.n, frame.station, search.pace
+        rise = settings.offset_step / station  # slope of one class
+        parts = int(np.ceil(station / 2.0))
+        ahead = station / parts * np.arange(1, n * parts + 1)
+        edges = self._edges(self._field(frame, ahead, before + ahead / pace, search.scene, grown), n, parts)
+        if search.previous is not None and search.previous.kind == "lattice" and not search.previous.blocked:
+            edges += self._deviation(frame, search.previous)[:, None, :]
+        # Cost of slope and of change of slope; how much change each station allows, as the vehicle can brake on the way.
+        slopes = np.arange(-settings.slopes, settings.slopes + 1)
+        edges += (station * (np.sqrt(1.0 + (rise * slopes) ** 2) - 1.0)).astype(np.float32)[:, None]
+        square = np.maximum(pace**2 - 2.0 * settings.braking * station * np.arange(n), settings.turning_speed**2)
+        most = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
+        unit = rise / station
+        changes = np.clip(np.rint(most / unit), 0, MOST_CHANGE).astype(int).tolist()
+        penalties = (settings.curvature_weight * station * (unit / most[:, None] * np.arange(MOST_CHANGE + 1)) ** 2).astype(np.float32)
+        first = int(np.clip(np.rint(frame.slope / rise), -settings.slopes, settings.slopes)) + settings.slopes
+        self._advance(edges, penalties, changes, first)
+        last, path, arrived = self._best(frame, penalties, changes)
+        if last == 0:
+            return straight(search.x, search.y, search.yaw, station)
+        return self._smooth(frame, direction, last, path, arrived)
+
+    def _frame(self, search: Search, station: float, direction: float) -> _Frame:
+        s, cosine, sine = self._settings, np.cos(direction), np.sin(direction)
+        dx, dy = search.goal_x - search.x, search.goal_y - search.y
+        goal_ahead, goal_side = cosine * dx + sine * dy, -sine * dx + cosine * dy
+        n = int(np.clip(round(min(goal_ahead, s.horizon) / station), 1, self._most))
+        return _Frame(search.x, search.y, cosine, sine, n, min(goal_ahead, s.horizon) / n, goal_ahead, goal_side,
+                      goal_ahead <= s.horizon and abs(goal_side) <= s.side, np.tan(np.angle(np.exp(1j * (search.yaw - direction)))))
+
+    # -- Dynamic programming --------------------------------------------------------------------------------------------
+
+    def _advance(self, edges: np.ndarray, penalties: np.ndarray, changes: list[int], first: int) -> None:
+        """Fills the costs to come, from the vehicle's slope `first` on."""
+        n, pad, width = len(edges), self._settings.slopes, edges.shape[1]
+        self._costs[:n + 1].fill(8.0 * BIG)
+        inner = self._inner
+        inner[0, first, self._half] = 0.0
+        cheapest, other = np.empty(inner.shape[1:], np.float32), np.empty(inner.shape[1:], np.float32)
+        for k in range(n):
+            rows, best = self._costs[k, :, pad:-pad], inner[k]
+            for w in range(1, changes[k] + 1):
+                np.minimum(rows[MOST_CHANGE - w:MOST_CHANGE - w + width], rows[MOST_CHANGE + w:MOST_CHANGE + w + width], out=other)
+                other += penalties[k, w]
+                best = np.minimum(best, other, out=cheapest)
+            np.add(best, edges[k], out=self._arrivals[k + 1])
+
+    def _best(self, frame: _Frame, penalties: np.ndarray, changes: list[int]) -> tuple[int, np.ndarray, bool]:
+        """Back from the best end: the last station, the offsets up to it, and whether it is the lattice's end, and the goal if in it."""
+        settings, inner = self._settings, self._inner
+        last = int(np.flatnonzero(inner[:frame.n + 1].min(axis=(1, 2)) < BIG)[-1])
+        final = inner[last] + np.hypot(frame.goal_ahead - frame.station * last, self._offsets - frame.goal_side).astype(np.float32)
+        arrived = last == frame.n
+        if arrived and frame.reaches_goal:
+            far = np.abs(self._offsets - frame.goal_side) > settings.goal_tolerance + 0.5 * settings.offset_step
+            at_goal = final + np.where(far, BIG, np.float32(0.0))
+            arrived = bool(at_goal.min() < BIG)
+            final = at_goal if arrived else final
+        j, i = (int(v) for v in np.unravel_index(int(final.argmin()), final.shape))
+        path = np.empty(last + 1)
+        path[last] = self._offsets[i]
+        if arrived and frame.reaches_goal and abs(path[last] - frame.goal_side) <= 0.5 * settings.offset_step:
+            path[last] = frame.goal_side
+        # The costs to come say which state each came from.
+        pad = settings.slopes
+        for k in range(last - 1, -1, -1):
+            i -= j - settings.slopes
+            r = changes[k]
+            column = self._costs[k, MOST_CHANGE + j - r:MOST_CHANGE + j + r + 1, pad + i]
+            j += int((column + penalties[k, self._bends[r]]).argmin()) - r
+            path[k] = self._offsets[i]
+        return last, path, arrived
+
+    def _smooth(self, frame: _Frame, direction: float, last: int, path: np.ndarray, arrived: bool) -> Trace:
+        """The smooth curve through the offsets, with a straight behind it where it ends before the lattice does."""
+        station, cosine, sine = frame.station, frame.cosine, frame.sine
+        value, first, second = self._smoothers[last]
+        knots = np.append(path, frame.slope * station)
+        ahead = station / FINE * np.arange(last * FINE + 1)
+        side, rise, bend = value @ knots, first @ knots / station, second @ knots / station**2
+        trace = Trace(frame.x + cosine * ahead - sine * side, frame.y + sine * ahead + cosine * side, direction + np.arctan(rise),
+                      bend / (1.0 + rise**2) ** 1.5, arrived)
+        return trace if last == frame.n else joined(trace, straight(trace.x[-1], trace.y[-1], trace.yaw[-1], station))
+
+    # -- Costs ----------------------------------------------------------------------------------------------------------
+
+    def _field(self, frame: _Frame, ahead: np.ndarray, time: np.ndarray, scene: Scene, grown: np.ndarray) -> np.ndarray:
+        """Cost of each place (columns, offsets at half steps) a column: BIG where it is closed, the rings' around it."""
+        fine, count = 0.5 * self._settings.offset_step, 4 * self._half + 1
+        ox, oy = frame.vector(scene.x - frame.x, scene.y - frame.y)
+        vx, vy = frame.vector(scene.vx, scene.vy)
+        radius = scene.reach + grown
+        dx = ahead[:, None] - ox - time[:, None] * vx
+        rows, which = np.nonzero(np.abs(dx) < radius + RINGS[-1][0])
+        if not len(rows):
+            return np.zeros((len(ahead), count), np.float32)
+        dx, centre = dx[rows, which], (oy[which] + time[rows] * vy[which] + self._settings.side) / fine
+        length = float(ahead[0])
+        rings = np.array([-SLACK] + [width for width, _ in RINGS])[:, None] + radius[which]
+        weights = np.array([float(BIG)] + [weight * length for _, weight in RINGS])[:, None]
+        square = rings**2 - dx**2
+        half = np.sqrt(np.maximum(square, 0.0)) / fine
+        low, high = np.ceil(centre - half), np.floor(centre + half) + 1.0
+        np.clip(low, 0, count, out=low)
+        np.clip(high, 0, count, out=high)
+        # An interval's weight starts at its low end and stops after its high one: a running sum over the offsets.
+        start = (rows * (count + 1)).astype(float)
+        weights = np.where(square > 0.0, weights, 0.0)
+        places = np.concatenate([(start + low).ravel(), (start + high).ravel()]).astype(np.intp)
+        field = np.bincount(places, np.concatenate([weights.ravel(), -weights.ravel()]), len(ahead) * (count + 1))
+        return field.reshape(len(ahead), count + 1).cumsum(axis=1)[:, :-1].astype(np.float32)
+
+    def _edges(self, field: np.ndarray, n: int, parts: int) -> np.ndarray:
+        """Cost of the places that each edge passes (stations, slopes, offsets)."""
+        slopes, span = self._settings.slopes, len(self._offsets)
+        pad = slopes + 1
+        padded = np.full((n, parts, 2, span + 2 * pad), BIG, np.float32)  # even and odd half steps apart
+        field = field.reshape(n, parts, -1)
+        padded[:, :, 0, pad:pad + span] = field[:, :, ::2]
+        padded[:, :, 1, pad:pad + span - 1] = field[:, :, 1::2]
+        edges = np.zeros((n, 2 * slopes + 1, span), np.float32)
+        for j in range(-slopes, slopes + 1):
+            for m in range(1, parts + 1):
+                move, odd = divmod(int(np.floor(2.0 * j * m / parts + 0.5)), 2)
+                edges[:, j + slopes] += padded[:, m - 1, odd, pad + move:pad + move + span]
+        return edges
+
+    def _deviation(self, frame: _Frame, previous: Route) -> np.ndarray:
+        """Cost (stations, offsets) of lying away from the route before, of the edge that starts there."""
+        path, settings = previous.path, self._settings
+        ahead, aside = frame.vector(path.x - frame.x, path.y - frame.y)
+        along = np.maximum.accumulate(ahead)
+        at = frame.station * np.arange(frame.n)
+        side = np.interp(at, along, aside)
+        away = np.minimum(np.abs(self._offsets - side[:, None]) / settings.deviation_cap, 1.0)
+        weight = settings.deviation_weight * frame.station * (at <= along[-1])
+        return (away * weight[:, None]).astype(np.float32)
+
+
+def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Matrices (FINE n + 1, n + 2) from the offsets at n + 1 stations and the slope at the first to a smooth curve's value, slope and
+    second derivative, stations one apart: smoothed by third differences (both ends kept), then a cubic spline."""
+    knots = np.eye(n + 1, n + 2)
+    if n >= 2:
+        weights = np.ones(n + 1)
+        weights[0] = weights[-1] = 1e6
+        # The station before the first is where the slope puts it.
+        whole = np.vstack([knots[0] - np.eye(n + 2)[-1], knots])
+        rough = np.diff(np.eye(n + 2), 3, axis=0)
+        inner, ghost = rough[:, 1:], rough[:, :1]
+        system = np.diag(weights) + inner.T @ inner
+        knots = np.linalg.solve(system, weights[:, None] * knots - inner.T @ (ghost @ whole[:1]))
+    start, end = np.eye(n + 2)[-1], np.zeros(n + 2)
+    ends: tuple = ((1, start), (2, end))
+    curve = CubicSpline(np.arange(n + 1.0), knots, bc_type=ends)
+    at = np.arange(n * FINE + 1) / FINE
+    return curve(at), curve(at, 1), curve(at, 2)

@@ -1,0 +1,145 @@
+"""Routes, and the curves that they are made of: arcs, straights, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lfdm_ros.bounds import require_array
+from lfdm_ros.control.path import STEP, Path
+from lfdm_ros.errors import InputError
+from lfdm_ros.perception.obstacles import Obstacles
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path from the vehicle to the goal, or to the lattice's end on the way there.
+
+    Attributes:
+        blocked: no way was found; the path is the one that gets furthest.
+        free_length: how far along the path it is free of obstacles [m]; the path's length if not blocked.
+        kind: "lattice"; "turn": a turn until the vehicle points to the goal, then a lattice; "near": an arc to a goal closer than a
+            station.
+        side: of a turn, 1 left, -1 right; else 0.
+        goal: of a turn [m].
+    """
+
+    path: Path
+    blocked: bool
+    free_length: float
+    kind: str = "lattice"
+    side: int = 0
+    goal: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Obstacles (n) with the radii that the vehicle's position point must keep from their centres, and the vehicle's direction."""
+
+    x: np.ndarray
+    y: np.ndarray
+    vx: np.ndarray
+    vy: np.ndarray
+    reach: np.ndarray  # with half width and margin, or what remains of it where the vehicle is inside
+    touch: np.ndarray  # with half width alone
+    moving: bool
+    yaw: float  # the vehicle's, for a path's yaw to be within half a turn of it
+
+    @classmethod
+    def of(cls, x: float, y: float, yaw: float, obstacles: Obstacles, half_width: float, margin: float) -> Scene:
+        """Of a vehicle at x, y [m], yaw [rad] that keeps half width and margin [m]. Raises InputError for obstacles that cannot be."""
+        centres, radii, velocities = (np.asarray(a, float) for a in (obstacles.centres, obstacles.radii, obstacles.velocities))
+        n = len(radii)
+        if centres.shape != (n, 2) or velocities.shape != (n, 2) or radii.shape != (n,):
+            raise InputError(f"guidance: obstacles have centres {centres.shape}, radii {radii.shape}, velocities {velocities.shape}; "
+                             "give (n, 2), (n,), (n, 2)")
+        if not (np.isfinite(centres).all() and np.isfinite(radii).all() and np.isfinite(velocities).all()):
+            raise InputError("guidance: an obstacle is not finite; leave out what has no finite place, radius and velocity")
+        require_array("obstacle_place", centres, "guidance: centre of obstacle")
+        require_array("obstacle_speed", velocities, "guidance: velocity of obstacle")
+        require_array("radius", radii, "guidance: radius of obstacle")
+        cx, cy = centres.T
+        touch = radii + half_width
+        # A vehicle that is inside a margin already must get out of it, for which it may have to come half as close again.
+        away = np.hypot(cx - x, cy - y) - touch
+        reach = touch + np.where(away < margin, 0.5 * np.maximum(away, 0.0), margin)
+        return cls(cx, cy, velocities[:, 0], velocities[:, 1], reach, touch, bool(velocities.any()), yaw)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a route is looked for: from x, y [m], yaw [rad] to a goal [m], at `pace` [m/s], among what is in the scene; previous: the route
+    before."""
+
+    x: float
+    y: float
+    yaw: float
+    pace: float
+    goal_x: float
+    goal_y: float
+    scene: Scene
+    previous: Route | None
+
+    @property
+    def goal(self) -> tuple[float, float]:
+        return self.goal_x, self.goal_y
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A route before it is a `Path`: samples (n,) in the map, and whether the lattice got to its end."""
+
+    x: np.ndarray
+    y: np.ndarray
+    yaw: np.ndarray
+    curvature: np.ndarray
+    arrived: bool
+
+    def finished(self, search: Search, kind: str, side: int = 0, goal: tuple[float, float] | None = None) -> Route:
+        """The route: even samples, and how far they are free; see `Route` for the arguments."""
+        scene = search.scene
+        s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
+        even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
+        turns = 2.0 * np.pi * np.rint((scene.yaw - self.yaw[0]) / (2.0 * np.pi))
+        path = Path.of_samples(even, np.interp(even, s, self.x), np.interp(even, s, self.y), np.interp(even, s, self.yaw + turns),
+                               np.interp(even, s, self.curvature))
+        # The margin may be cut a little by the smoothing, the vehicle's own width not.
+        need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)
+        hit = (squared_distances(path.x, path.y, search.pace, scene) < need**2).any(axis=1)
+        free = float(path.s[max(int(hit.argmax()) - 1, 0)]) if hit.any() else path.length
+        return Route(path, bool(hit.any()) or not self.arrived, free, kind, side, goal)
+
+
+def squared_distances(x: np.ndarray, y: np.ndarray, pace: float, scene: Scene) -> np.ndarray:
+    """Squared distances (points, obstacles) [m^2] of a path's points from the centres, when the vehicle gets there at `pace`."""
+    dx, dy = x[:, None] - scene.x, y[:, None] - scene.y
+    if scene.moving:
+        time = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])[:, None] / pace
+        dx -= time * scene.vx
+        dy -= time * scene.vy
+    dx *= dx
+    dy *= dy
+    dx += dy
+    return dx
+
+
+def arc(x: float, y: float, yaw: float, s: np.ndarray, curvature: np.ndarray) -> Trace:
+    """The curve of a given curvature (n,) over the distance `s` (n,) from a pose, by the midpoint rule."""
+    step = np.diff(s)
+    turned = np.concatenate([[0.0], np.cumsum(0.5 * (curvature[1:] + curvature[:-1]) * step)])
+    middle = yaw + 0.5 * (turned[1:] + turned[:-1])
+    dx, dy = np.cumsum(np.cos(middle) * step), np.cumsum(np.sin(middle) * step)
+    return Trace(np.append(x, x + dx), np.append(y, y + dy), yaw + turned, curvature, True)
+
+
+def straight(x: float, y: float, yaw: float, length: float) -> Trace:
+    s = np.linspace(0.0, length, 9)
+    return replace(arc(x, y, yaw, s, np.zeros(len(s))), arrived=False)
+
+
+def joined(first: Trace, second: Trace) -> Trace:
+    """One after the other; the second starts where the first ends."""
+    turns = 2.0 * np.pi * np.rint((first.yaw[-1] - second.yaw[0]) / (2.0 * np.pi))
+    return Trace(np.append(first.x, second.x[1:]), np.append(first.y, second.y[1:]), np.append(first.yaw, second.yaw[1:] + turns),
+                  np.append(first.curvature, second.curvature[1:]), second.arrived)

@@ -1,0 +1,146 @@
+"""What the stages of the problem are to do: numbers and bounds from path, speeds, limits and obstacles next to the present plan."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.planned_vehicle import PlannedVehicle
+from lfdm_ros.control.problem import Layout
+from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.trajectory import Trajectory
+from lfdm_ros.perception.obstacles import Obstacles
+
+SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
+FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
+
+
+class StageNumbers:
+    """Numbers c (N+1, nc) of the stages, and the bounds lower and upper (N+1, ng) of their rows; changed in place.
+
+    Attributes:
+        column: of each of `problem.Layout.stage_numbers` its part of c (N+1,).
+        obstacles: places x, y and radii [m], a part of c (N+1, slots, 3).
+    """
+
+    def __init__(self, layout: Layout, trajectory: Trajectory, substeps: int, lag: float):
+        """lag: time constant of the steering [s]."""
+        self._trajectory, count = trajectory, len(trajectory.grid)
+        names = layout.stage_numbers
+        self.c = np.zeros((count, len(names)))
+        self.column = {name: self.c[:, i] for i, name in enumerate(names)}
+        step = self.column["step"]
+        step[:-1] = trajectory.durations / substeps
+        step[-1] = step[-2]
+        self.column["decay"][:] = np.exp(-step / lag) if layout.lag else 0.0
+        first = names.index("obstacle_x_0") if layout.obstacles else len(names)
+        self.obstacles = self.c[:, first:].reshape(count, layout.obstacles, 3)
+        self.lower, self.upper = np.full((2, count, len(layout.rows)), np.inf)
+        self.lower *= -1.0
+        self._row = {name: i for i, name in enumerate(layout.rows)}
+        self._stations: np.ndarray | None = None  # where on the path the stages are [m]
+
+    @property
+    def station(self) -> float:
+        """Where on the path the plan begins [m]."""
+        return 0.0 if self._stations is None else float(self._stations[0])
+
+    def forget(self) -> None:
+        """The next reference is looked for on its whole path."""
+        self._stations = None
+
+    # -- The reference --------------------------------------------------------------------------------------------------
+
+    def follow(self, reference: Reference, settings: Settings, limits: LimitTable | None, vehicle: PlannedVehicle) -> None:
+        """What the reference and the limits say at each stage."""
+        s = self._locate(reference.path)
+        self.column["friction"][:] = settings.friction_use * vehicle.friction
+        fastest = self._speeds(reference, s)
+        self._steering_limit(limits if settings.use_limit_table else None)
+        self._bounds(reference, settings, vehicle, s, fastest)
+
+    def _locate(self, path: Path) -> np.ndarray:
+        """The path's points next to the stages; returns how far along the path they are (N+1,) [m]."""
+        column, t = self.column, self._trajectory
+        x, y, yaw = t.column("x"), t.column("y"), t.column("yaw")
+        near = self._stations
+        if near is None:
+            near = float(path.project(x[:1], y[:1])[0][0]) + np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+        s, offset = path.project(x, y, near)
+        self._stations = s
+        px, py, pyaw, curvature = path.at(s)
+        column["path_x"][:], column["path_y"][:] = px, py
+        # Of the parallel curve through the stage's point.
+        column["path_curvature"][:] = curvature / np.maximum(1.0 - curvature * offset, 0.2)
+        column["path_cos"][:], column["path_sin"][:] = np.cos(pyaw), np.sin(pyaw)
+        column["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
+        return s
+
+    def _speeds(self, reference: Reference, s: np.ndarray) -> np.ndarray:
+        """Reference speeds at s (N+1,) [m]; returns the largest that are allowed (N+1,) [m/s]."""
+        speed, slope = self.column["path_speed"], self.column["path_speed_slope"]
+        speed[:], slope[:] = reference.speed_at(s)
+        # A vehicle that is too fast slows down as it can without need: what brakes hard for the limit cannot steer.
+        with np.errstate(invalid="ignore"):
+            fastest = np.fmax(self._trajectory.column("vx")[0] - SLOWER - reference.slowing * self._trajectory.grid, reference.highest)
+        early = speed >= reference.highest - 1e-6
+        speed[early] = np.maximum(speed, fastest)[early]
+        slope[early & (speed > reference.highest)] = 0.0
+        return fastest
+
+    def _steering_limit(self, limits: LimitTable | None) -> None:
+        at_rest, slope = self.column["limit"], self.column["limit_slope"]
+        if limits is None:
+            at_rest[:], slope[:] = 1.0, 0.0
+            return
+        v = np.maximum(self._trajectory.column("vx"), 0.0)
+        limit, rise = limits.at(v), (limits.at(v + 0.5) - limits.at(v - 0.5))
+        at_rest[:], slope[:] = limit - rise * v, rise
+
+    def _bounds(self, reference: Reference, settings: Settings, vehicle: PlannedVehicle, s: np.ndarray, fastest: np.ndarray) -> None:
+        lower, upper, row, outline = self.lower, self.upper, self._row, vehicle.outline
+        lower[:, :settings.obstacles] = reference.margin if reference.margin is not None else (
+            settings.obstacle_margin + settings.obstacle_growth * self._trajectory.grid)[:, None]
+        lower[:, row["load_front"]], lower[:, row["load_rear"]] = settings.load_margin, settings.load_margin
+        upper[:, row["friction"]] = 1.0
+        lower[:, row["steering_limit"]], upper[:, row["steering_limit"]] = -1.0, 1.0
+        for name, reach in (("corridor_front", outline.front), ("corridor_rear", -outline.rear)):
+            if reference.corridor is None:
+                upper[:, row[name]], lower[:, row[name]] = np.inf, -np.inf
+                continue
+            left, right = reference.room_at(s + reach)
+            upper[:, row[name]], lower[:, row[name]] = left - outline.half_width, outline.half_width - right
+        lower[:, row["speed"]], upper[:, row["speed"]] = 0.0, fastest
+
+    # -- Obstacles ------------------------------------------------------------------------------------------------------
+
+    def avoid(self, obstacles: Obstacles | None, time: float) -> None:
+        """The obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin."""
+        numbers, t = self.obstacles, self._trajectory
+        slots = numbers.shape[1]
+        if not slots:
+            return
+        x, y, yaw = t.column("x"), t.column("y"), t.column("yaw")
+        numbers[:, :, 0], numbers[:, :, 1], numbers[:, :, 2] = (x + FAR_AWAY)[:, None], y[:, None], 0.0
+        if obstacles is None or not len(obstacles.radii):
+            return
+        ahead = (time - obstacles.time) + t.grid
+        dx = obstacles.centres[:, 0] + ahead[:, None] * obstacles.velocities[:, 0] - x[:, None]
+        dy = obstacles.centres[:, 1] + ahead[:, None] * obstacles.velocities[:, 1] - y[:, None]
+        distance = np.sqrt(dx * dx + dy * dy) - obstacles.radii
+        left = np.cos(yaw)[:, None] * dy - np.sin(yaw)[:, None] * dx > 0.0
+        half, stages = slots // 2, np.arange(len(x))[:, None]
+        for side, first in ((left, 0), (~left, half)):
+            beside = np.where(side, distance, np.inf)
+            count = min(half, beside.shape[1])
+            best = np.argpartition(beside, count - 1, axis=1)[:, :count] if count < beside.shape[1] else np.broadcast_to(
+                np.arange(count), (len(x), count))
+            near = beside[stages, best] < FAR_AWAY
+            slot = slice(first, first + count)
+            numbers[:, slot, 0] = np.where(near, x[:, None] + dx[stages, best], numbers[:, slot, 0])
+            numbers[:, slot, 1] = np.where(near, y[:, None] + dy[stages, best], numbers[:, slot, 1])
+            numbers[:, slot, 2] = np.where(near, obstacles.radii[best], 0.0)
