@@ -34,7 +34,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from lfdm_ros.cli.bench import Record, format_table, load_benchmark
-from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.settings import Settings

@@ -1,6 +1,7 @@
 """Reference paths, the way round obstacles, and the model predictive controller."""
 
-from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.guidance import Guide
 from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits

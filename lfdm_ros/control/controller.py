@@ -12,36 +12,32 @@ import dataclasses
 import gc
 import math
 import time
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from lfdm_ros.control.backing import Backing
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.guard import Guard
 from lfdm_ros.control.guide_settings import GuideSettings
+from lfdm_ros.control.ladder import Ladder, Moment
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.navigator import Assignment, Navigator
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.plan import Plan, PlanOutcome
 from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.replanning import RAISED, Replanner
 from lfdm_ros.control.rules import STANDING, Rates, rated
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.control.stops import Stops
+from lfdm_ros.control.surroundings import Surroundings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 
-EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
-FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
 SOLVING = 0.6  # share of the time budget after which the solver ends: the rest is for what comes then
-ARRIVED = "the task is done, the brake holds the vehicle"
-BLOCKED = "no way round the obstacles is seen: stopping before them"
-_RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
 
 
 def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> LimitTable | None:
@@ -59,48 +55,6 @@ def limits_of(vehicle: Vehicle, settings: Settings, tyre: str | None = None) -> 
         load_margin=settings.load_margin, steering_rate=vehicle.actuators.steering_rate))
 
 
-class Outcome(Enum):
-    """Rungs of the ladder, the best first."""
-
-    SOLVED = 0
-    SHIFTED = 1
-    BRAKING = 2
-    STOPPED = 3
-    BACKING = 4  # beside the ladder
-
-
-@dataclass(frozen=True, eq=False)
-class Cycle:
-    """What one cycle came to.
-
-    command: steering [-1, 1], throttle [-1, 1] (below 0 in reverse), brake [0, 1]. reason: one line, why it is not SOLVED, or that the way
-    is blocked or no stop is left. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
-    wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
-    violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: what was predicted through [s].
-    plan: the one in force. route: the way to a goal, or the path.
-    """
-
-    command: tuple[float, float, float]
-    outcome: Outcome
-    reason: str = ""
-    cold_start: bool = False
-    done: bool = False
-    blocked: bool = False
-    solver: str = ""
-    seconds: float = 0.0
-    iterations: int = 0
-    residual: float = 0.0
-    cost: float = 0.0
-    cost_terms: dict[str, float] = field(default_factory=dict)
-    active: tuple[str, ...] = ()
-    violated: tuple[str, ...] = ()
-    age: float = 0.0
-    delay: float = 0.0
-    plan: Plan | None = None
-    route: Path | None = None
-    remaining: float = math.inf  # [m] to the goal or the path's end
-
-
 class Controller:
     """Drives one vehicle. Keeps no clock of its own: time comes with each call."""
 
@@ -116,36 +70,34 @@ class Controller:
             InputError: no such model, or the vehicle lacks parameters.
         """
         self.settings, vehicle = settings or Settings(), with_motor_map(vehicle)
-        self._planner = Planner(vehicle, self.settings, limits)
-        s = self.settings
+        self._planner = planner = Planner(vehicle, self.settings, limits)
+        self._replanner, s = Replanner(planner), self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
-        self._guard = Guard(s, vehicle, self._planner.trajectory.place)
-        self._navigator = Navigator(s, self.outline, float(self._planner.trajectory.grid[-1]), lattice)
+        self._guard = Guard(s, vehicle, planner.trajectory.place)
+        self._ladder = Ladder(self._guard)
+        self._navigator = Navigator(s, self.outline, float(planner.trajectory.grid[-1]), lattice)
         self._backing = Backing(*self._backing_of(vehicle))
         self._rates = Rates.of(s, self.actuators)
         self._prediction = Prediction(s.model, vehicle, self.actuators.delay, self.actuators.steering_lag,
                                       s.learning_time if s.compensate else 0.0)
+        self._surroundings = Surroundings()
         self._task: Assignment | None = None
         self.reset()
 
     def reset(self) -> None:
         """Forgets states, commands, plans and obstacles; the task stays and begins anew."""
         self._measured: Measured | None = None
-        self._good: Plan | None = None
-        self._solved_time = -math.inf
-        self._cold, self._starting, self._failures = True, False, 0
-        self._plan_time = self._good_time = -math.inf
         self._command = (0.0, 0.0)  # steering, pedal
         self._reverse = False  # the selector
-        self._obstacles = self._seen = NOTHING
+        self._surroundings.clear()
         self._prediction.clear()
-        self._planner.reset()
-        self._guard.forget()
+        self._replanner.reset()
+        self._ladder.reset()
         self._backing.trail.clear()
         self._backing.begin()
         self._now = -math.inf
         if self._task is not None:
-            self._task, self._ways = self._task.anew(), 0
+            self._task = self._task.anew()
             if self._task.path is not None:
                 self._task.reference = self._navigator.along(self._task)
 
@@ -179,12 +131,10 @@ class Controller:
         self._task = None
 
     def _begin(self, task: Assignment) -> None:
-        self._task, self._ways = task, 0
-        self._planner.numbers.forget()
+        self._task = task
+        self._replanner.new_task()
         self._backing.begin()
-        self._obstacles = self._that_count()
-        # A plan for another task may lead elsewhere: begin anew.
-        self._cold, self._starting = True, False
+        self._surroundings.choose(task.reference)
 
     def see(self, obstacles: Obstacles) -> None:
         """What is seen now; it counts from the next cycle on.
@@ -192,23 +142,7 @@ class Controller:
         Raises:
             InputError: shapes that do not fit, a number that is not finite, or a negative radius. What was seen before stays.
         """
-        o, n = obstacles, len(obstacles.radii)
-        if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
-            raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")
-        if n and not (math.isfinite(o.time) and np.isfinite(o.centres).all() and np.isfinite(o.velocities).all()
-                      and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
-            raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
-        self._seen = obstacles
-        self._obstacles = self._that_count()
-
-    def _that_count(self) -> Obstacles:
-        """Those in the corridor, where there is one: what stands beside it the corridor keeps away already."""
-        task, seen = self._task, self._seen
-        if task is None or task.reference is None or task.reference.corridor is None or not len(seen.radii):
-            return seen
-        s, e = task.reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
-        left, right = task.reference.room_at(s)
-        return seen.where(seen.moving | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right)))
+        self._surroundings.see(obstacles, None if self._task is None else self._task.reference)
 
     def take(self, vehicle: Vehicle) -> None:
         """Drives by another vehicle's parameters from the next cycle on; plan and task stay. Raises InputError if it lacks some, or has
@@ -284,30 +218,13 @@ class Controller:
         if backing is not None:
             return backing
         z0 = np.concatenate([x, self._command, [road] if self.actuators.steering_lag > 0.0 else []])
-        # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
-        cold = self._cold or ahead - self._solved_time > s.plan_timeout or self._failures > FAILURES
         until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
-        try:
-            reference = self._way(task, now, x)
-            if self._ways != task.ways:  # how far the plan was along another one says nothing
-                self._ways = task.ways
-                self._planner.numbers.forget()
-            if cold and not self._starting:
-                self._planner.start(z0, reference)
-            else:
-                self._planner.shift(ahead - self._plan_time)
-                self._unwrap(z0)
-            outcome = self._planner.plan(z0, reference, self._obstacles, ahead, s.cold_iterations if cold else s.iterations, until,
-                                         begun=cold)
-        except _RAISED as error:  # the ladder is there for it
-            outcome = PlanOutcome.failed(f"{self._planner.solver.name}: {error}")
-        self._plan_time = ahead
+        outcome, cold = self._replanner.plan(z0, lambda: self._way(task, now, x), self._surroundings.obstacles, ahead, s, until)
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
-        self._cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
-        self._failures = 0 if outcome.solved else self._failures + 1
-        if outcome.solved:
-            self._solved_time = ahead
-        rung, reason, command = self._rung(outcome, late, ahead, x, began + (s.time_budget or math.inf))
+        new = self._planner.trajectory.snapshot(ahead) if outcome.solved else None
+        rung, reason, command = self._ladder.rung(outcome, new, late, Moment(
+            ahead, x, self._measured.values, self._command, self._surroundings.obstacles, task.goal is not None,
+            None if task.reference is None else task.reference.margin, began + (s.time_budget or math.inf)), s)
         pose, station = self._pose(x), self._planner.numbers.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
@@ -316,39 +233,9 @@ class Controller:
             cold_start=cold, done=task.done, blocked=blocked, solver=self._planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
-            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._good,
+            age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._ladder.good,
             route=None if task.reference is None else task.reference.path,
             remaining=self._navigator.remaining(task, pose, station)))
-
-    def _rung(self, outcome: PlanOutcome, late: bool, ahead: float, x: np.ndarray,
-              until: float) -> tuple[Outcome, str, tuple[float, float]]:
-        """Where on the ladder this cycle stands, why, and the steering and pedal there. The plan that is driven is the good one."""
-        s = self.settings
-        new = self._planner.trajectory.snapshot(ahead) if outcome.solved else None
-        if new is not None and not late:
-            rung, reason, plan = Outcome.SOLVED, "", new
-        else:
-            reason = f"over the time budget of {1e3 * s.time_budget:g} ms" if outcome.solved else outcome.status
-            if self._good is None or ahead - self._good_time > s.plan_timeout:
-                reason += "; " + ("no plan to fall back on" if self._good is None else "the last good plan is too old")
-                if new is not None:  # late, but the next cycle may fall back on it
-                    self._good, self._good_time = new, ahead
-                return Outcome.BRAKING, reason, self._guard.stop(self._good, x)
-            rung, plan = Outcome.SHIFTED, self._good
-        # The command is held for a period; with its value at the period's end the next plan begins, or the rates would not be reached.
-        task = self._task
-        assert task is not None and self._measured is not None
-        walls = None if task.reference is None else task.reference.margin
-        held = self._guard.held(plan.command_at(ahead + s.period), x, self._measured.values)
-        # On a path the way is given; what lies hidden behind a cone beside it is no concern.
-        driven, said, command = self._guard.decide(plan, held, self._command, ahead, x, self._obstacles, sight=task.goal is not None,
-                                                   walls=walls, until=until)
-        reason = "; ".join(filter(None, (reason, said)))
-        if not driven:
-            return Outcome.BRAKING, reason, command
-        if new is not None:
-            self._good, self._good_time = new, ahead
-        return rung, reason, command
 
     def applied(self, now: float, steering: float, pedal: float, reverse: bool = False) -> None:
         """What went to the vehicle at `now` [s] in place of the last cycle's command, since it is shared: predictions go on from there.
@@ -364,10 +251,10 @@ class Controller:
         return self._stand(now, time.perf_counter(), reason, math.inf)
 
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
-        self._cold, self._starting = True, False
-        return self._send(now, self._guard.stop(self._good, x), Cycle(
+        self._replanner.begin_anew()
+        return self._send(now, self._ladder.stop(x), Cycle(
             (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver.name,
-            age=age, plan=self._good, seconds=time.perf_counter() - began))
+            age=age, plan=self._ladder.good, seconds=time.perf_counter() - began))
 
     def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
         """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
@@ -377,13 +264,12 @@ class Controller:
         backing.trail.note(measured.time, Pose.of(measured))
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
-        move = backing.step(now, pose, blocked, remaining, self._obstacles, self._command[0])
+        move = backing.step(now, pose, blocked, remaining, self._surroundings.obstacles, self._command[0])
         if move is None and not was:
             return None
         # What was planned before leads into what blocks the way.
-        self._cold, self._starting, self._good = True, False, None
-        self._guard.forget()
-        self._planner.numbers.forget()
+        self._replanner.begin()
+        self._ladder.drop()
         if move is None:
             return None
         return self._send(now, (move.steering, move.pedal), Cycle(
@@ -402,11 +288,6 @@ class Controller:
         throttle = max(pedal, 0.0)
         return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)))
 
-    def _unwrap(self, z0: np.ndarray) -> None:
-        """The heading as the plan counts it: a measured one may have jumped by a turn."""
-        yaw = self._planner.trajectory.place["yaw"]
-        z0[yaw] += 2.0 * math.pi * round((float(self._planner.trajectory.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))
-
     # -- The way ------------------------------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
@@ -419,18 +300,18 @@ class Controller:
             x = self._prediction.at(self._measured, now)[0]
             try:
                 self._find(task, now, x)
-            except _RAISED:  # a state from which there is no way: the next cycle says so, on its rung
+            except RAISED:  # a state from which there is no way: the next cycle says so, on its rung
                 task.routed = now
 
-    def _way(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
-        """What the plan is to do now."""
-        joining = self._navigator.join(task, now, self._pose(x), self._cold, lambda: self._obstacles.at(now))
-        return joining or task.reference or self._find(task, now, x)
+    def _way(self, task: Assignment, now: float, x: np.ndarray) -> tuple[Reference, int]:
+        """What the plan is to do now, and how often the way has become another."""
+        joining = self._navigator.join(task, now, self._pose(x), self._replanner.cold, lambda: self._surroundings.obstacles.at(now))
+        return joining or task.reference or self._find(task, now, x), task.ways
 
     def _find(self, task: Assignment, now: float, x: np.ndarray) -> Reference:
         pose = self._pose(x)
-        return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._obstacles.at(now)),
-                                    lambda: self._guard.seen_along(self._good, now, pose, self._obstacles))
+        return self._navigator.find(task, now, pose, lambda: self._backing.recall(now, pose, self._surroundings.obstacles.at(now)),
+                                    lambda: self._guard.seen_along(self._ladder.good, now, pose, self._surroundings.obstacles))
 
     def _pose(self, x: np.ndarray) -> Pose:
         return Pose(*(float(x[self._planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

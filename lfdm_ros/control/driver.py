@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles

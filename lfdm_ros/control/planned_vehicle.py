@@ -39,4 +39,5 @@ class PlannedVehicle:
         values, outline = SimpleNamespace(**vehicle.parameters), vehicle.footprint
         front, rear = static_loads(values)
         return cls(p, (outline.front, outline.rear, outline.half_width, front, rear, values.cg_to_rear_axle),
-                   GRAVITY * values.friction_max, values.cg_to_front_axle + values.cg_to_rear_axle, values.max_road_wheel_angle, outline, vehicle.actuators)
+                   GRAVITY * values.friction_max, values.cg_to_front_axle + values.cg_to_rear_axle, values.max_road_wheel_angle,
+                   outline, vehicle.actuators)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal, require_all
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured

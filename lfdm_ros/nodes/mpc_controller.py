@@ -13,7 +13,8 @@ from ackermann_msgs.msg import AckermannDriveStamped
 from nav_msgs.msg import Path as PathMessage
 from visualization_msgs.msg import MarkerArray
 
-from lfdm_ros.control.controller import Controller, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.guide_settings import LATTICE
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import Decision

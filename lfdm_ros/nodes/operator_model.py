@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lfdm_ros.control.controller import Outcome
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP
 from lfdm_ros.msg import DriverCommand

@@ -13,7 +13,7 @@ from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 
-from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured

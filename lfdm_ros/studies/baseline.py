@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.rules import Rates, rated
 from lfdm_ros.control.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.limits import largest_model
 from lfdm_ros.control.path import Path, outside

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.controller import Controller, Cycle, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured

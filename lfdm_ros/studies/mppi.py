@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.prediction import Measured, Pose, Prediction
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.wayfinding import Way

@@ -16,7 +16,7 @@ from matplotlib.patches import Circle as Disc
 from matplotlib.patches import Polygon as Outline
 from PIL import Image
 
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import replacing
 from lfdm_ros.sensors import Scan

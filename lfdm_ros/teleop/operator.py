@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_ros.control.controller import ARRIVED, BLOCKED, Cycle, Outcome
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.settings import Settings

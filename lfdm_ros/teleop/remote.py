@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.controller import Cycle
+from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured

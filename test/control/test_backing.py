@@ -7,7 +7,8 @@ import pytest
 
 from lfdm_ros.control import backing
 from lfdm_ros.control.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
-from lfdm_ros.control.controller import Controller, Outcome, limits_of
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops

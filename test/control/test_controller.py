@@ -9,7 +9,8 @@ import pytest
 
 import lfdm_ros.control.controller as module
 from lfdm_ros.compiler import machine_code
-from lfdm_ros.control.controller import Controller, Outcome
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured

@@ -8,7 +8,8 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from lfdm_ros.control.controller import Controller, Measured, Outcome
+from lfdm_ros.control.controller import Controller, Measured
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.problem import RESIDUALS

@@ -7,7 +7,8 @@ import pytest
 
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control import stop_law
-from lfdm_ros.control.controller import Controller, Outcome
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.guard import NO_STOP, Guard
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.engine.driving import Pilot, Task

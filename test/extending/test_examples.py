@@ -177,11 +177,12 @@ def judged(ground, side, to, **changes):
     stops, curve = Stops(settings, vehicle), curve_of(x, np.full(49, side), np.zeros(49)).shifted(to - side, 5.0, 25.0)
     state = initial_state(settings.model, vehicle, y=side, vx=SPEED)
     planner, path = Planner(vehicle, settings), Path(np.array([[0.0, side], [400.0, side]]))
-    z0, slow = np.concatenate([state, np.zeros(len(planner.trajectory.names) - len(state))]), Reference(path, np.full(len(path.s), 2.0), 40.0)
+    plan, slow = planner.trajectory, Reference(path, np.full(len(path.s), 2.0), 40.0)
+    z0 = np.concatenate([state, np.zeros(len(plan.names) - len(state))])
     planner.start(z0, slow)
     solved = planner.plan(z0, slow, None, 0.0, 8).solved
     return dict(hit=stops.look(curve, state, (0.0, 0.0), None, 0.0, across, 0.2).speed, brake=-stops.command(curve, state)[1],
-                held=stops.hardest_pedal(state), planned=-float(planner.trajectory.z[2:, planner.trajectory.place["ax"]].min()) if solved else 0.0)
+                held=stops.hardest_pedal(state), planned=-float(plan.column("ax")[2:].min()) if solved else 0.0)
 print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_scale=ICE),
                   judged("hills", -5.0, -5.0), judged("plane", -5.0, -5.0, friction_scale=1.0), judged("hills", -5.0, 5.0)]))
 """)

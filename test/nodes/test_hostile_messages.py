@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from nav_msgs.msg import Odometry
 
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.control.controller import Controller, Cycle, Outcome
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.guidance import Guide
 from lfdm_ros.control.path import Path, speed_profile
 from lfdm_ros.control.routes import Route

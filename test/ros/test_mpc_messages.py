@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import Marker, MarkerArray
 
-from lfdm_ros.control.controller import Cycle, Outcome
+from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.settings import Settings
