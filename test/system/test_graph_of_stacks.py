@@ -20,9 +20,11 @@ from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
 from rclpy.validate_node_name import validate_node_name
 
+from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import SIGNALS, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.nodes.recorder import message_class
+from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import ACTS, HEARS, PUBLISHES, SERVES
@@ -258,6 +260,27 @@ def test_what_shared_control_shows() -> None:
     assert {t["Topic"]["Value"] for t in manager["Tools"] if t["Class"].endswith("SetGoal")} == {"/goal_pose", "/rviz/goal"}
     latched = {d["Topic"]["Value"] for d in manager["Displays"] if d.get("Topic", {}).get("Durability Policy") == "Transient Local"}
     assert latched == {"/world"} and manager["Global Options"]["Fixed Frame"] == "map"
+
+
+def test_the_commands_write_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateSensor, "ENDPOINTS", ())  # as a node from outside may be
+    assert main(["layouts", "demo", "--namespace", "a", "--namespace", "fleet/b", "--out", str(tmp_path / "files")]) == 0
+    names = [f"demo_{space}{end}" for space in ("a", "fleet_b") for end in (".rviz", "_lichtblick.json", "_plotjuggler.xml")]
+    assert capsys.readouterr().out.split() == [str(tmp_path / "files" / name) for name in names]
+    assert all((tmp_path / "files" / name).is_file() for name in names)
+
+    out = tmp_path / "policy.xml"
+    assert main(["policy", "demo", "--record", "drive", "--processes", "--set", "use_sim_time=true", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert said.err == "lfdm policy: /state_sensor declares no ENDPOINTS: nothing but what every node has is allowed\n" and not said.out
+    rules = allowed(out.read_text())
+    assert {(HEARS, "/vehicle/state"), (HEARS, "/clock")} <= rules["/recorder"] and (HEARS, "/vehicle/state") not in rules["/state_sensor"]
+    for arguments in (["policy", "nope"], ["layouts", "nope", "--out", str(tmp_path)], ["layouts", "demo", "--out", str(out)]):
+        assert main(arguments) == 2 and len(capsys.readouterr().err.splitlines()) == 1
+    for command in ("policy", "layouts"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"\n  lfdm {command} " in capsys.readouterr().out
 
 
 def test_a_stack_that_cannot_be_read_is_named() -> None:
