@@ -132,7 +132,7 @@ def require(name: str, value: float, label: str = "") -> float:
     return value
 
 
-def require_asked(draws: int, chains: int, seed: int) -> None:
+def require_requested(draws: int, chains: int, seed: int) -> None:
     """Raises Refused unless a calibration may be asked for these; 0: as the recipe says."""
     for name, value, (least, _) in (("draws", draws, DRAWS), ("chains", chains, CHAINS), ("seed", seed, SEEDS)):
         require(name, value)

@@ -22,7 +22,7 @@ from lfdm_ros.bounds import (
     require,
     require_all,
     require_array,
-    require_asked,
+    require_requested,
 )
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
@@ -56,11 +56,11 @@ def test_a_refusal_says_what_where_and_why(name: str, value: float, reason: str,
 def test_a_calibration_is_asked_for_what_the_command_takes() -> None:
     for draws in (0, *DRAWS):
         for chains in (0, *CHAINS):
-            require_asked(draws, chains, 0)
+            require_requested(draws, chains, 0)
     for asked, words in (((5, 0, 0), "draws is 5: at least 10"),
                          ((DRAWS[1] + 1, 0, 0), "draws is"), ((0, CHAINS[1] + 1, 0), "chains is 257")):
         with pytest.raises(Refused, match=words):
-            require_asked(*asked)
+            require_requested(*asked)
 
 
 def test_nan_is_not_measured_where_it_is_not_required() -> None:

@@ -160,7 +160,7 @@ class PilotedComponent(Component):
         pilot = Pilot(
             driver, tracker, period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell,
-            refused=self.tell_refusal, **others)
+            refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals
         pilot.begin(task)
         return pilot

@@ -110,7 +110,7 @@ class SharedControl(Component):
         table = lift_limits(vehicle, manoeuvres=Manoeuvres(
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
-        self.sharer = Sharer(vehicle, settings, components, table, self.tell_refusal)
+        self.sharer = Sharer(vehicle, settings, components, table, self.warn_of_refusal)
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
             self.sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),

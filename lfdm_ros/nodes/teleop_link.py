@@ -64,7 +64,7 @@ class TeleopLink(Component):
         self._lockstep = self.value("stepping") == LOCKSTEP
         self._relay = Relay(_UP.record(self.value), _DOWN.record(self.value), self.value("seed"), lockstep=self._lockstep,
                             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell,
-                            refused=self.tell_refusal)
+                            refused=self.warn_of_refusal)
         self.refusals = self._relay.refusals
         self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
                            COMMAND: self.publisher("operator/command")}

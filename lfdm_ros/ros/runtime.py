@@ -84,7 +84,7 @@ class Runtime:
             self._attempt(node, "taking what has come", lambda node=node: self._drain(node))  # type: ignore[misc]
             # Who interrupts a run wants it to end; a run that ended as planned should be complete in everybody's bag.
             if clean:
-                self._attempt(node, "waiting until it is heard", node.wait_until_heard)
+                self._attempt(node, "waiting until it is heard", node.wait_until_received)
             self._attempt(node, "its release", node.release)
             self.spin_some(_DRAIN)
         for node in reversed(self.nodes):

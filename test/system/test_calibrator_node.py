@@ -17,6 +17,7 @@ from rclpy.action import ActionClient
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.bags import BagWriter
+from lfdm_ros.engine import calibrations
 from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes import calibrator
@@ -67,7 +68,7 @@ NAME = "calibrator"
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "calibrate.py"
     script.write_text(SCRIPT)
-    monkeypatch.setattr(calibrator, "CalibrationProcess",
+    monkeypatch.setattr(calibrations, "CalibrationProcess",
                         functools.partial(CalibrationProcess, command=[sys.executable, str(script)]))
 
 

@@ -203,7 +203,7 @@ def test_what_a_transition_that_broke_off_had_made_is_not_there_twice(graph: Any
             super().cleanup()
 
         def count(self) -> int:
-            return len(self._entities())
+            return len(self.all_entities())
 
     node = Half(context=graph.runtime.context)
     graph.runtime.add(node)

@@ -1,0 +1,209 @@
+"""Calibrations, one at a time in a process of the least priority, and what becomes of their results. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from lfdm_ros.calibration.gates import finished_stages
+from lfdm_ros.calibration.progress import Progress
+from lfdm_ros.calibration.store import POSTERIOR, SUMMARY, PosteriorStore, Version
+from lfdm_ros.documents import read_json
+from lfdm_ros.engine import calibration_process
+from lfdm_ros.engine.applying import Applier
+from lfdm_ros.engine.background import Share
+from lfdm_ros.engine.bag_folder import BagFolder, Job
+from lfdm_ros.engine.calibration_process import CalibrationProcess
+from lfdm_ros.errors import InputError
+
+
+class State(Enum):
+    """Of the last calibration, in a word for a person."""
+
+    IDLE = "idle"
+    RUNNING = "calibrating"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a calibration came to: message for a person; version under which it is stored, 0: it is not; posterior: what is published."""
+
+    success: bool
+    directory: str
+    message: str
+    version: int = 0
+    posterior: Any = None
+
+
+class Log(Protocol):
+    """Of a node."""
+
+    def info(self, message: str) -> Any: ...
+    def warning(self, message: str) -> Any: ...
+    def error(self, message: str) -> Any: ...
+    def fatal(self, message: str) -> Any: ...
+
+
+class Calibrations:
+    """Runs calibrations and stores what they come to.
+
+    Attributes:
+        latest: state and progress of the last one.
+        busy: one is running, or about to.
+        paused: it waits, and no other begins.
+        ending: set while the node is not active: what is interrupted then goes on later.
+    """
+
+    def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share],
+                 publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Log) -> None:
+        """
+        Args:
+            folder: that is watched, with what it knows of recordings; None: none is.
+            share: of the machine, as it is now.
+            publishable: makes what is published of posterior.json and summary.json, or raises InputError.
+            changed: called after each change of `latest`, from any thread.
+        """
+        self._store, self._applier, self._folder, self._share = store, applier, folder, share
+        self._publishable, self._changed, self._log = publishable, changed, log
+        self.latest = State.IDLE, Progress()
+        self.busy = self.paused = False
+        self.ending = threading.Event()
+        self._process: CalibrationProcess | None = None
+        self._worker: threading.Thread | None = None
+
+    def start(self, recipe: str, bags: Sequence[str], out: str, *, draws: int, chains: int, seed: int, continue_from: str = "",
+              job: Job | None = None, report: Callable[[Progress], None] = lambda progress: None,
+              end: Callable[[Conclusion], None] = lambda conclusion: None) -> None:
+        """Runs a calibration in a thread of its own, which ends with `end`.
+
+        Args:
+            recipe, bags, out, draws, chains, seed, continue_from: see `CalibrationProcess`.
+            job: of the watched folder; None: of a person.
+        """
+        self.busy = True
+        self._process = process = CalibrationProcess(recipe, bags, out, draws=draws, chains=chains, seed=seed, continue_from=continue_from,
+                                                     share=self._share())
+        process.pause(self.paused)
+        self._set(State.RUNNING, Progress(message="starting"))
+        before = _changed_at(out)
+
+        def follow(progress: Progress) -> None:
+            self._set(State.RUNNING, progress)
+            report(progress)
+
+        def work() -> None:
+            try:
+                conclusion = self._conclude(process, process.follow(follow), out, before, job)
+            except Exception as error:  # a bug; a goal without a result would hang
+                self._log.fatal(traceback.format_exc())
+                conclusion = Conclusion(False, out, f"internal error: {error!r}")
+                self._set(State.FAILED, Progress(message=conclusion.message))
+            self._process, self.busy = None, False
+            end(conclusion)
+
+        self._worker = threading.Thread(target=work, name="calibration", daemon=True)
+        self._worker.start()
+
+    def pause(self, paused: bool) -> None:
+        """Lets what runs wait, or go on."""
+        self.paused = paused
+        if self._process is not None:
+            self._process.pause(paused)
+
+    def interrupt(self) -> bool:
+        """Asks what runs to stop and keep what is done; False: nothing runs."""
+        process = self._process
+        if process is not None:
+            process.interrupt()
+        return process is not None
+
+    def close(self) -> None:
+        """Ends what runs, and waits for it."""
+        self.ending.set()
+        self.interrupt()
+        if self._worker is not None:
+            self._worker.join()
+
+    def _set(self, state: State, progress: Progress) -> None:
+        self.latest = state, progress
+        self._changed()
+
+    # ---- results -------------------------------------------------------------------------------------------------------
+
+    def _conclude(self, process: CalibrationProcess, exit_status: int, out: str, before: int, job: Job | None) -> Conclusion:
+        """What a calibration that has ended comes to: stored, offered to the policy, and logged.
+
+        Args:
+            before: when the results in `out` were written before it began, see `_changed_at`.
+        """
+        conclusion = Conclusion(exit_status == 0, out, process.last_words or f"the calibration ended with status {exit_status}")
+        state = State.SUCCEEDED if conclusion.success else State.FAILED
+        if process.interrupted:
+            state, conclusion = State.CANCELLED, Conclusion(False, out, "cancelled")
+        resumed = process.interrupted and self.ending.is_set() and job is not None  # the watched folder takes it up again
+        message = conclusion.message
+        if resumed:
+            message = "stopped; it goes on when the calibrator is active again"
+        elif conclusion.success or (process.interrupted and _changed_at(out) != before):
+            try:
+                conclusion = self._keep(conclusion.success, out, job)
+                message = conclusion.message
+            except InputError as error:
+                state, conclusion, message = State.FAILED, Conclusion(False, out, str(error)), str(error)
+        elif process.interrupted:
+            message = f"cancelled before a stage was finished; {out} has nothing new"
+        if job is not None and self._folder is not None and not resumed:
+            message = _end_job(self._folder, job, exit_status, message, failed=state is State.FAILED)
+        _, latest = self.latest
+        self._set(state, Progress(stage=latest.stage, progress=latest.overall, message=message))
+        if state is State.FAILED:
+            self._log.error(message)
+        else:
+            self._log.info(message)
+        return Conclusion(conclusion.success, out, message, conclusion.version, conclusion.posterior)
+
+    def _keep(self, success: bool, out: str, job: Job | None) -> Conclusion:
+        """Stores what is in `out`, finished or partial.
+
+        Raises:
+            InputError: it cannot be read or stored.
+        """
+        calibration_process.describe(out, self._share())
+        summary = read_json(Path(out) / SUMMARY)
+        posterior = self._publishable(read_json(Path(out) / POSTERIOR), summary)
+        self._applier.judge(Version(0, Path(out), {}))
+        version = self._store.add(out, gates=self._applier.gate_records(), run=job.id if job else "",
+                                  notes=self._folder.notes() if self._folder else None, continued_from=job.continue_from if job else 0)
+        if summary.get("interrupted"):
+            finished = finished_stages(summary)
+            begun = [stage["name"] for stage in summary["stages"] if stage["name"] not in finished]
+            stages = [f"finished: {', '.join(finished)}" if finished else "nothing finished",
+                      *(f"stopped on its way: {name}" for name in begun)]
+            message = f"cancelled; what is there is kept in {out} and as version {version.number} ({'; '.join(stages)})"
+        else:
+            message = f"calibrated, see {Path(out) / 'report.html'}; {self._applier.offer(version)}"
+        return Conclusion(success, out, message, version.number, posterior)
+
+
+def _end_job(folder: BagFolder, job: Job, exit_status: int, message: str, *, failed: bool) -> str:
+    if exit_status < 0 and failed and folder.died(job):
+        return f"the calibration was killed (signal {-exit_status}); taking it up again"
+    remark = folder.end(job, message, time.monotonic(), failed=failed)
+    return f"{message}; {remark}" if remark else message
+
+
+def _changed_at(out: str) -> int:
+    """When summary.json of a calibration's folder was written [ns]; 0: it is not there."""
+    try:
+        return (Path(out) / SUMMARY).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,64 @@
+"""How a node is: what went wrong in it, what it refused, who publishes what it alone should, as a line in /diagnostics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from lfdm_ros.bounds import Refusals
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+# (level, one line, values by name)
+Diagnosis = tuple[bytes, str, dict[str, Any]]
+
+
+class Health:
+    """Counts what there is to tell beside what the node itself says.
+
+    Attributes:
+        caught: exceptions that came out of callbacks, by what is told of them: how many.
+    """
+
+    def __init__(self) -> None:
+        self.caught: Counter[str] = Counter()
+        self._refused_before = 0
+
+    def status(self, name: str, diagnosis: Diagnosis, refusals: Refusals, others: str) -> DiagnosticArray:
+        """The message, without its stamp.
+
+        Args:
+            name: of the node.
+            diagnosis: what the node says of itself; the worst of all counts.
+            refusals: what it refused so far.
+            others: who publishes what this node alone should, in one line.
+        """
+        level, summary, values = diagnosis
+        refused, self._refused_before = refusals.total - self._refused_before, refusals.total
+        if refused > 0 and level == OK:
+            level, summary = WARN, f"{refused} inputs refused, the last one: {refusals.last}"
+        if others and level == OK:
+            level, summary = WARN, others
+        if self.caught:
+            level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self.caught.items())}"
+        values = {**values, **refusals.diagnosis(), **({"published_by_others": others} if others else {})}
+        return DiagnosticArray(status=[DiagnosticStatus(
+            level=level, name=name, message=summary, hardware_id="lfdm_ros",
+            values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])
+
+
+def other_publishers(node: Any, topics: Iterable[str]) -> str:
+    """Who else publishes topics that this node alone should, in one line; '': nobody."""
+    found = []
+    for topic in topics:
+        names = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in node.get_publishers_info_by_topic(topic)]
+        if node.get_fully_qualified_name() in names:
+            names.remove(node.get_fully_qualified_name())
+        found += [f"{node.resolve_topic_name(topic)} is published by {name} too" for name in sorted(set(names))]
+    return "; ".join(found)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
