@@ -309,7 +309,7 @@ class Sharer:
             self._of_law = self._law.k(threat, self._of_law)
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
-            and opposite(situation.intention, situation.plan, now, s.sides_horizon, situation.obstacles, s.sides_near).any())
+            and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
         self._choice.look(now, self._opposite and together, threat, self._k, s)
         self._filtered = None
         if s.mode == FILTER and together:
@@ -380,3 +380,10 @@ class Sharer:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
                 self._threat.reasons[:1])
         return "; ".join(self._threat.reasons[:1]) or "no component of the threat"
+
+
+def _either_way(situation: Situation) -> Obstacles:
+    """What may be passed on either side. What stands beside the lane may not: who goes round it leaves the lane, which is for the threat to
+    judge; a command in a bend, held for long enough, goes round every cone beside it."""
+    seen, corridor = situation.obstacles, situation.corridor
+    return seen if corridor is None or not len(seen.radii) else seen.where(corridor.holds(seen.centres))

@@ -80,6 +80,12 @@ class Corridor:
         along, left, right = self.room.T
         return np.interp(s, along, left), np.interp(s, along, right)
 
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Which points (n, 2) lie between its borders (n,)."""
+        s, aside = self.path.project(*np.asarray(points, float).T)
+        left, right = self.room_at(s)
+        return np.asarray((aside < left) & (-aside < right))
+
 
 @dataclass(frozen=True, eq=False)
 class Situation:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lfdm_ros.control import Plan
+from lfdm_ros.control import Path, Plan
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
 from lfdm_ros.sharing.machine import FRESH, LOST, NEVER, TABLE, Action, Share
@@ -256,6 +256,21 @@ def test_k_follows_the_threat_at_its_rates():
     assert drive.decisions[-1].command.steering == pytest.approx(0.5 * 0.1 - 0.5 * 0.1, abs=1e-9)
     drive.threat.autonomy = 1.0  # autonomy's way is worse
     assert drive.run(2.0).k == 0.0
+
+
+@pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])
+def test_what_stands_beside_the_lane_is_passed_on_one_side_only(lane, apart):
+    """A command in a bend, held for 3 s, goes round the cones beside the lane; it leaves the lane, but nobody chooses a side."""
+    drive = Drive(0.3)
+    path = Path(np.array([[-10.0, 0.0], [100.0, 0.0]]))
+    drive.sharer.follow(path, None if lane is None else np.array([[0.0, lane, lane], [110.0, lane, lane]]))
+    t = np.arange(0.0, 4.0, 0.1)
+    inputs = np.tile([0.0, 0.1, 0.0], (len(t), 1))
+    states = np.column_stack([10.0 * t, np.zeros(len(t)), np.zeros(len(t)), np.full(len(t), 10.0)])
+    drive.sharer.hear_plan(drive.now, Plan(("x", "y", "yaw", "vx"), drive.now + t, states, inputs), drive.now)
+    drive.sharer.see(Obstacles(np.array([[18.0, 3.0]]), np.array([0.15]), np.zeros((1, 2)), drive.now))
+    drive.operator = (0.3, 0.1, 0.0)
+    assert drive.run(0.1).opposite is apart
 
 
 def test_a_threat_that_nobody_can_tell_changes_nothing():

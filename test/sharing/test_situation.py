@@ -40,3 +40,5 @@ def test_corridor_between_its_rows():
     corridor = Corridor(Path(np.array([[0.0, 0.0], [10.0, 0.0]])), np.array([[0.0, 1.0, 2.0], [10.0, 2.0, 4.0]]))
     left, right = corridor.room_at(np.array([5.0]))
     assert (left, right) == (1.5, 3.0)
+    points = np.array([[5.0, 1.4], [5.0, 1.6], [5.0, -2.9], [5.0, -3.1], [9.0, 1.7]])
+    assert corridor.holds(points).tolist() == [True, False, True, False, True]
