@@ -95,7 +95,7 @@ class Follower:
                               mterm=self._cost(text.residuals(zs, still, k, cs), weights, s.weight_terminal))
             mpc.set_rterm(**dict.fromkeys(problem.CONTROLS, 0.0))
         loads = functions.wheel_loads(x, inputs, p)
-        rows = dict(zip(layout.rows, text.rows(zs, [loads[i] for i in range(4)], k, cs)))
+        rows = dict(zip(layout.rows, text.rows(zs, [loads[i] for i in range(4)], functions.friction(x, inputs, p), k, cs)))
         bounds = {"load_front": s.load_margin, "load_rear": s.load_margin, "friction": 1.0, "speed": speed}
         for name, (penalty, side) in ROWS.items():
             mpc.set_nl_cons(name, side * rows[name], side * bounds[name], soft_constraint=True,
