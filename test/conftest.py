@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,16 @@ os.environ.pop("ROS_LOCALHOST_ONLY", None)
 LONG = ("test_demo", "test_sbc", "test_calibrator_recordings", "test_stacks", "test_fuzz", "test_controller", "test_reference",
         "test_calibrate", "test_examples", "test_variants", "test_backing", "test_continuation", "test_bench", "test_optimality",
         "test_rivals", "test_shared_control_node", "test_least_squares", "test_nuts")
+
+
+# What is imported to collect the tests stays: looking through it for garbage meanwhile, and with every collection later, finds none.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What there is now is no garbage; of what tests make there may be."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

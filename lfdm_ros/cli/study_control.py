@@ -40,7 +40,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
-            carry_out(items, asked.work, asked.key, scheduler, found, args.out, _tell)
+            carry_out(items, asked.work, asked.key, scheduler, found, args.out, tell)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -270,7 +270,7 @@ def _changed(settings: Any) -> dict[str, Any]:
     return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default}
 
 
-def _tell(done: int, asked: int, left: float) -> None:
+def tell(done: int, asked: int, left: float) -> None:
     """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
     if 1 < done < asked and done % max(1, asked // 200) and not math.isnan(left):
         return
