@@ -70,7 +70,7 @@ class Controller:
             InputError: no such model, or the vehicle lacks parameters.
         """
         self.settings, vehicle = settings or Settings(), with_motor_map(vehicle)
-        self._planner = planner = Planner(vehicle, self.settings, limits)
+        self.planner = planner = Planner(vehicle, self.settings, limits)
         self._replanner, s = Replanner(planner), self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
         self._guard = Guard(s, vehicle, planner.trajectory.place)
@@ -150,7 +150,7 @@ class Controller:
         vehicle = with_motor_map(vehicle)
         if vehicle.actuators != self.actuators:
             raise InputError(f"vehicle {vehicle.name} has other actuators; they cannot change while driving")
-        self._planner.take(vehicle)
+        self.planner.take(vehicle)
         self._prediction.take(vehicle)
         self._vehicle, self.outline = vehicle, vehicle.footprint
         self._hand_on()
@@ -162,7 +162,7 @@ class Controller:
         self._backing.take(*self._backing_of(self._vehicle))
 
     def _backing_of(self, vehicle: Vehicle) -> tuple[Settings, Stops, float, float, float]:
-        planned = self._planner.vehicle
+        planned = self.planner.vehicle
         return self.settings, self._guard.stops, vehicle.parameters["cg_to_rear_axle"], planned.wheelbase, planned.full_lock
 
     def tune(self, **changes: Any) -> None:
@@ -172,7 +172,7 @@ class Controller:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
-        self._planner.tune(self.settings)
+        self.planner.tune(self.settings)
         self._hand_on()
         if self._task is not None and self._task.path is not None:
             self._task.reference = self._navigator.along(self._task)
@@ -212,7 +212,7 @@ class Controller:
         if not s.compensate:
             ahead = now
 
-        if task.done and abs(float(x[self._planner.trajectory.place["vx"]])) < STANDING:
+        if task.done and abs(float(x[self.planner.trajectory.place["vx"]])) < STANDING:
             return self._stand(now, began, ARRIVED, age, x)
         backing = self._back(task, now, x, age, began)
         if backing is not None:
@@ -221,16 +221,16 @@ class Controller:
         until = began + SOLVING * s.time_budget if s.time_budget > 0.0 else math.inf
         outcome, cold = self._replanner.plan(z0, lambda: self._way(task, now, x), self._surroundings.obstacles, ahead, s, until)
         late = s.time_budget > 0.0 and not cold and time.perf_counter() - began > s.time_budget
-        new = self._planner.trajectory.snapshot(ahead) if outcome.solved else None
+        new = self.planner.trajectory.snapshot(ahead) if outcome.solved else None
         rung, reason, command = self._ladder.rung(outcome, new, late, Moment(
             ahead, x, self._measured.values, self._command, self._surroundings.obstacles, task.goal is not None,
             None if task.reference is None else task.reference.margin, began + (s.time_budget or math.inf)), s)
-        pose, station = self._pose(x), self._planner.numbers.station
+        pose, station = self._pose(x), self.planner.numbers.station
         self._navigator.finish(task, pose, station)
         blocked = task.route is not None and task.route.blocked
         return self._send(now, command, Cycle(
             command=(0.0, 0.0, 0.0), outcome=rung, reason=self._backing.explained(reason or BLOCKED) if blocked else reason,
-            cold_start=cold, done=task.done, blocked=blocked, solver=self._planner.solver.name, seconds=time.perf_counter() - began,
+            cold_start=cold, done=task.done, blocked=blocked, solver=self.planner.solver.name, seconds=time.perf_counter() - began,
             iterations=outcome.iterations, residual=outcome.residual, cost=outcome.cost, cost_terms=outcome.cost_terms,
             active=outcome.active, violated=outcome.violated,
             age=age, delay=ahead - self._measured.time if s.compensate else 0.0, plan=self._ladder.good,
@@ -253,14 +253,14 @@ class Controller:
     def _stand(self, now: float, began: float, reason: str, age: float, x: np.ndarray | None = None) -> Cycle:
         self._replanner.begin_anew()
         return self._send(now, self._ladder.stop(x), Cycle(
-            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self._planner.solver.name,
+            (0.0, 0.0, 0.0), Outcome.STOPPED, reason, done=self._task is not None and self._task.done, solver=self.planner.solver.name,
             age=age, plan=self._ladder.good, seconds=time.perf_counter() - began))
 
     def _back(self, task: Assignment, now: float, x: np.ndarray, age: float, began: float) -> Cycle | None:
         """A cycle of backing; None: the way to the goal is not blocked, or backing does not help."""
         backing, measured, pose = self._backing, self._measured, self._pose(x)
         assert measured is not None
-        remaining = self._navigator.remaining(task, pose, self._planner.numbers.station) if task.goal is not None else math.inf
+        remaining = self._navigator.remaining(task, pose, self.planner.numbers.station) if task.goal is not None else math.inf
         backing.trail.note(measured.time, Pose.of(measured))
         blocked = task.goal is not None and not task.done and task.route is not None and task.route.blocked
         was = backing.active
@@ -273,7 +273,7 @@ class Controller:
         if move is None:
             return None
         return self._send(now, (move.steering, move.pedal), Cycle(
-            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self._planner.solver.name, age=age,
+            (0.0, 0.0, 0.0), Outcome.BACKING, move.reason, blocked=blocked, solver=self.planner.solver.name, age=age,
             seconds=time.perf_counter() - began, remaining=remaining), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
@@ -314,4 +314,4 @@ class Controller:
                                     lambda: self._guard.seen_along(self._ladder.good, now, pose, self._surroundings.obstacles))
 
     def _pose(self, x: np.ndarray) -> Pose:
-        return Pose(*(float(x[self._planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))
+        return Pose(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

@@ -158,7 +158,7 @@ def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
     """Cycles in which the vehicle does what was planned; returns the plans."""
     controller.follow(STRAIGHT, 12.0)
     controller.see(AHEAD)
-    planner, plans = controller._planner, []
+    planner, plans = controller.planner, []
     state = dict(zip(planner.trajectory.names, [*initial_state(planner.model, VEHICLE, vx=12.0, y=0.3), 0.0, 0.0]))
     for k in range(cycles):
         now = controller.settings.period * k
@@ -173,7 +173,7 @@ def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
 
 def test_hpipm_and_piqp_agree_on_real_cycles() -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
-    program = controller._planner.program.qp
+    program = controller.planner.program.qp
     solvers = Hpipm(program, 100, 1e-11), Piqp(program, 200, 1e-12)
     worst = 0.0
     for cycles in range(1, 30, 4):
@@ -189,7 +189,7 @@ def test_hpipm_and_piqp_agree_on_real_cycles() -> None:
 def test_hpipm_says_what_is_no_solution_and_goes_on(name: str) -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
     drive(controller, 2)
-    program = controller._planner.program.qp
+    program = controller.planner.program.qp
     solver = Hpipm(program)
     assert solver.solve().solved
     array = getattr(program, name)
@@ -223,7 +223,7 @@ def test_ipopt_leaves_no_gap_in_a_cycle_and_many_steps_come_to_the_same() -> Non
 def test_ipopt_says_what_is_no_solution() -> None:
     controller = Controller(VEHICLE, Settings(solver="ipopt", **SMALL))
     drive(controller, 2)
-    planner = controller._planner
+    planner = controller.planner
     assert planner.solver.solve().solved
     planner.numbers.c[3, 2] = np.nan
     assert not planner.solver.solve().solved

@@ -41,7 +41,7 @@ SIGNAL_VALUES = {name: 0.01 * (i + 1) for i, name in enumerate(SIGNALS)}
 COMMAND_VALUES = dict(zip(COMMANDS, (-0.25, 0.5, 0.0)))
 
 
-def test_nothing_binds_to_more_than_this_machine() -> None:
+def test_nothing_binds_to_more_than_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The UDP link by its address; the multicast bus, which python-can binds to all, by what the kernel lets through."""
     settings = LinkSettings(can_port=free_port())
     assert settings.udp_host == settings.udp_peer_host == "127.0.0.1"
@@ -57,12 +57,15 @@ def test_nothing_binds_to_more_than_this_machine() -> None:
             sender.sendto(pack_message(said), ("127.0.0.1", settings.can_port))
             return looped, bus.recv(0.3) is not None
 
+    opened, make = [], can.Bus
+    monkeypatch.setattr(can, "Bus", lambda **options: opened.append(make(**options)) or opened[-1])
     link = CanLink(VEHICLE, settings)
     link.open()
-    assert heard(link._bus) == (True, True)
+    bus = opened[0]
+    assert heard(bus) == (True, True)
     # As if what the loopback device carries had come over a wire: only our own multicasts are left.
-    take_local_only(link._bus.fileno(), next(name for _, name in socket.if_nameindex() if name != "lo"))
-    assert heard(link._bus) == (True, False)
+    take_local_only(bus.fileno(), next(name for _, name in socket.if_nameindex() if name != "lo"))
+    assert heard(bus) == (True, False)
     link.close()
 
 
