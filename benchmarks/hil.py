@@ -125,7 +125,7 @@ def rig(link: Any, pace: Pace, rate: float = 100.0) -> Rig:
 
 def loop(rate: int, wanted: Wanted) -> Timing:
     """The rig against a device that answers at once."""
-    made = rig(Echo(), Pace(stop_time=SECONDS, tell_every=max(1, rate // 100), wanted=wanted), rate)
+    made = rig(Echo(), Pace(stop_time=SECONDS, publish_every=max(1, rate // 100), wanted=wanted), rate)
     made.run()
     return made.timing
 

@@ -178,10 +178,10 @@ def require_array(name: str, values: np.ndarray, label: str) -> None:
 class Refusals:
     """What a node refused: how many of each kind of input, of these how many for which reason, and the last one in words.
 
-    told: takes each refusal, in one line.
+    report: takes each refusal, in one line.
     """
 
-    told: Callable[[str], None] = lambda text: None
+    report: Callable[[str], None] = lambda text: None
     kinds: tuple[str, ...] = ()
     counts: dict[str, int] = field(init=False)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -200,7 +200,7 @@ class Refusals:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.reasons[kind, getattr(why, "reason", reason)] += 1
         self.last = f"{kind} refused: {why}"
-        self.told(self.last)
+        self.report(self.last)
 
     @property
     def total(self) -> int:

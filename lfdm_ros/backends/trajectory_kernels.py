@@ -260,7 +260,7 @@ def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], pr
 class BatchKernel:
     """Many vehicles of one model, `lanes` of them in each SIMD vector.
 
-    run(parameters (NP, N), start (NX, N), inputs (K, NU + M) or with `own_inputs` (K, NU + M, N), hold, substeps, h,
+    run(parameters (NP, N), start (NX, N), inputs (K, NU + M) or with `separate_inputs` (K, NU + M, N), hold, substeps, h,
         rows (C,) int64, observed (K, C), squared_errors (C, N), trajectories (K, C, N) or None, first, end)
     runs the vehicles first ... end - 1, both multiples of `lanes`, and fills their columns of `squared_errors`, with the sums over
     the samples where `observed` is not NaN, and of `trajectories`. The last M inputs are the prescribed states at the samples, which
@@ -273,13 +273,13 @@ class BatchKernel:
 
 
 @cache
-def batch_kernel(model: Model, real: str = "double", own_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
+def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
     lanes = lanes or here().lanes(real)
     driven = _places(model, prescribed)
-    code = machine_code(f"batch {casadi_model(model).digest} {real} {own_inputs} {scheme} {lanes} {driven}",
-                        lambda: batch_text(model, real, own_inputs, scheme, lanes, driven))
+    code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
+                        lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven))
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,
@@ -321,7 +321,7 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
     return sums.T[:n], None if kept is None else kept.transpose(2, 0, 1)[:n]
 
 
-def batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
+def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
                jumping: bool = True) -> str:
     """The LLVM module of a batch; for comparison without jumps."""
     one_step = step_of(model, scheme)
@@ -359,7 +359,7 @@ def batch_text(model: Model, real: str, own_inputs: bool, scheme: str, lanes: in
             """The driver's inputs, then the prescribed states."""
             width = count + len(prescribed)
             rows = [code.integer("add", code.integer("mul", sample, width), i) for i in range(width)]
-            return [read("%u", row) if own_inputs else same(code.load("%u", row, "double")) for row in rows]
+            return [read("%u", row) if separate_inputs else same(code.load("%u", row, "double")) for row in rows]
 
         def compare(sample: str, given: Sequence[str]) -> None:
             # The channels are known at run time only, so the state goes through memory of its own.

@@ -127,8 +127,8 @@ class CheckpointWriter(Writer):
 
 
 def _profile(qos: Qos) -> dict[str, Any]:
-    def time(own: QosTime) -> dict[str, int]:
-        return {"sec": own.sec, "nsec": own.nsec}
+    def time(value: QosTime) -> dict[str, int]:
+        return {"sec": value.sec, "nsec": value.nsec}
 
     return {"history": qos.history.name.lower(), "depth": qos.depth, "reliability": qos.reliability.name.lower(),
             "durability": qos.durability.name.lower(), "deadline": time(qos.deadline), "lifespan": time(qos.lifespan),

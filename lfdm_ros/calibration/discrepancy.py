@@ -113,18 +113,18 @@ def _needed(plain: Whiteness, residual: Sequence[np.ndarray]) -> str:
     return AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED
 
 
-def _words(label: str, row: Mapping[str, Any], left: Whiteness) -> str:
+def _words(label: str, row: Mapping[str, Any], whiteness: Whiteness) -> str:
     covered = f"its 90 % intervals hold {row['coverage_90']:.0%} of the samples, its 50 % intervals {row['coverage_50']:.0%}"
     if row["assumed"] == AR1:
-        rest = "what is left is white" if left.white else f"what is left is not white (lag-1 correlation {left.lag_one:.2f})"
+        rest = "what is left is white" if whiteness.white else f"what is left is not white (lag-1 correlation {whiteness.lag_one:.2f})"
         return (f"errors of {label} were taken as correlated (rho {row['rho']:.2f}): intervals up to {row['widening']:.1f} times as wide "
                 f"as white noise would give; {rest}; {covered}")
     if row["assumed"] == INFLATED:
         return (f"{row['samples']} samples of {label} counted as {row['samples'] * row['weight']:.0f}: intervals {row['widening']:.1f} "
                 f"times as wide as white noise would give; {covered}")
-    if left.white:
+    if whiteness.white:
         return f"errors of {label} look like white noise; {covered}"
-    return (f"errors of {label} are not white (lag-1 correlation {left.lag_one:.2f}): {row['samples']} samples are worth "
+    return (f"errors of {label} are not white (lag-1 correlation {whiteness.lag_one:.2f}): {row['samples']} samples are worth "
             f"{row['effective_samples']:.0f}; {covered}")
 
 
@@ -182,11 +182,11 @@ def together_warnings(consistency: Mapping[str, Mapping[str, float]]) -> Iterabl
 
 
 def alone(recipe: Recipe, results: Sequence[StageResult],
-          tell: Callable[[str], None] = lambda message: None) -> dict[str, dict[str, dict[str, float]]]:
+          report: Callable[[str], None] = lambda message: None) -> dict[str, dict[str, dict[str, float]]]:
     """What each recording alone says of each physical unknown that it knows: unknown -> STAGE/RECORDING -> estimate, sd.
 
     All physical unknowns of the recipe are free, from the final vehicle, which also pulls on what a recording does not know; widths are
-    Laplace's. Only unknowns that two recordings know are listed. `tell` is called with what is being done.
+    Laplace's. Only unknowns that two recordings know are listed. `report` is called with what is being done.
     """
     whole = [result for result in results if result.run.temperature == 1.0]
     pairs = [(result, recording.sha256, recording.name) for result in whole
@@ -197,18 +197,18 @@ def alone(recipe: Recipe, results: Sequence[StageResult],
     parameters = _all_parameters([result.stage for result in whole])
     out: dict[str, dict[str, dict[str, float]]] = {}
     for result, sha256, name in pairs:
-        tell(f"what {name} alone says")
+        report(f"what {name} alone says")
         stage = replace(result.stage, parameters=tuple(parameters))
-        asked = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.likelihood.weights)
+        single = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.likelihood.weights)
         physical = {parameter.name for parameter in parameters}
         start = np.array([value if key in physical else result.run.point.get(key, value)
-                          for key, value in zip(asked.unknowns, asked.start)])
-        rho = {group.label: result.run.draws.get(RHO + group.label, np.zeros(1)).mean() for group in asked.likelihood.groups}
-        found = _gauss_newton(asked, start, [float(rho[group.label]) for group in asked.likelihood.groups])
+                          for key, value in zip(single.unknowns, single.start)])
+        rho = {group.label: result.run.draws.get(RHO + group.label, np.zeros(1)).mean() for group in single.likelihood.groups}
+        found = _gauss_newton(single, start, [float(rho[group.label]) for group in single.likelihood.groups])
         if found is None:
             continue
         q, width = found
-        scale = units(list(asked.unknowns.values()), q)
+        scale = units(list(single.unknowns.values()), q)
         for i, parameter in enumerate(parameters):
             if width[i] < KNOWS:
                 out.setdefault(parameter.name, {})[f"{result.stage.name}/{name}"] = {
@@ -216,10 +216,10 @@ def alone(recipe: Recipe, results: Sequence[StageResult],
     return {name: rows for name, rows in out.items() if len(rows) > 1}
 
 
-def _gauss_newton(asked: StageModel, start: np.ndarray, rho: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
+def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
     """Estimates q (Q,) of unknowns that are known about as well as `start` says, prior standard deviations, and widths (Q,) in units of
     the prior; the noise is what the errors show. None where `start` cannot be simulated."""
-    priors, likelihood = list(asked.unknowns.values()), asked.likelihood
+    priors, likelihood = list(single.unknowns.values()), single.likelihood
     spread = np.array([prior.spread() for prior in priors])
     lower, upper = np.array([prior.bounds() for prior in priors]).T
     centre = np.array([prior.coordinate(value) for prior, value in zip(priors, start)]) / spread

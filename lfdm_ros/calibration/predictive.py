@@ -110,13 +110,13 @@ def kept_draws(datasets: Iterable[Dataset]) -> int:
 
 
 def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[np.ndarray], rho: Sequence[np.ndarray],
-                  rng: np.random.Generator, *, kept: int, noise: bool, tell: Callable[[int], None] | None = None) -> list[Predictive]:
+                  rng: np.random.Generator, *, kept: int, noise: bool, report: Callable[[int], None] | None = None) -> list[Predictive]:
     """Runs about PREDICTIVE_DRAWS of the draws q (C, N, Q), for each data set with noise sigma and correlation rho, (C, N, n_channels).
 
     Args:
         kept: about how many of them to keep, of `kept_draws`: so many in `noisy`, a quarter as many in `sample`.
         noise: whether `noisy` is wanted; otherwise it has no draws.
-        tell: called with the number of data sets that are done.
+        report: called with the number of data sets that are done.
     """
     chains, draws, width = q.shape
     index = _evenly(draws, -(-PREDICTIVE_DRAWS // chains))
@@ -124,8 +124,8 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
     flat = q[:, index].reshape(chains * len(index), width)
     out = []
     for number, (deviation, correlation) in enumerate(zip(sigma, rho)):
-        if tell is not None:
-            tell(number)
+        if report is not None:
+            report(number)
         channels = deviation.shape[-1]
         own_sigma, own_rho = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
         out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), kept // 4))

@@ -87,15 +87,15 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     interrupted = False
     try:
         for index, (stage, data, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
-            tell = _teller(progress, stage.name, index, len(recipe.stages))
-            tell(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
+            forward = _forwarding(progress, stage.name, index, len(recipe.stages))
+            forward(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
             scores[stage.name] = scoring.score_stage(stage, data, recipe, vehicle)
             for text in scores[stage.name]["text"]:
-                tell(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
+                forward(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
             earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             run = kept.load(stage.name)
-            result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=tell,
-                               earlier=earlier, finished=run, keep=partial(_keep, kept, stage.name, tell), kept=room)
+            result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=forward,
+                               earlier=earlier, finished=run, keep=partial(_keep, kept, stage.name, forward), kept=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt
@@ -103,7 +103,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
             told = f"done in {result.run.seconds:.1f} s" if run is None else "taken from the run that was stopped"
             # What comes after the last stage belongs to it.
             if index < len(recipe.stages) - 1:
-                tell(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
+                forward(SamplerProgress(1.0, 1.0, 0.0, result.run.evaluations, told))
     except KeyboardInterrupt:
         if not finished:
             raise
@@ -113,47 +113,48 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     def finishing(message: str) -> None:
         # Who has stopped the sampler still gets what it found.
         with suppress(KeyboardInterrupt) if interrupted else nullcontext():
-            tell(SamplerProgress(last.temperature, 0.99, float("nan"), last.evaluations, message))
+            forward(SamplerProgress(last.temperature, 0.99, float("nan"), last.evaluations, message))
 
     outcome = summary.summarise(recipe, finished, seed=seed, draws=draws, chains=chains, interrupted=interrupted,
                                 continued=[recording.sha256 for recording in before.recordings] if before else [],
-                                scores=scores, tell=finishing)
+                                scores=scores, report=finishing)
     _write(directory, recipe, finished, outcome, finishing)
     if interrupted:
         raise KeyboardInterrupt
     kept.clear()
-    tell(SamplerProgress(1.0, 1.0, 0.0, last.evaluations, told))
+    forward(SamplerProgress(1.0, 1.0, 0.0, last.evaluations, told))
     return outcome
 
 
-def _keep(kept: Checkpoints, stage: str, tell: Report, run: SampleRun) -> None:
+def _keep(kept: Checkpoints, stage: str, report: Report, run: SampleRun) -> None:
     """Keeps a run where the disk lets it; it is in memory, and there may be room again at the end."""
     try:
         kept.save(stage, run)
     except OSError as error:
-        tell(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations,
-                             f"the stage cannot be kept ({reason(error)}): whoever stops this run now begins it anew"))
+        report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations,
+                               f"the stage cannot be kept ({reason(error)}): whoever stops this run now begins it anew"))
 
 
-def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any], tell: Callable[[str], None]) -> None:
+def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], outcome: dict[str, Any],
+           progress: Callable[[str], None]) -> None:
     from lfdm_ros.calibration import report, results, store, summary
 
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
         save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")
         summary.write_json(directory / "summary.json", outcome)
-        tell("writing posterior.nc")
+        progress("writing posterior.nc")
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))
-        tell("writing report.html")
+        progress("writing report.html")
         write_text(directory / "report.html", report.calibration_report(recipe, finished, outcome))
         store.describe(directory)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {reason(error)}") from None
 
 
-def _teller(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
-    def tell(state: SamplerProgress) -> None:
+def _forwarding(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
+    def forward(state: SamplerProgress) -> None:
         if progress is not None:
             progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, state.message, state.ess))
 
-    return tell
+    return forward

@@ -85,10 +85,10 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> d
     missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0])
                for group in knowledge.untold() if physical & set(group.members)]
     widths = knowledge.widths
-    text = [f"{stage.name}: the recordings tell {knowledge.told} of {len(widths)} directions; expected widths against the prior: "
+    text = [f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the prior: "
             + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical)
             + (" (if errors were white; inflated ones tell less)" if stage.errors == INFLATED else "")]
-    return {"points": len(informations), "unknowns": len(widths), "informed_directions": knowledge.told, "expected": widths,
+    return {"points": len(informations), "unknowns": len(widths), "informed_directions": knowledge.informed, "expected": widths,
             "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
                         "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
             "text": text + [f"{stage.name}: {one.words}" for one in missing]}
@@ -100,21 +100,21 @@ def typical_noise(errors: Mapping[str, ErrorPriors], labels: Sequence[str]) -> l
              float(prior.frozen().median()) if (prior := errors[label].correlation) is not None else 0.0) for label in labels]
 
 
-def _informations(asked: StageModel, noise: Noise) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], list[np.ndarray]]:
     # Points (Q,) that can be simulated, and the information at each; the first is where a search would begin.
-    priors = list(asked.unknowns.values())
-    size = sum(piece.data.observed.size for piece in asked.likelihood.pieces) * len(priors)
+    priors = list(model.unknowns.values())
+    size = sum(piece.data.observed.size for piece in model.likelihood.pieces) * len(priors)
     wanted = int(np.clip(WORK // max(1, size), 2, POINTS))
     rng = np.random.default_rng(0)
     medians = np.array([float(prior.frozen().median()) for prior in priors])
     bounds = np.array([prior.bounds() for prior in priors])
-    inside = (asked.start > bounds[:, 0]) & (asked.start < bounds[:, 1])
+    inside = (model.start > bounds[:, 0]) & (model.start < bounds[:, 1])
     # What only the measurement does not know is small: drawn from its prior it would hide what the vehicle's parameters do.
-    candidates = [np.where(inside, asked.start, medians), medians]
+    candidates = [np.where(inside, model.start, medians), medians]
     candidates += [np.array([float(prior.frozen().rvs(random_state=rng)) for prior in priors]) for _ in range(TRIES * wanted)]
     points, informations = [], []
     for q in candidates:
-        information = fisher(asked.likelihood, priors, q, noise)
+        information = fisher(model.likelihood, priors, q, noise)
         if information is not None:
             points.append(q)
             informations.append(information)

@@ -92,12 +92,12 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
     if stage.errors == INFLATED and not labels <= set(weights or {}):
         plain = BatchedDensity(likelihood, unknowns, errors)
 
-        def tell(state: SamplerProgress) -> None:
+        def forward(state: SamplerProgress) -> None:
             if report is not None:
                 report(replace(state, progress=0.0, message=f"correlation of the errors: {state.message}"))
 
         try:
-            best = least_squares.mode(Problem(likelihood, plain, unknowns, errors, np.array(start), Objective()), tell)
+            best = least_squares.mode(Problem(likelihood, plain, unknowns, errors, np.array(start), Objective()), forward)
         except ValueError as error:
             raise InputError(f"{where}: {error}; narrow the priors, check the initial state or take a smaller step") from None
         weights = {label: 1.0 / tau for label, tau in likelihood.correlation_times(best).items()} | dict(weights or {})
@@ -142,13 +142,13 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
 
     def predictive(of: str, likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
                    draws: Mapping[str, np.ndarray], rng: np.random.Generator, noise: bool = True) -> list[Predictive]:
-        def tell(done: int) -> None:
+        def forward(done: int) -> None:
             if report is not None:
                 # Who has stopped the sampler still gets what it found.
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
-        return _predictive(likelihood, unknowns, data, draws, rng, kept, noise, tell)
+        return _predictive(likelihood, unknowns, data, draws, rng, kept, noise, forward)
 
     posterior = predictive("from the posterior", asked.likelihood, list(asked.unknowns), data.fitted, run.draws, noise_rng)
     held_out: Sequence[Predictive] = ()
@@ -172,7 +172,7 @@ def _likelihood(stage: Stage, data: Sequence[tuple[Segment, Dataset]], recipe: R
         correlated=any(c.correlation is not None for c in stage.channels.values()))
 
 
-def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, earlier: Earlier, asked: StageModel,
+def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, earlier: Earlier, model: StageModel,
             plain: BatchedDensity) -> UpdatedDensity:
     # Without new data, or with other held parameters, the old data are weighed anew; else the new ones alone are tempered in.
     is_new = [dataset.recording.sha256 not in earlier.hashes for _, dataset in data.fitted]
@@ -181,15 +181,15 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     old = BatchedDensity(seen.likelihood, seen.unknowns, seen.errors)
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)
-    return UpdatedDensity(old, BatchedDensity(asked.likelihood.only(is_new), asked.unknowns, asked.errors), replaces=False)
+    return UpdatedDensity(old, BatchedDensity(model.likelihood.only(is_new), model.unknowns, model.errors), replaces=False)
 
 
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
                 draws: Mapping[str, np.ndarray], rng: np.random.Generator, kept: int, noise: bool,
-                tell: Callable[[int], None]) -> list[Predictive]:
+                report: Callable[[int], None]) -> list[Predictive]:
     """Responses to draws (C, N) by variable, for each data set."""
     none = np.zeros_like(next(iter(draws.values())))
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
     q = np.stack([draws[name] for name in unknowns], axis=-1)
-    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, tell=tell)
+    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, report=report)

@@ -38,7 +38,7 @@ def summary_name(variable: str) -> str:
 
 def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draws: int, chains: int, interrupted: bool,
               continued: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None,
-              tell: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
+              report: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
     """The contents of summary.json.
 
     A channel that is measured twice stands under its name for the first, and as STAGE/CHANNEL, or SEGMENT/CHANNEL, for the later ones.
@@ -46,13 +46,13 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     Args:
         continued: hashes of the recordings of the calibration that this one continues.
         scores: by stage, what `scoring.score_stage` said before it was run.
-        tell: called with what is being done.
+        report: called with what is being done.
     """
-    tell("comparing with what was measured")
+    report("comparing with what was measured")
     settings = known_sampler(recipe.sampler).having(recipe.options).settings
     stages = [_stage(result, recipe.sampler, settings, (scores or {}).get(result.stage.name, {})) for result in results]
-    tell("comparing stages and recordings with each other")
-    consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, tell))
+    report("comparing stages and recordings with each other")
+    consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, report))
     rmse: dict[str, Any] = {}
     covered: dict[str, Any] = {}
     held_rmse: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def _known(result: StageResult) -> dict[str, Any]:
     out: dict[str, Any] = {"posterior": {"widest": {"sd_over_prior_sd": width, "direction": direction}, "untold": _shown(posterior)}}
     if information is not None:
         there = expected(priors, [information], q)
-        out["at_posterior"] = {"expected": there.widths, "informed_directions": there.told, "untold": _shown(there)}
+        out["at_posterior"] = {"expected": there.widths, "informed_directions": there.informed, "untold": _shown(there)}
     return out
 
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     recipe = load_recipe(args.recipe, errors=args.errors)
     if args.check:
-        tell_notes(args.bag)
+        print_notes(args.bag)
         from lfdm_ros.calibration.scoring import score_recordings
 
         _print_scores(score_recordings(recipe, args.bag))
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not (args.progress_json or args.scheduler):  # who reads the reports, or another machine, looks at the bags itself
-        tell_notes(args.bag)
+        print_notes(args.bag)
     show = ProgressJson() if args.progress_json else HumanLine()
     settings = {"draws": args.draws, "chains": args.chains, "seed": args.seed, "sampler": args.sampler,
                 "options": read_options(args.option), "continued": args.continued}
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def tell_notes(bags: Sequence[str]) -> None:
+def print_notes(bags: Sequence[str]) -> None:
     """Says on stderr how bags had to be recovered and which of their values may be wrong, before minutes are spent on them."""
     from lfdm_ros.bags import open_bag
 

@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm predict`; returns the exit status."""
     from lfdm_ros.calibration import predict
-    from lfdm_ros.cli.calibrate import tell_notes
+    from lfdm_ros.cli.calibrate import print_notes
 
-    tell_notes([args.bag])
+    print_notes([args.bag])
     summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, window=args.window,
                       topic=args.topic, seed=args.seed, figure=args.figure)
     start, end = summary["window"]

@@ -128,8 +128,8 @@ def _run_variants(args: argparse.Namespace) -> int:
     recipe = replace(recipe, stages=tuple(_chosen(recipe, args.stage)), **given)
     study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
     with get_scheduler(args.scheduler) as scheduler:
-        _tell_workers(scheduler)
-        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(_tell, what="calibrations"))
+        _print_workers(scheduler)
+        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(_print_progress, what="calibrations"))
     print(f"{outcome['recipe']}, sampler {outcome['sampler']}, {outcome['calibrations']} calibrations of {outcome['chains']} x "
           f"{outcome['draws']} draws\n")
     show(outcome)
@@ -161,8 +161,8 @@ def _run_sbc(args: argparse.Namespace) -> int:
     designs = [sbc.Design(recipe, stage, load_stage(stage, recordings, recipe, recipe.start_vehicle), sampler=recipe.sampler,
                           options=recipe.options, draws=args.draws, seed=args.seed, likelihood=args.likelihood) for stage in stages]
     with get_scheduler(args.scheduler) as scheduler:
-        _tell_workers(scheduler)
-        outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=_tell)
+        _print_workers(scheduler)
+        outcome = sbc.study(designs, args.out, replications=args.seeds, scheduler=scheduler, progress=_print_progress)
     _print_table(outcome, args.out)
     return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
 
@@ -223,7 +223,7 @@ _STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate",
           "engine_speed")
 
 
-def _tell_workers(scheduler: Scheduler) -> None:
+def _print_workers(scheduler: Scheduler) -> None:
     from lfdm_ros.scheduling import Cluster
 
     if isinstance(scheduler, Cluster):
@@ -231,9 +231,9 @@ def _tell_workers(scheduler: Scheduler) -> None:
         print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
 
 
-def _tell(state: StudyProgress, what: str = "replications") -> None:
-    left = f", {state.left:.0f} s left" if math.isfinite(state.left) and state.done < state.asked else ""
-    print(f"{state.stage}: {state.done} of {state.asked} {what}{left}", file=sys.stderr, flush=True)
+def _print_progress(state: StudyProgress, what: str = "replications") -> None:
+    left = f", {state.remaining:.0f} s left" if math.isfinite(state.remaining) and state.done < state.total else ""
+    print(f"{state.stage}: {state.done} of {state.total} {what}{left}", file=sys.stderr, flush=True)
 
 
 def _print_table(outcome: dict[str, Any], out: Path) -> None:

@@ -40,7 +40,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
-            carry_out(items, asked.work, asked.key, scheduler, found, args.out, tell)
+            carry_out(items, asked.work, asked.key, scheduler, found, args.out, print_progress)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -68,7 +68,7 @@ Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callabl
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class Prepared:
     """A study: what is to be done, by what, under which key it is kept, what it comes to, and the settings that are not as they ship."""
 
     items: Sequence[Any]
@@ -78,25 +78,25 @@ class Asked:
     changed: dict[str, Any]
 
 
-def _prepare(args: argparse.Namespace) -> Asked:
+def _prepare(args: argparse.Namespace) -> Prepared:
     from lfdm_ros.studies import driving as studies
 
     settings = parse_settings(args.set)
     items, report = _driven(args, settings)
-    return Asked(items, studies.work, studies.key, report, _changed(settings))
+    return Prepared(items, studies.work, studies.key, report, _changed(settings))
 
 
-def _prepare_risk(args: argparse.Namespace) -> Asked:
+def _prepare_risk(args: argparse.Namespace) -> Prepared:
     from lfdm_ros.sharing.risk import HELD, RISK
     from lfdm_ros.studies import risk
 
     (changes,) = parse_changes(args.set, [RISK])
     settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, **changes})
-    return Asked(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
+    return Prepared(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
                  _changed(settings))
 
 
-def _prepare_sharing(args: argparse.Namespace) -> Asked:
+def _prepare_sharing(args: argparse.Namespace) -> Prepared:
     from lfdm_ros.studies import sharing
 
     seeds, latencies = _seeds(args), args.latencies or list(sharing.LATENCIES)
@@ -106,7 +106,7 @@ def _prepare_sharing(args: argparse.Namespace) -> Asked:
         among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
         least = min((x for x in latencies if x), default=0.0)
         items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
-    return Asked(items, sharing.work, sharing.key, _report_sharing, {})
+    return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -270,12 +270,13 @@ def _changed(settings: Any) -> dict[str, Any]:
     return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default}
 
 
-def tell(done: int, asked: int, left: float) -> None:
+def print_progress(done: int, total: int, remaining: float) -> None:
     """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
-    if 1 < done < asked and done % max(1, asked // 200) and not math.isnan(left):
+    if 1 < done < total and done % max(1, total // 200) and not math.isnan(remaining):
         return
-    remaining = f", {_duration(left)} left" if left > 0.0 else ", taken from the runs that are kept" if math.isnan(left) else ""
-    print(f"{done} of {asked} runs{remaining}", file=sys.stderr, flush=True)
+    kept = ", taken from the runs that are kept" if math.isnan(remaining) else ""
+    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else kept
+    print(f"{done} of {total} runs{time_left}", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:

@@ -187,7 +187,7 @@ class Backing:
         """A new task: what was tried does not count. A vehicle that backs stops first."""
         if self._phase is _Phase.BACKING:
             self._phase = _Phase.HALTING
-        self._tries, self._nearest, self._returns, self._left, self._bout = 0, math.inf, 0, 0.0, BOUT
+        self._tries, self._nearest, self._returns, self._remaining, self._bout = 0, math.inf, 0, 0.0, BOUT
         self._crept_since, self._stood_since, self._time, self._press = math.inf, math.inf, -math.inf, 0.0
         self._remembered, self._remembered_at = NOTHING, -math.inf
         self.why_not = ""  # why a vehicle before a blocked way does not back; empty: it does, or the way is not blocked
@@ -223,11 +223,11 @@ class Backing:
             if not blocked or not self._may(now, pose, remaining, obstacles):
                 self._phase = _Phase.DRIVING
                 return None
-            self._phase, self._press, self._left, self._bout = _Phase.BACKING, 0.0, self._bout, BOUT
+            self._phase, self._press, self._remaining, self._bout = _Phase.BACKING, 0.0, self._bout, BOUT
             self._tries += 1
             self._remembered, self._remembered_at = self.recall(now, pose, obstacles.where(~obstacles.moving)), now
         if self._phase is _Phase.BACKING:
-            self._left -= max(-pose.vx, 0.0) * span
+            self._remaining -= max(-pose.vx, 0.0) * span
             return self._goes_on(now, pose, obstacles, steering, span)
         return self._halt(steering, "stopping to look for a way")
 
@@ -267,17 +267,17 @@ class Backing:
 
     def _goes_on(self, now: float, pose: Pose, obstacles: Obstacles, steering: float, span: float) -> Move:
         way, free = self._free(now, pose, obstacles)
-        left = min(self._left, free)
+        left = min(self._remaining, free)
         if left <= 0.0 or pose.vx > STANDS:
             self._phase = _Phase.HALTING
             return self._halt(steering, "stopping: behind it is not free" if free <= 0.0 else "stopping to look for a way")
         missing = min(self._settings.reverse_speed, math.sqrt(2.0 * EASY * left) + STANDS) + pose.vx
         self._press = min(max(self._press + PRESS_MORE * max(min(missing, MOST_MISSING), -MOST_MISSING) * span, 0.0), MOST_PRESS)
         road = pursue(way, pose, self._rear, self._wheelbase)
-        return Move(min(max(road / self._full_lock, -1.0), 1.0), PRESS * missing + self._press, True, self._told(f"{left:.1f} m to go"))
+        return Move(min(max(road / self._full_lock, -1.0), 1.0), PRESS * missing + self._press, True, self._reason(f"{left:.1f} m to go"))
 
     def _halt(self, steering: float, what: str) -> Move:
-        return Move(steering, -self._settings.stop_brake, True, self._told(what))
+        return Move(steering, -self._settings.stop_brake, True, self._reason(what))
 
-    def _told(self, what: str) -> str:
+    def _reason(self, what: str) -> str:
         return f"the way is blocked, try {max(self._tries, 1)} of {MOST}: {what}"

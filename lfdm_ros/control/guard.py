@@ -21,7 +21,7 @@ ROOM, HASTE = 0.01, 0.02  # [s] who goes faster needs so much more room on the s
 # three times that.
 SPINS = 0.1, 1.0
 NO_STOP = "no room to stop along the new plan: stopping along the last one that had some"
-NO_STOP_LEFT = "no room to stop: driving on along the plan, which passes"
+PASSING = "no room to stop: driving on along the plan, which passes"
 
 
 class Guard:
@@ -75,7 +75,7 @@ class Guard:
         if not last.free:
             last = stops.best([kept, curve], x, in_force, ahead, obstacles, 0.5 * least, until)
             if last.speed > 0.0 and stops.clearance(plan, at, ahead, obstacles) > 0.0:
-                return True, NO_STOP_LEFT, eased
+                return True, PASSING, eased
         self._curve = last.curve
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
 

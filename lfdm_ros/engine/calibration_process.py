@@ -114,7 +114,7 @@ def describe(out: str, share: Share) -> None:
     posterior, summary = Path(out) / POSTERIOR, Path(out) / SUMMARY
     if posterior.is_file() and summary.is_file() and posterior.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
         return
-    _ask([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
+    _output_of([sys.executable, "-m", "lfdm_ros.calibration.store", out], share)
 
 
 def examine(bag: str, share: Share) -> dict[str, Any]:
@@ -123,11 +123,11 @@ def examine(bag: str, share: Share) -> dict[str, Any]:
     Raises:
         InputError: nothing in it can be read.
     """
-    info: dict[str, Any] = json.loads(_ask([*LFDM, "bag", "info", bag, "--json"], share))
+    info: dict[str, Any] = json.loads(_output_of([*LFDM, "bag", "info", bag, "--json"], share))
     return info
 
 
-def _ask(program: Sequence[str], share: Share) -> str:
+def _output_of(program: Sequence[str], share: Share) -> str:
     run = subprocess.run(share.command(program), capture_output=True, text=True, encoding="utf-8", errors="replace",
                          stdin=subprocess.DEVNULL, start_new_session=True, check=False)
     if run.returncode:

@@ -72,7 +72,7 @@ class Pilot:
 
     def __init__(self, controller: Drives, tracker: Tracks, *, period: float, lockstep: bool = False, lidar_rate: float = 0.0,
                  lidar_latency: float = 0.0, scan_timeout: float = 0.0, shared: Callable[[float, float, float, bool], None] | None = None,
-                 told: Callable[[str], None] = lambda text: None,
+                 report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
@@ -83,10 +83,10 @@ class Pilot:
                 from the first state where lidar_rate says that scans come.
             shared: somebody else sends the vehicle its commands, which `applied` hears, and this takes: time [s], steering, pedal,
                 reverse. In lockstep a state waits for the command of the one before. None: the controller's own commands are sent.
-            told, refused: take what a person should know, in one line, and what was refused, which may be often.
+            report, refused: take what a person should know, in one line, and what was refused, which may be often.
         """
         self._shared = shared
-        self._controller, self._told = controller, told
+        self._controller, self._report = controller, report
         self._period_ns = round(1e9 * period)
         self._lockstep = lockstep
         self._scan_timeout_ns = round(1e9 * scan_timeout)
@@ -186,7 +186,7 @@ class Pilot:
             if last[0] - stamp_ns <= self._late_ns:
                 why = Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
             else:
-                self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+                self._report(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
                 self.reset(lambda scan_ns: scan_ns <= stamp_ns)
                 last = None
         if why is not None:
@@ -194,7 +194,7 @@ class Pilot:
             return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
         usable = {name: value for name, value in values.items() if value == value}
         if last is not None and strayed(last, (stamp_ns, usable)):
-            self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
+            self._report(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
             self.reset(lambda scan_ns: scan_ns >= stamp_ns)
             last = None
         if not self.frame:
@@ -227,7 +227,7 @@ class Pilot:
         if self._cycle_ns is None:
             return self._cycle(now_ns, None)
         if now_ns < self._cycle_ns - self._late_ns:
-            self._told(f"the clock went back from {1e-9 * self._cycle_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self._report(f"the clock went back from {1e-9 * self._cycle_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
             self.reset()
             return None
         # After a cycle from a state the next state gets half a period of grace; after one without, a timer may be early by a quarter.
@@ -307,10 +307,10 @@ class Pilot:
         if self._waiting is None:
             return None
         if self.eyes.due(self._waiting[0], self._first_ns):
-            self._told(self.eyes.give_up(self._waiting[0]))
+            self._report(self.eyes.give_up(self._waiting[0]))
         if self._early(self._waiting[0]):
             self._alone = True
-            self._told("what was sent to the vehicle is not told; going on without")
+            self._report("what was sent to the vehicle is not told; going on without")
         return self._release()
 
     @property
@@ -355,10 +355,10 @@ class Pilot:
         late = 0 if since is None else now_ns - since
         if self._scan_timeout_ns and late > self._scan_timeout_ns:
             if not self.blind:
-                self._told(f"no scan for {1e-9 * late:.2f} s: stopping")
+                self._report(f"no scan for {1e-9 * late:.2f} s: stopping")
                 self._controller.idle()
             self.blind = f"no scan for {1e-9 * late:.2f} s"
         elif self.blind:
             self.blind = ""
-            self._told("scans come again: going on")
+            self._report("scans come again: going on")
             self._set(self._wanted)

@@ -33,15 +33,15 @@ class SharedPilot:
     """
 
     def __init__(self, sharer: Sharer, tracker: Tracks, *, period: float, lockstep: bool = False, plan_period: float = 0.0,
-                 lidar_rate: float = 0.0, lidar_latency: float = 0.0, told: Callable[[str], None] = lambda text: None) -> None:
+                 lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
             period: between two commands where no state comes [s].
             plan_period: in lockstep, between two plans of autonomy [s]; 0: plans are not waited for.
             lidar_rate, lidar_latency: as `Eyes`.
-            told: takes what a person should know, in one line.
+            report: takes what a person should know, in one line.
         """
-        self.sharer, self._told, self._lockstep = sharer, told, lockstep
+        self.sharer, self._report, self._lockstep = sharer, report, lockstep
         self.refusals = sharer.refusals
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
         self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else _LATE_NS)
@@ -59,7 +59,7 @@ class SharedPilot:
         self._first_plan_ns: int | None = None
         self._waiting: int | None = None  # stamp of the state that waits for its answers
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
-        self._asked_ns: dict[str, int] = {}  # when that was asked for
+        self._issued_ns: dict[str, int] = {}  # when that was asked for
         self._decided: Decision | None = None
         self._decided_ns: int | None = None
 
@@ -79,13 +79,13 @@ class SharedPilot:
         Args:
             kind: "goal" or "path": what it came as.
         """
-        if self._elsewhere(kind, task):
+        if self._in_another_frame(kind, task):
             return False
         self._task = (kind, task)
         self.sharer.follow(task.path, task.corridor)
         return True
 
-    def _elsewhere(self, kind: str, task: Task) -> bool:
+    def _in_another_frame(self, kind: str, task: Task) -> bool:
         """Whether the task is in another frame than the states; then that is told."""
         if not (task.frame and self.frame and task.frame != self.frame):
             return False
@@ -108,20 +108,20 @@ class SharedPilot:
             self.refusals.refuse("state", error)
             return None
         if last is not None and stamp_ns < last[0] - (0 if self._lockstep else _LATE_NS):
-            self._told(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
-            there = math.hypot(values.get("x", math.nan) - last[1]["x"], values.get("y", math.nan) - last[1]["y"])
-            self.reset(lambda scan_ns: scan_ns <= stamp_ns, moved=not there < NEAR)
+            self._report(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+            away = math.hypot(values.get("x", math.nan) - last[1]["x"], values.get("y", math.nan) - last[1]["y"])
+            self.reset(lambda scan_ns: scan_ns <= stamp_ns, moved=not away < NEAR)
             last = None
         if not self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
-            return self._ask(now_ns) if self._lockstep else None
+            return self._decide_or_wait(now_ns) if self._lockstep else None
         usable = {name: value for name, value in values.items() if value == value}
         if last is not None and strayed(last, (stamp_ns, usable)):
-            self._told(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
+            self._report(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
             self.reset(lambda scan_ns: scan_ns >= stamp_ns)
             self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
         if not self.frame:
             self.frame = frame
-            if self._elsewhere(*self._task):
+            if self._in_another_frame(*self._task):
                 self.drive("path", Task())
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
@@ -130,9 +130,9 @@ class SharedPilot:
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_plan_ns is not None and self._first_plan_ns > stamp_ns + _AHEAD_NS:
             self._first_plan_ns = None
-        return self._ask(now_ns)
+        return self._decide_or_wait(now_ns)
 
-    def _ask(self, now_ns: int) -> Decision | None:
+    def _decide_or_wait(self, now_ns: int) -> Decision | None:
         """Decides, or in lockstep lets the state wait."""
         if self._lockstep and self.awaited(now_ns):
             self._waiting = now_ns
@@ -197,7 +197,7 @@ class SharedPilot:
             text = self.eyes.give_up(self._waiting) if name == "scan" else (
                 f"{name} has not answered the state of {1e-9 * self._waiting:.3f} s; going on without")
             self.missing[name] = text
-            self._told(text)
+            self._report(text)
         self.missing.pop("scan", None)  # the eyes know
         return self._release()
 
@@ -206,7 +206,7 @@ class SharedPilot:
         if self._lockstep or now_ns <= 0 or self._decided_ns is None:
             return None
         if now_ns < self._decided_ns - _LATE_NS:
-            self._told(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self._report(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
             self.reset(moved=False)
             return None
         return self._decide(now_ns) if now_ns - self._decided_ns >= PATIENCE * self._period_ns else None
@@ -234,13 +234,13 @@ class SharedPilot:
         if self._lockstep and stamp_ns <= self._answered.get(name, -1):
             return None  # an answer that was given again
         try:
-            asked_ns = -1 if math.isnan(age) else stamp_ns - round(1e9 * require("age", age))
+            issued_ns = -1 if math.isnan(age) else stamp_ns - round(1e9 * require("age", age))
         except Refused as error:
             self.refusals.refuse(name, error)
         else:
-            if not age or asked_ns > self._asked_ns.get(name, -1):  # what a link gives again is no news
-                self._asked_ns[name] = asked_ns
-                hear(1e-9 * asked_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
+            if not age or issued_ns > self._issued_ns.get(name, -1):  # what a link gives again is no news
+                self._issued_ns[name] = issued_ns
+                hear(1e-9 * issued_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
         return self._spoke(name, stamp_ns)
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:

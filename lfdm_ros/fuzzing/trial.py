@@ -186,7 +186,7 @@ def _end(child: int) -> None:
         os.waitpid(child, 0)
 
 
-def _judged(answer: dict[str, Any], said: str, complaint: str) -> Found:
+def _judged(answer: dict[str, Any], output: str, complaint: str) -> Found:
     if "error" in answer:
         return Found(TRACEBACK, _last_line(answer["error"]))
     if "refused" in answer:
@@ -199,7 +199,7 @@ def _judged(answer: dict[str, Any], said: str, complaint: str) -> Found:
             return _one_line(complaint.strip())
         if status not in (0, 1):
             return Found(TRACEBACK, f"exit status {status}: {_last_line(complaint)}")
-    return Found(ANSWER, said, status)
+    return Found(ANSWER, output, status)
 
 
 def _one_line(text: str) -> Found:

@@ -40,7 +40,7 @@ class Protection:
     def __init__(self, data_id: int) -> None:
         self._start = crc8((data_id & 0xFF, data_id >> 8))
         self._counter = COUNTERS - 1
-        self._heard: int | None = None
+        self._last_counter: int | None = None
 
     def protect(self, data: bytearray, step: int = 1) -> int:
         """Puts counter and checksum into a message to be sent; returns the counter.
@@ -58,9 +58,9 @@ class Protection:
         if crc8(data[1:], self._start) != data[0]:
             return CHECKSUM
         counter = data[1] & 0x0F
-        before, self._heard = self._heard, counter
+        before, self._last_counter = self._last_counter, counter
         if counter >= COUNTERS:
-            self._heard = before
+            self._last_counter = before
             return WRONG_SEQUENCE
         if before is None:
             return ""

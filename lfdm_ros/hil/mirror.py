@@ -20,22 +20,22 @@ class Mirror:
     """Hears signals in a thread of its own, and sends what it is given to send."""
 
     def __init__(self, link: Link, gate: CommandGate, period: float, signals: Callable[[int, Mapping[str, float]], None], *,
-                 told: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
+                 on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
                  failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None, wanted: Wanted | None = None) -> None:
         """
         Args:
             period: that the signals are expected in [s].
-            signals: called with time [ns] and signals of each packet; told: of the faults that are active from a time [ns] on.
+            signals: called with time [ns] and signals of each packet; on_faults: of the faults that are active from a time [ns] on.
         """
         self.link, self.gate, self.faults = link, gate, faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
-        self._signals, self._told, self._failed, self._wanted = signals, told, failed, wanted or Wanted()
+        self._signals, self._on_faults, self._failed, self._wanted = signals, on_faults, failed, wanted or Wanted()
         self.timing = Timing(period)
         self.granted: list[str] = []
         self.time_ns = 0
         self.link_state = WAITING
         self.trouble = ""
-        self._heard: dict[int, float] = {}  # when the newest packet came, by its time
+        self._received_at: dict[int, float] = {}  # when the newest packet came, by its time
         self._running = False
         self._thread: threading.Thread | None = None
         self._sending = threading.Lock()  # `command` and the loop's own braking
@@ -69,7 +69,7 @@ class Mirror:
         """Sends a command that answers the signals of a time [ns], 0: of none; False: the gate refused it."""
         if not self.gate.offer(inputs, stamp_ns, self.time_ns):
             return False
-        if (came := self._heard.pop(stamp_ns, None)) is not None:
+        if (came := self._received_at.pop(stamp_ns, None)) is not None:
             self.timing.responses.add(time.monotonic() - came)
         self._send(inputs, stamp_ns)
         return True
@@ -106,8 +106,8 @@ class Mirror:
             self.timing.begin_at_once()
             self.time_ns = packet.stamp_ns
             if self.faults.at(self.time):
-                self._told(self.time_ns, self.faults.active)
-            self._heard = {packet.stamp_ns: now}
+                self._on_faults(self.time_ns, self.faults.active)
+            self._received_at = {packet.stamp_ns: now}
             self._signals(packet.stamp_ns, self.faults.values(packet.values))
             if self.gate.timed_out(self.time):
                 self._send(self.gate.inputs(self.time), packet.stamp_ns)

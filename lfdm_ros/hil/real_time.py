@@ -52,36 +52,36 @@ def parse_cores(texts: Sequence[str]) -> tuple[int, ...]:
 @contextmanager
 def granted(wanted: Wanted) -> Iterator[list[str]]:
     """Gives the calling thread, which ends with the block, what of this is permitted; yields what became of each."""
-    told: list[str] = []
+    outcomes: list[str] = []
     libc = ctypes.CDLL(None, use_errno=True)
     locked = False
     interval = sys.getswitchinterval()
     if wanted.cores:
-        _try(told, f"cores {', '.join(map(str, wanted.cores))}", "", lambda: os.sched_setaffinity(0, wanted.cores))
+        _try(outcomes, f"cores {', '.join(map(str, wanted.cores))}", "", lambda: os.sched_setaffinity(0, wanted.cores))
     if wanted.priority:
-        _try(told, f"SCHED_FIFO {wanted.priority}", "give CAP_SYS_NICE, or rtprio in /etc/security/limits.conf",
+        _try(outcomes, f"SCHED_FIFO {wanted.priority}", "give CAP_SYS_NICE, or rtprio in /etc/security/limits.conf",
              lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(wanted.priority)))
     if wanted.lock_memory:
-        locked = _try(told, "memory locked", "give CAP_IPC_LOCK, or memlock in /etc/security/limits.conf", lambda: _lock_memory(libc))
+        locked = _try(outcomes, "memory locked", "give CAP_IPC_LOCK, or memlock in /etc/security/limits.conf", lambda: _lock_memory(libc))
     if libc.prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK, 0, 0, 0) == 0:
-        told.append("timer slack 1 us")
+        outcomes.append("timer slack 1 us")
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         with no_collector():
-            yield told
+            yield outcomes
     finally:
         sys.setswitchinterval(interval)
         if locked:
             libc.munlockall()
 
 
-def _try(told: list[str], what: str, hint: str, step: object) -> bool:
+def _try(outcomes: list[str], what: str, hint: str, step: object) -> bool:
     try:
         step()  # type: ignore[operator]
     except OSError as error:
-        told.append(f"no {what}: {error.strerror or error}" + (f" ({hint})" if hint else ""))
+        outcomes.append(f"no {what}: {error.strerror or error}" + (f" ({hint})" if hint else ""))
         return False
-    told.append(what)
+    outcomes.append(what)
     return True
 
 

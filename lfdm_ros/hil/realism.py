@@ -82,7 +82,7 @@ class _Sensor(_Channel):
         link = LinkSettings(delay=settings.latency, jitter=settings.jitter, drop=settings.drop)
         self._link: Link[float] | None = Link(link, int(np.random.default_rng([*seed, 1]).integers(2**62))) if late else None
         self._sampled = -1
-        self._told = math.nan
+        self._delivered = math.nan
 
     def measured(self, time: float, value: float) -> float:
         """What is told at a time [s], which does not go back; NaN: nothing yet."""
@@ -91,13 +91,13 @@ class _Sensor(_Channel):
             self._sampled = number
             taken = self.distorted(value)
             if self._link is None:
-                self._told = taken
+                self._delivered = taken
             else:
                 self._link.send(time, taken)
         if self._link is not None:
             for arrival in self._link.receive(time):
-                self._told = arrival.item
-        return self._told
+                self._delivered = arrival.item
+        return self._delivered
 
 
 class Realism:

@@ -50,7 +50,7 @@ class Pace:
         on_silence: then; GO_ON: with the command before, which the gate's time-out ends; END: the run ends as failed.
         free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
         stop_time: simulated time [s] at which the run ends; 0: never.
-        tell_every: ticks between two states that are told.
+        publish_every: ticks between two states that are told.
     """
 
     mode: str = REAL_TIME
@@ -59,7 +59,7 @@ class Pace:
     on_silence: str = GO_ON
     free_wheel: float = 0.0
     stop_time: float = 0.0
-    tell_every: int = 1
+    publish_every: int = 1
     wanted: Wanted = field(default_factory=Wanted)
 
 
@@ -89,7 +89,7 @@ class Rig:
             plant: its `between` is the injector's `actuators`, where actuators are to fail.
             link: not yet open.
         """
-        self.pace, self._tell = pace or Pace(), listeners or Listeners()
+        self.pace, self._listeners = pace or Pace(), listeners or Listeners()
         self._plant, self.link, self.gate = plant, link, gate
         self._realism, self.faults = realism or Realism(), faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
@@ -110,7 +110,7 @@ class Rig:
         self._changed = False  # other faults act than at the tick before
         self._running = False
         self._thread: threading.Thread | None = None
-        self._teller: threading.Thread | None = None
+        self._publisher: threading.Thread | None = None
         self._news: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = threading.Event()
         gate.restart(0.0)
@@ -125,8 +125,8 @@ class Rig:
         self._thread = threading.Thread(target=self._run, name="rig", daemon=True)
         self._thread.start()
         if self.pace.mode == REAL_TIME:
-            self._teller = threading.Thread(target=self._tell_all, name="rig teller", daemon=True)
-            self._teller.start()
+            self._publisher = threading.Thread(target=self._publish_all, name="rig publisher", daemon=True)
+            self._publisher.start()
 
     def run(self) -> None:
         """Runs until the loop ends by itself, then closes the link. Raises InputError as `start`."""
@@ -143,11 +143,11 @@ class Rig:
     def stop(self) -> None:
         """Stops the loop, waits for it and closes the link."""
         self._running = False
-        for thread in (self._thread, self._teller):
+        for thread in (self._thread, self._publisher):
             self._woken.set()
             if thread is not None and thread is not threading.current_thread():
                 thread.join()
-        self._thread = self._teller = None
+        self._thread = self._publisher = None
         self.link.close()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -189,7 +189,7 @@ class Rig:
 
     def _fail(self, why: str) -> None:
         self.trouble = why
-        self._tell.failed(why)
+        self._listeners.failed(why)
 
     def _goes_on(self) -> bool:
         return self._running
@@ -292,9 +292,9 @@ class Rig:
     def _report(self) -> None:
         """Tells the true state, and the faults where they have changed."""
         if self._changed:
-            self._news_for(self._tell.faults, self.time_ns, self.faults.active)
-        if self.time_ns // self._period_ns % self.pace.tell_every == 0 or self._at_end():
-            self._news_for(self._tell.state, self.time_ns, self._outputs)
+            self._news_for(self._listeners.faults, self.time_ns, self.faults.active)
+        if self.time_ns // self._period_ns % self.pace.publish_every == 0 or self._at_end():
+            self._news_for(self._listeners.state, self.time_ns, self._outputs)
 
     def _news_for(self, listener: Callable[..., None], *news: Any) -> None:
         if self.pace.mode == LOCKSTEP:
@@ -305,7 +305,7 @@ class Rig:
         else:
             self.untold += 1
 
-    def _tell_all(self) -> None:
+    def _publish_all(self) -> None:
         while self._running or self._news:
             self._woken.wait(0.5)
             self._woken.clear()
@@ -321,7 +321,7 @@ class Rig:
         if not self._at_end():
             return False
         self._running = False
-        self._tell.ended(f"simulated {self.time:g} s")
+        self._listeners.ended(f"simulated {self.time:g} s")
         return True
 
     # ---- in ------------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class Rig:
             good = self.gate.offer(inputs, stamp_ns, self.time_ns)
             self.link_state = UP if good else self.link_state
         if good:
-            self._news_for(self._tell.command, stamp_ns, inputs)
+            self._news_for(self._listeners.command, stamp_ns, inputs)
         return good
 
     def _advance(self) -> None:

@@ -38,25 +38,26 @@ class UdpLink:
 
     def __init__(self, end: str, settings: LinkSettings) -> None:
         self.wire = Wire()
-        self._own = (settings.udp_host, settings.udp_port)
+        self._address = (settings.udp_host, settings.udp_port)
         self._peer = (settings.udp_peer_host, settings.udp_peer_port)
         self._sends, self._receives = SENT[end], RECEIVED[end]
         self._values = {names: struct.Struct(f"<{len(names)}d") for names in (self._sends, self._receives)}
         self._socket: socket.socket | None = None
         self._sequence = 0
-        self._heard: int | None = None
+        self._last_sequence: int | None = None
 
     def open(self) -> None:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            made.bind(self._own)
+            made.bind(self._address)
         except (OSError, OverflowError) as error:
             made.close()
             why = getattr(error, "strerror", None) or error
-            raise InputError(f"link udp: {self._own[0]}:{self._own[1]} cannot be bound: {why}; change udp_host or udp_port") from None
+            host, port = self._address
+            raise InputError(f"link udp: {host}:{port} cannot be bound: {why}; change udp_host or udp_port") from None
         made.setblocking(False)
         self._socket = made
-        self._sequence, self._heard = 0, None
+        self._sequence, self._last_sequence = 0, None
 
     def close(self) -> None:
         if self._socket is not None:
@@ -111,7 +112,7 @@ class UdpLink:
         magic, version, kind, sequence, count, stamp = _HEAD.unpack_from(data)
         if magic != MAGIC or version != VERSION or kind != _kind(names) or count != len(names) or stamp >= 2**63:
             return None, MALFORMED
-        if self._heard is not None and sequence and (sequence - self._heard - 1) % 2**32 >= 2**31:
+        if self._last_sequence is not None and sequence and (sequence - self._last_sequence - 1) % 2**32 >= 2**31:
             return None, REPEATED
-        self._heard = sequence
+        self._last_sequence = sequence
         return Packet(stamp, dict(zip(names, values.unpack_from(data, _HEAD.size)))), ""

@@ -111,7 +111,7 @@ class Knowledge:
         return dict(zip(self.priors, np.sqrt(np.diag(self.covariance)).tolist()))
 
     @property
-    def told(self) -> int:
+    def informed(self) -> int:
         """Number of directions of which the data say more than the prior."""
         return int((np.linalg.eigvalsh(self.covariance) < UNTOLD).sum())
 

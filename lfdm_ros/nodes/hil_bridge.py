@@ -98,7 +98,7 @@ class HilBridge(Component):
 
     def activate(self) -> None:
         self._before = (0, 0, 0)
-        self._said = False
+        self._reported = False
         self._end.core.start()
 
     def deactivate(self) -> None:
@@ -157,8 +157,8 @@ class HilBridge(Component):
             return
         tidy()
         core = self._end.core
-        if core.granted and not self._said:
-            self._said = True
+        if core.granted and not self._reported:
+            self._reported = True
             denied = [text for text in core.granted if text.startswith("no ")]
             (self.get_logger().warning if denied else self.get_logger().info)(f"loop: {'; '.join(core.granted)}")
         self._publish_status()

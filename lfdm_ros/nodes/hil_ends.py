@@ -59,7 +59,7 @@ class _End:
         self._node = node
         self._faults_publisher = node.publisher("hil/faults")
 
-    def _tell_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
+    def _publish_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
         message = HilFaults(active=[str(fault) for fault in active])
         set_stamp(message.header.stamp, time_ns)
         self._faults_publisher.publish(message)
@@ -104,7 +104,7 @@ class VehicleEnd(_End):
             plant, link, gate,
             Pace(value("mode"), value("policy"), value("wait_limit"), value("on_silence"), _REPEAT if value("link") == ROS else 0.0,
                  value("stop_time"), every, wanted),
-            Listeners(self._tell_state, self._tell_command, self._tell_faults, ended, node.give_up),
+            Listeners(self._publish_state, self._publish_command, self._publish_faults, ended, node.give_up),
             realism=realism, faults=faults)
 
     def summary(self) -> dict[str, Any]:
@@ -121,12 +121,12 @@ class VehicleEnd(_End):
             raise InputError("there is no LIDAR; give a scenario with obstacles")
         self._lidar = self._make_lidar(world)
 
-    def _tell_state(self, time_ns: int, outputs: Sequence[float]) -> None:
+    def _publish_state(self, time_ns: int, outputs: Sequence[float]) -> None:
         self._topics.publish(time_ns, outputs, self._lidar)
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self._node.get_logger().warning(news)
 
-    def _tell_command(self, time_ns: int, inputs: Inputs) -> None:
+    def _publish_command(self, time_ns: int, inputs: Inputs) -> None:
         if self._command is not None:
             self._command.publish(command_message(time_ns, inputs))
 
@@ -146,7 +146,7 @@ class ControllerEnd(_End):
         self._own_clock = node.value("own_clock")
         self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")
         gate = gate_of(node, period)
-        self.core = Mirror(link, gate, period, self._tell_state, told=self._tell_faults, failed=node.give_up, faults=faults,
+        self.core = Mirror(link, gate, period, self._publish_state, on_faults=self._publish_faults, failed=node.give_up, faults=faults,
                            wanted=wanted)
         self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
         node.subscription("control/command", self._on_command)
@@ -157,23 +157,23 @@ class ControllerEnd(_End):
         return {"packets_received": wire.received, "packets_sent": wire.sent, "commands_accepted": gate.accepted,
                 "commands_rejected": dict(gate.rejected)}
 
-    def _tell_state(self, time_ns: int, values: Mapping[str, float]) -> None:
-        told_ns = self._node.get_clock().now().nanoseconds if self._own_clock else time_ns
-        self._stamps = (told_ns, time_ns)
+    def _publish_state(self, time_ns: int, values: Mapping[str, float]) -> None:
+        published_ns = self._node.get_clock().now().nanoseconds if self._own_clock else time_ns
+        self._stamps = (published_ns, time_ns)
         if self._clock is not None:
             clock = Clock()
-            set_stamp(clock.clock, told_ns)
+            set_stamp(clock.clock, published_ns)
             self._clock.publish(clock)
-        fill_signals(self._message, Packet(told_ns, values))
+        fill_signals(self._message, Packet(published_ns, values))
         self._state_publisher.publish(self._message)
 
     def _on_command(self, command: DriverCommand) -> None:
         if self._node.state != "active":
             return
-        told_ns, time_ns = self._stamps
+        published_ns, time_ns = self._stamps
         stamp_ns = nanoseconds(command.header.stamp)
         if self._own_clock:  # from the clock of ROS to that of the link
-            stamp_ns = max(time_ns + stamp_ns - told_ns, 0) if stamp_ns else 0
+            stamp_ns = max(time_ns + stamp_ns - published_ns, 0) if stamp_ns else 0
         if not self.core.command((command.steering, command.throttle, command.brake), stamp_ns):
             self._node.get_logger().warning(f"command refused, {self.core.gate.last_rejection}", throttle_duration_sec=1.0)
 

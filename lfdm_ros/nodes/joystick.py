@@ -46,7 +46,7 @@ class JoystickOperator(Component):
 
     def activate(self) -> None:
         self._joystick = Joystick(JOYSTICK.record(self.value))  # what was held before does not count
-        self._heard = 0
+        self._received = 0
 
     def cleanup(self) -> None:
         self.destroy_timer(self._timer)
@@ -62,7 +62,7 @@ class JoystickOperator(Component):
             if (wrong := refusal("stamp", 1e-9 * nanoseconds(message.header.stamp))) is not None:
                 raise wrong
             self._joystick.take(time.monotonic(), message.axes, message.buttons)
-            self._heard += 1
+            self._received += 1
         except InputError as error:
             self.refusals.refuse("joy", error)
 
@@ -79,8 +79,8 @@ class JoystickOperator(Component):
         if self.state != "active":
             return OK, self.state, {}
         held = self._joystick.holds(time.monotonic())
-        values = {"messages": self._heard, "held": held}
-        if not self._heard:
+        values = {"messages": self._received, "held": held}
+        if not self._received:
             return WARN, "nothing yet on joy", values
         return (OK, "driving", values) if held else (WARN, "nobody holds the button, or joy has fallen silent", values)
 

@@ -153,10 +153,10 @@ class MpcController(PilotedComponent):
             if self._ackermann_publisher is not None and self._ackermann_publisher.get_subscription_count():
                 self._ackermann_publisher.publish(self._messages.fill_ackermann(decision, self._lock))
         if decision is not None and decision.new:
-            self._tell_cycle(decision, time.perf_counter() - begin)
+            self._publish_cycle(decision, time.perf_counter() - begin)
         self.pilot.after()
 
-    def _tell_cycle(self, decision: Decision, seconds: float) -> None:
+    def _publish_cycle(self, decision: Decision, seconds: float) -> None:
         cycle, messages = decision.cycle, self._messages
         before = self._last.cycle.outcome if self._last is not None else Outcome.SOLVED
         self._last = decision

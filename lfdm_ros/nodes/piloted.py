@@ -159,7 +159,7 @@ class PilotedComponent(Component):
             horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
         pilot = Pilot(
             driver, tracker, period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), told=self._tell,
+            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self._warn,
             refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals
         pilot.begin(task)
@@ -253,5 +253,5 @@ class PilotedComponent(Component):
     def _now(self) -> int:
         return int(self.get_clock().now().nanoseconds)
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self.get_logger().warning(text)

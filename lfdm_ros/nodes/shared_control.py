@@ -114,7 +114,7 @@ class SharedControl(Component):
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
             self.sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
-            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell)
+            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
         self.refusals = self.pilot.refusals
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
@@ -272,7 +272,7 @@ class SharedControl(Component):
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.sharer.stop("service")
-        self._tell("emergency stop")
+        self._warn("emergency stop")
         response.success, response.message = True, "stopping; latched until ~/reset_emergency_stop"
         if self.state == "active" and not self._lockstep and self._last is not None:
             self._publish(self.pilot.now(self._now()), time.perf_counter())
@@ -281,13 +281,13 @@ class SharedControl(Component):
     def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self.sharer.release()
         response.message = "the emergency stop is over" if response.success else "there was no emergency stop"
-        self._tell(response.message)
+        self._warn(response.message)
         return response
 
     def _now(self) -> int:
         return int(self.get_clock().now().nanoseconds)
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self.get_logger().warning(text)
 
     # ---- out -----------------------------------------------------------------------------------------------------------
@@ -299,10 +299,10 @@ class SharedControl(Component):
             self._command_publisher.publish(fill_command(self._command, decision.command, now))
             self._owes = False
             if new:
-                self._tell_decision(decision, now, time.perf_counter() - begin)
+                self._publish_decision(decision, now, time.perf_counter() - begin)
         self.pilot.after()
 
-    def _tell_decision(self, decision: Decision, now: int, seconds: float) -> None:
+    def _publish_decision(self, decision: Decision, now: int, seconds: float) -> None:
         before, self._last = self._last, decision
         self._states[decision.row.state] += 1
         self._shares[0] += decision.k

@@ -63,7 +63,7 @@ class TeleopLink(Component):
     def configure(self) -> None:
         self._lockstep = self.value("stepping") == LOCKSTEP
         self._relay = Relay(_UP.record(self.value), _DOWN.record(self.value), self.value("seed"), lockstep=self._lockstep,
-                            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), told=self._tell,
+                            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn,
                             refused=self.warn_of_refusal)
         self.refusals = self._relay.refusals
         self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
@@ -148,7 +148,7 @@ class TeleopLink(Component):
     def _now(self) -> int:
         return int(self.get_clock().now().nanoseconds)
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self.get_logger().warning(text)
 
     # ---- out -----------------------------------------------------------------------------------------------------------

@@ -353,10 +353,10 @@ def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, se
 
 
 def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
-              own: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
+              inner: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Whether beams end in circles x, y, radius (n,), and whether all that should have met their middle parts go on behind: both (n,).
 
-    Beams that end in the circles `own`, x, y and radius (n,) too, do not count as ending.
+    Beams that end in the circles `inner`, x, y and radius (n,) too, do not count as ending.
     """
     n, beams = len(x), len(scan.ranges)
     dx, dy = x - sensor[0], y - sensor[1]
@@ -383,11 +383,11 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     passes = valid & (np.abs(aside) < 0.5 * radius[:, None]) & (r > far + 0.1) & (along < scan.range_max)
     # A beam that should have met the middle and ended before, or somewhere in the circle, leaves it possible.
     stopped = valid & (r <= far + 0.1)
-    if own is not None:
+    if inner is not None:
         direction = sensor[2] + scan.angle_min + scan.angle_increment * index
         with np.errstate(invalid="ignore"):  # inf times 0
-            aside = np.hypot(sensor[0] + r * np.cos(direction) - own[0][:, None], sensor[1] + r * np.sin(direction) - own[1][:, None])
-        hit &= aside > own[2][:, None] + 0.1
+            aside = np.hypot(sensor[0] + r * np.cos(direction) - inner[0][:, None], sensor[1] + r * np.sin(direction) - inner[1][:, None])
+        hit &= aside > inner[2][:, None] + 0.1
     return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1)
 
 

@@ -55,9 +55,9 @@ def _pose(data: bytes, at: int, order: str, frame: str, points: np.ndarray, k: i
     return at + _POSE
 
 
-def _check(own: str, frame: str) -> None:
-    if own not in ("", frame):
-        raise Refused(f"a pose is in frame '{own}', the path in '{frame}'", FRAME)
+def _check(named: str, frame: str) -> None:
+    if named not in ("", frame):
+        raise Refused(f"a pose is in frame '{named}', the path in '{frame}'", FRAME)
 
 
 def _alike(data: bytes, at: int, order: str, frame: str, points: np.ndarray) -> int:

@@ -197,7 +197,7 @@ class _signals:
     def __init__(self, stop: Callable[[str], None], last: bool) -> None:
         self._stop, self._last = stop, last
         self._previous: dict[int, Any] = {}
-        self._told, self._told_at, self._status = 0, -math.inf, 0
+        self._signals, self._signalled_at, self._status = 0, -math.inf, 0
         self.ending = self.breakable = False
 
     def __enter__(self) -> None:
@@ -211,14 +211,14 @@ class _signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if now - self._told_at < AGAIN:
+        if now - self._signalled_at < AGAIN:
             return
-        self._told, self._told_at = self._told + 1, now
-        if self._told == 1:
+        self._signals, self._signalled_at = self._signals + 1, now
+        if self._signals == 1:
             reason = INTERRUPTED if number == signal.SIGINT else TERMINATED
             self._status = exit_status(reason)
             self._stop(reason)
-        elif self.breakable and self._told > 2 if self.ending else self._told > 1:
+        elif self.breakable and self._signals > 2 if self.ending else self._signals > 1:
             raise Interrupted(self._status)
 
 

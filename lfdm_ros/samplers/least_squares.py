@@ -63,7 +63,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     weights, directions = np.linalg.eigh(fit.fisher(optimum))
     weights = np.maximum(weights, 0.0)
 
-    fit.tell(0.8, "intervals")
+    fit.progress(0.8, "intervals")
     count = draws * chains
     x = _draw_inside(optimum.x, directions / np.sqrt(1.0 + weights), fit.lower, fit.upper, count, rng)
     log_gaussian = -0.5 * (((x - optimum.x) @ directions) ** 2 * (1.0 + weights)).sum(axis=1)
@@ -78,7 +78,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
     points = np.column_stack([priors[name].coordinate(values[name]) for name in problem.density.names])
     log_prior, log_likelihood = np.empty(count), np.empty(count)
     for first in range(0, count, WEIGHED):
-        fit.tell(0.8 + 0.19 * first / count, f"weighing draws, {first} of {count}")
+        fit.progress(0.8 + 0.19 * first / count, f"weighing draws, {first} of {count}")
         part = slice(first, first + WEIGHED)
         log_prior[part], log_likelihood[part] = problem.density(points[part])
     fit.runs += count
@@ -214,7 +214,7 @@ class _Fit:
         q = np.column_stack([prior.frozen().rvs(START_DRAWS, random_state=rng) for prior in self._priors])
         x = np.column_stack([prior.coordinate(column) for prior, column in zip(self._priors, q.T)]) / self.spread
         x = np.concatenate([start[None], x])
-        self.tell(0.0, "looking for a start")
+        self.progress(0.0, "looking for a start")
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             if self._problem.objective.scale == "noise":
                 squares = self._problem.likelihood.moments(self.values(x))[:, :, 0]
@@ -241,8 +241,8 @@ class _Fit:
         if not all(np.isfinite(own.sigma) for own in noise):
             raise ValueError("the start of the search cannot be simulated")
         for _ in range(NOISE_ROUNDS):
-            found = optimize.least_squares(self._told, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper), ftol=TOLERANCE,
-                                           xtol=TOLERANCE, gtol=TOLERANCE)
+            found = optimize.least_squares(self._reported_residuals, x, self.jacobian, args=(noise,), bounds=(self.lower, self.upper),
+                                           ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE)
             x, previous, iterations = found.x, noise, iterations + int(found.njev or 0)
             noise = self.noise(x)
             change = [(np.log(own.sigma / old.sigma), own.rho - old.rho) for own, old in zip(noise, previous)]
@@ -258,7 +258,7 @@ class _Fit:
         def cost(q: np.ndarray) -> float:
             if ((q <= bounds[:, 0]) | (q >= bounds[:, 1])).any():
                 return float("inf")
-            total = float((self._told(self._search(q), noise) ** 2).sum())
+            total = float((self._reported_residuals(self._search(q), noise) ** 2).sum())
             return total if np.isfinite(total) else float("inf")
 
         found = optimize.minimize(cost, self.values(x[None])[0], method="Powell")
@@ -268,13 +268,13 @@ class _Fit:
     def _search(self, q: np.ndarray) -> np.ndarray:
         return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
 
-    def _told(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
+    def _reported_residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         residuals = self.residuals(x[None], noise)[0]
         # How many evaluations a search needs is not known before; this never goes back and never arrives.
-        self.tell(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
+        self.progress(0.8 * (1.0 - 0.97**self.runs), f"objective {residuals @ residuals:.6g}, {self.runs} runs")
         return residuals
 
-    def tell(self, progress: float, message: str) -> None:
+    def progress(self, progress: float, message: str) -> None:
         """Reports; the data always count in full."""
         if self._report is not None:
             self._report(SamplerProgress(1.0, progress, float("nan"), self.runs, message))

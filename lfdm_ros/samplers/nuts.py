@@ -104,16 +104,16 @@ class Box:
     lower: np.ndarray
     upper: np.ndarray
 
-    def drift(self, q: np.ndarray, p: np.ndarray, left: float,
+    def drift(self, q: np.ndarray, p: np.ndarray, duration: float,
               velocity: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """q and p (D,) after the time that is left, from wall to wall; `velocity` of a momentum.
+        """q and p (D,) after a duration, from wall to wall; `velocity` of a momentum.
 
         Raises:
             CannotDrift: there are too many reflections.
         """
         v = velocity(p)
         for _ in range(REFLECTIONS):
-            end = q + left * v
+            end = q + duration * v
             beyond = np.flatnonzero((end < self.lower) | (end > self.upper))
             if not len(beyond):
                 return end, p
@@ -127,7 +127,7 @@ class Box:
             normal[hit] = 1.0
             p = p - 2.0 * v[hit] / velocity(normal)[hit] * normal
             v = velocity(p)
-            left -= times[first]
+            duration -= times[first]
         raise CannotDrift("the trajectory rattles between bounds")
 
 

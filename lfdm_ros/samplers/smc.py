@@ -304,12 +304,12 @@ class _Clock:
         spent = time.perf_counter() - self._began
         return self._state(float(slowest.beta), spent / self._progress - spent, evaluations)
 
-    def _state(self, temperature: float, left: float, evaluations: int) -> SamplerProgress:
+    def _state(self, temperature: float, remaining: float, evaluations: int) -> SamplerProgress:
         # The temperature is that of the slowest chain.
         done = min(len(kernel.betas) for kernel in self._kernels)
         if done > self._ess[0]:
             self._ess = done, self._least_ess()
-        return SamplerProgress(temperature, self._progress, left, evaluations, f"temperature {temperature:.2g}, {evaluations} runs",
+        return SamplerProgress(temperature, self._progress, remaining, evaluations, f"temperature {temperature:.2g}, {evaluations} runs",
                                self._ess[1])
 
     def _least_ess(self) -> float:

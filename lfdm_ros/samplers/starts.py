@@ -30,11 +30,11 @@ def find_starts(problem: Problem, chains: int, seed: np.random.SeedSequence, rep
     Raises:
         ValueError: no unknowns that can be simulated were found.
     """
-    def tell(state: SamplerProgress) -> None:
+    def forward(state: SamplerProgress) -> None:
         if report is not None:
             report(replace(state, progress=0.0, message=f"optimum: {state.message}"))
 
-    optimum = least_squares.run(replace(problem, objective=Objective()), draws=max(DRAWS, chains), chains=1, seed=seed, report=tell)
+    optimum = least_squares.run(replace(problem, objective=Objective()), draws=max(DRAWS, chains), chains=1, seed=seed, report=forward)
     priors = problem.priors
     points = np.column_stack([priors[name].coordinate(optimum.draws[name][0]) for name in problem.density.names])
     prior, likelihood = problem.density(points)

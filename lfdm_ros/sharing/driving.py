@@ -31,7 +31,7 @@ class SharedDriver:
             operator, controller: None: there is none, and the sharer's mode does without.
             on_decision: takes each decision.
         """
-        self.sharer, self.operator, self.controller, self._told = sharer, operator, controller, on_decision
+        self.sharer, self.operator, self.controller, self._on_decision = sharer, operator, controller, on_decision
         self._drivers = [driver for driver in (operator, controller) if driver is not None]
         self.settings = self._drivers[-1].settings
         self._issued = -math.inf
@@ -80,5 +80,5 @@ class SharedDriver:
         applied = getattr(self.controller, "applied", None)
         if applied is not None:
             applied(now, command.steering, command.pedal, command.reverse)
-        self._told(decision)
+        self._on_decision(decision)
         return dataclasses.replace(cycle, command=command.inputs)

@@ -47,21 +47,21 @@ class Filtered:
     """What was asked, and what goes out for it. change: the larger of those of steering and pedal, 0: none; admitted: False where nothing
     was, and the brake goes out, with the steering that breaks the least."""
 
-    asked: Command
+    requested: Command
     command: Command
     admitted: bool
     reason: str
 
     @property
     def change(self) -> float:
-        return min(max(abs(self.command.steering - self.asked.steering), abs(self.command.pedal - self.asked.pedal)), 1.0)
+        return min(max(abs(self.command.steering - self.requested.steering), abs(self.command.pedal - self.requested.pedal)), 1.0)
 
     def over(self, operator: Command, now: float) -> Command:
         """The same change of a newer command of the operator's."""
-        if self.command is self.asked or operator.reverse:
+        if self.command is self.requested or operator.reverse:
             return dataclasses.replace(operator, time=now)
-        steering = min(max(operator.steering + self.command.steering - self.asked.steering, -1.0), 1.0)
-        pedal = min(max(operator.pedal + self.command.pedal - self.asked.pedal, -1.0), 1.0)
+        steering = min(max(operator.steering + self.command.steering - self.requested.steering, -1.0), 1.0)
+        pedal = min(max(operator.pedal + self.command.pedal - self.requested.pedal, -1.0), 1.0)
         return Command.of_pedal(now, steering, pedal)
 
 

@@ -130,7 +130,7 @@ def row_of(seen: Seen) -> Row:
 
 def markdown() -> str:
     """The table for the documentation."""
-    def said(values: frozenset[Presence]) -> str:
+    def listed(values: frozenset[Presence]) -> str:
         return "any" if values == _ANY else " or ".join(p.value for p in Presence if p in values)
 
     lines = ["| state | mode | operator | autonomy | vehicle's state | latched | overdue | k | sent | alarm | why |", "|" + " --- |" * 11]
@@ -138,8 +138,8 @@ def markdown() -> str:
         modes = "any" if row.modes == frozenset(MODES) else " or ".join(m for m in MODES if m in row.modes)
         overdue = "any" if len(row.overdue) == 2 else "yes" if True in row.overdue else "no"
         lines.append("| " + " | ".join((
-            f"`{row.state}`", modes, said(row.operator), said(row.autonomy), said(row.vehicle), "yes" if row.latched else "no", overdue,
-            row.share.value, row.action.value, "yes" if row.alarm else "no", row.why or "-")) + " |")
+            f"`{row.state}`", modes, listed(row.operator), listed(row.autonomy), listed(row.vehicle), "yes" if row.latched else "no",
+            overdue, row.share.value, row.action.value, "yes" if row.alarm else "no", row.why or "-")) + " |")
     return "\n".join(lines)
 
 

@@ -72,20 +72,20 @@ class Sharer:
     """Shares one vehicle. See `docs/sharing.md`."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[Component] = (),
-                 table: LimitTable | None = None, told: Callable[[str], None] = lambda text: None) -> None:
+                 table: LimitTable | None = None, refused: Callable[[str], None] = lambda text: None) -> None:
         """Compiles the model that predicts, or loads it from the cache.
 
         Args:
             components: of the threat; without any nothing is ever threatened and the operator drives.
             table: of the largest model's wheel lift, for the command gate.
-            told: takes what is refused, in one line, which may be often.
+            refused: takes what is refused, in one line, which may be often.
 
         Raises:
             InputError: the vehicle lacks parameters.
         """
         self.settings = settings or SharingSettings()
         self.components, self.vehicle = tuple(components), vehicle
-        self.refusals = Refusals(told, SOURCES)
+        self.refusals = Refusals(refused, SOURCES)
         self._law = self.settings.law_of()
         self._forecast, self._gate, self._filter = Forecast(vehicle), Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
         for component in self.components:
@@ -104,7 +104,7 @@ class Sharer:
             moved: the vehicle is another, or elsewhere; else the command in force stays, so that it does not jump.
         """
         self._sources = {name: Source(name) for name in (OPERATOR, AUTONOMY, STATE)}
-        self._asked: dict[str, Command | None] = {OPERATOR: None, AUTONOMY: None}
+        self._requested: dict[str, Command | None] = {OPERATOR: None, AUTONOMY: None}
         self._plan: Plan | None = None
         self._plan_stamp = -math.inf
         self._measured: Measured | None = None
@@ -179,7 +179,7 @@ class Sharer:
         except InputError as error:
             self.refusals.refuse(name, error)
             return False
-        self._asked[name] = command
+        self._requested[name] = command
         return True
 
     def hear_plan(self, stamp: float, plan: Plan, now: float) -> bool:
@@ -261,8 +261,8 @@ class Sharer:
         ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
         ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
         return Decision(
-            now, gated.command, row, s.mode, self._reason(now, row), k, self._wanted, self._threat, self._asked[OPERATOR],
-            self._asked[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
+            now, gated.command, row, s.mode, self._reason(now, row), k, self._wanted, self._threat, self._requested[OPERATOR],
+            self._requested[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
 
     def brake(self, now: float) -> Command:
         """A stop at `now` [s] whatever is known, for who cannot ask for a decision."""
@@ -286,7 +286,7 @@ class Sharer:
             return None
 
         def counts(name: str, presence: Presence) -> Command | None:
-            return self._asked[name] if presence is FRESH else None
+            return self._requested[name] if presence is FRESH else None
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
         return Situation(now, self.vehicle, self._measured, sent, counts(OPERATOR, seen.operator), counts(AUTONOMY, seen.autonomy),
@@ -330,9 +330,9 @@ class Sharer:
         else:
             self._wanted = self._k
         # Who is not there has no share.
-        if self._asked[AUTONOMY] is None:
+        if self._requested[AUTONOMY] is None:
             self._k = 0.0
-        elif self._asked[OPERATOR] is None:
+        elif self._requested[OPERATOR] is None:
             self._k = 1.0
         self._k = self.settings.rate.limited(self._k, self._wanted, dt)
 
@@ -345,7 +345,7 @@ class Sharer:
         if row.action is not Action.SHARED:
             brake = s.emergency_brake if row.action is Action.EMERGENCY else s.stop_brake
             return Command(now, self._steering_of_stop(now, applied, situation), 0.0, brake), self._k
-        operator, autonomy = self._asked[OPERATOR], self._asked[AUTONOMY]
+        operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
         if autonomy is not None:
             autonomy = aligned(autonomy, self._counting_plan(now), now, self.vehicle.actuators.delay)
         one = operator or autonomy

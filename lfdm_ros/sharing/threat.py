@@ -106,12 +106,12 @@ RULES: Mapping[str, Callable[[Iterable[float]], float]] = {"maximum": maximum, "
 def assess(components: Sequence[Component], situation: Situation, rule: str = "maximum") -> Threat:
     """What the components say of a situation, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. One that raises
     cannot tell, and says with what."""
-    said = {component.name: _asked(component, situation) for component in components}
+    said = {component.name: _assessed(component, situation) for component in components}
     combine = RULES[rule]
     return Threat(combine(_within(a.threat) for a in said.values()), combine(_within(a.autonomy) for a in said.values()), said)
 
 
-def _asked(component: Component, situation: Situation) -> Assessment:
+def _assessed(component: Component, situation: Situation) -> Assessment:
     try:
         return component.assess(situation)
     except Exception as error:  # whatever foreign code raises: the vehicle is to be driven all the same

@@ -123,11 +123,11 @@ class Actuator:
         """The held command acts for a span [s]."""
         for k, rate in enumerate(self._rates):
             distance = self._target[k] - self._inputs[k]
-            left = _left(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
+            left = _remaining(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
             self._inputs[k] = self._target[k] - math.copysign(left, distance)
 
 
-def _left(distance: float, span: float, lag: float, rate: float) -> float:
+def _remaining(distance: float, span: float, lag: float, rate: float) -> float:
     """What is left of a distance to the command after a span [s]: dz/dt = -min(z / lag, rate), solved exactly."""
     if lag == 0.0:
         return max(distance - rate * span, 0.0) if math.isfinite(rate) else 0.0

@@ -118,7 +118,7 @@ class BatchRollout:
                                           hold=hold, prescribed=prescribed)
         self._real = _REALS[precision]
         self._inputs = self._in_order(np.array(inputs, float))
-        self._kernel(own_inputs=self._inputs.ndim == 3)
+        self._kernel(separate_inputs=self._inputs.ndim == 3)
 
     @property
     def model(self) -> Model:
@@ -163,8 +163,8 @@ class BatchRollout:
         table = self._sampling.table(inputs)
         return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
 
-    def _kernel(self, own_inputs: bool) -> BatchKernel:
-        return batch_kernel(self._sampling.model, self._real, own_inputs=own_inputs, prescribed=self._sampling.prescribed)
+    def _kernel(self, separate_inputs: bool) -> BatchKernel:
+        return batch_kernel(self._sampling.model, self._real, separate_inputs=separate_inputs, prescribed=self._sampling.prescribed)
 
     def _run(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None, observed: np.ndarray,
              keep: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -179,6 +179,6 @@ class BatchRollout:
         parameters = np.repeat(common.base[:, None], n, axis=1)
         parameters[common.columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
-        sums, kept = run_batch(self._kernel(own_inputs=table.ndim == 3), parameters, start, table, common.hold, common.substeps, common.h,
-                               common.rows, observed, keep)
+        sums, kept = run_batch(self._kernel(separate_inputs=table.ndim == 3), parameters, start, table, common.hold, common.substeps,
+                               common.h, common.rows, observed, keep)
         return sums, np.empty((0, 0, 0)) if kept is None else kept

@@ -30,7 +30,7 @@ _LOOK_AGAIN = 0.05  # [s]
 _NAMELESS = "_NODE_NAME_UNKNOWN_"  # as rmw calls the node of an endpoint of which it has not heard yet
 _FIND_TOPICS = 10.0  # [s] for a recorder
 # What a process says that was told to end by a signal: nothing, that it was interrupted, or that it was terminated.
-_TOLD = (0, 128 + signal.SIGINT, -signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGTERM)
+_SIGNALLED = (0, 128 + signal.SIGINT, -signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 T = TypeVar("T")
 
@@ -127,14 +127,14 @@ class Manager:
             self._frozen(remote.entry)
 
 
-def death(name: str, status: int, *, told: bool) -> str:
+def death(name: str, status: int, *, signalled: bool) -> str:
     """One line on a node's process that has ended otherwise than it should, else "".
 
     Args:
         status: exit status; negative: the signal that ended it.
-        told: a signal of ours has asked it to end.
+        signalled: a signal of ours has asked it to end.
     """
-    if status == 0 or (told and status in _TOLD):
+    if status == 0 or (signalled and status in _SIGNALLED):
         return ""
     if status < 0:
         return f"node {name} was killed by signal {-status} ({signal.strsignal(-status)})"

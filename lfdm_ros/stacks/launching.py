@@ -66,7 +66,7 @@ class _Run:
     def action(self, entry: NodeEntry) -> LifecycleNode:
         """The action that runs a node."""
         def ended(event: Any, context: LaunchContext) -> list[Any]:
-            if died := death(entry.name, event.returncode, told=context.is_shutdown):
+            if died := death(entry.name, event.returncode, signalled=context.is_shutdown):
                 if context.is_shutdown or self._restarts[entry.full_name] >= entry.respawn:
                     raise InputError(died)  # whoever loses a node loses the run
                 self._restarts[entry.full_name] += 1

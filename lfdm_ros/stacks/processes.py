@@ -118,13 +118,13 @@ class _Child:
     def ended(self) -> str:
         """How it has ended of itself; "": it runs, or is to be started again."""
         status = self._process.poll()
-        return "" if status is None or self._dead else self._death(status, told=False) or f"{self.entry.name} ended"
+        return "" if status is None or self._dead else self._death(status, signalled=False) or f"{self.entry.name} ended"
 
     @property
     def _dead(self) -> str:
         """How it died, where it is to be started again."""
         status = self._process.poll()
-        return self._death(status, told=False) if status is not None and self.restarts < self.respawn else ""
+        return self._death(status, signalled=False) if status is not None and self.restarts < self.respawn else ""
 
     def started_again(self) -> str:
         """Starts the process again if it died and the stack wants that; a line then, else ""."""
@@ -142,15 +142,15 @@ class _Child:
 
     def end(self) -> str:
         """Ends the process; a line if it ended otherwise than it should, now or before."""
-        told = self._process.poll() is None
-        if told:
+        signalled = self._process.poll() is None
+        if signalled:
             self._process.send_signal(signal.SIGINT)
         try:
             status = self._process.wait(_STOP)
         except subprocess.TimeoutExpired:
             self.kill()
             return f"node {self.entry.name} did not end within {_STOP:g} s and was killed"
-        return self._death(status, told=told)
+        return self._death(status, signalled=signalled)
 
-    def _death(self, status: int, *, told: bool) -> str:
-        return death(self.entry.name, status, told=told)
+    def _death(self, status: int, *, signalled: bool) -> str:
+        return death(self.entry.name, status, signalled=signalled)

@@ -15,9 +15,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.stack import NodeEntry
 
 _ANSWER = 180.0  # [s] for a node to start and to configure: the first use of a model compiles it, on a busy machine too
-_ASK_AGAIN = 3.0  # [s] without an answer
+_RETRY = 3.0  # [s] without an answer
 _BEAT = 0.2  # [s] between questions whether a node is alive
-_OWN_PAUSE = 0.5  # [s]: who has not asked for so long was held up itself, and knows nothing of the others
+_HELD_UP = 0.5  # [s]: who has not asked for so long was held up itself, and knows nothing of the others
 STEPS = {"configure": (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
          "activate": (Transition.TRANSITION_ACTIVATE, State.PRIMARY_STATE_ACTIVE)}
 
@@ -34,7 +34,7 @@ class Remote:
         self._change = manager.create_client(ChangeState, f"{entry.full_name}/change_state")
         self._get = manager.create_client(GetState, f"{entry.full_name}/get_state")
         self._sign: Future | None = None  # the answer that is to come
-        self._asked = 0.0
+        self._requested_at = 0.0
         self._answered = self._beaten = time.monotonic()
 
     def change(self, step: str) -> Generator[None, None, None]:
@@ -50,7 +50,7 @@ class Remote:
         request = ChangeState.Request(transition=Transition(id=transition))
         call = self._change.call_async(request)
         # DDS may lose a request or its answer while the two have not fully discovered each other: then the node's state tells.
-        while not (yield from self.wait(call.done, _ASK_AGAIN)):
+        while not (yield from self.wait(call.done, _RETRY)):
             state = yield from self._state()
             if state == goal:
                 return
@@ -60,7 +60,7 @@ class Remote:
                 call = self._change.call_async(request)
         if not call.result().success and (yield from self._state()) != goal:
             # The answer does not say why; the log does.
-            yield from self.wait(lambda: self.entry.full_name in self._errors, _ASK_AGAIN)
+            yield from self.wait(lambda: self.entry.full_name in self._errors, _RETRY)
             raise InputError(f"node {self.entry.name}: {self._errors.get(self.entry.full_name, f'{step} failed, see its log')}")
 
     def _reach(self) -> Generator[None, None, bool]:
@@ -71,21 +71,21 @@ class Remote:
         all the same. So it is asked now and then.
         """
         end = time.monotonic() + _ANSWER
-        asked: list[Any] = []
+        calls: list[Any] = []
 
-        def there() -> bool:
-            return any(call.done() for call in asked) or (self._change.service_is_ready() and self._get.service_is_ready())
+        def answers() -> bool:
+            return any(call.done() for call in calls) or (self._change.service_is_ready() and self._get.service_is_ready())
 
-        while not (yield from self.wait(there, _ASK_AGAIN)):
+        while not (yield from self.wait(answers, _RETRY)):
             if time.monotonic() > end:
                 return False
-            asked.append(self._get.call_async(GetState.Request()))
+            calls.append(self._get.call_async(GetState.Request()))
         return True
 
     def _state(self) -> Generator[None, None, int | None]:
         """The id of the node's lifecycle state; None without an answer."""
         state = self._get.call_async(GetState.Request())
-        return int(state.result().current_state.id) if (yield from self.wait(state.done, _ASK_AGAIN)) else None
+        return int(state.result().current_state.id) if (yield from self.wait(state.done, _RETRY)) else None
 
     def wait(self, done: Callable[[], bool], patience: float) -> Generator[None, None, bool]:
         """Waits until `done`, or `patience` [s] is over, which is False.
@@ -105,15 +105,15 @@ class Remote:
     def beat(self) -> float:
         """Asks the node now and then whether it is alive, without waiting; returns for how long it has not answered [s]."""
         now = time.monotonic()
-        if now - self._beaten > _OWN_PAUSE:
+        if now - self._beaten > _HELD_UP:
             self._answered += now - self._beaten
         self._beaten = now
         if self._sign is not None and self._sign.done():
             self._answered, self._sign = now, None
-        if now - self._asked >= (_BEAT if self._sign is None else 2.0 * _BEAT):  # DDS may lose one
+        if now - self._requested_at >= (_BEAT if self._sign is None else 2.0 * _BEAT):  # DDS may lose one
             if self._sign is not None:
                 self._get.remove_pending_request(self._sign)
-            self._asked, self._sign = now, self._get.call_async(GetState.Request())
+            self._requested_at, self._sign = now, self._get.call_async(GetState.Request())
         return now - self._answered
 
     def begin_to_watch(self) -> None:

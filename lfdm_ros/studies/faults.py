@@ -57,13 +57,13 @@ class Threatened:
 
 @dataclass(frozen=True)
 class Reaction:
-    """What became of a fault. told: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then; refused:
-    messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command to the
-    next, over what the actuator can. A command that is not finite or out of range cannot be made (`Command`)."""
+    """What became of a fault. noticed: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then;
+    refused: messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command
+    to the next, over what the actuator can. A command that is not finite or out of range cannot be made (`Command`)."""
 
     source: str
     fault: str
-    told: float
+    noticed: float
     state: str
     reason: str
     refused: int
@@ -73,7 +73,7 @@ class Reaction:
     @property
     def good(self) -> bool:
         """Told in time, unless there is nothing to tell; never a step beyond the actuator's; and over when the fault is."""
-        in_time = math.isnan(self.told) if self.fault in TOLERATED else self.told <= WITHIN + 1e-9
+        in_time = math.isnan(self.noticed) if self.fault in TOLERATED else self.noticed <= WITHIN + 1e-9
         return in_time and self.step <= 1.0 + 1e-6 and self.back <= WITHIN
 
 
@@ -122,7 +122,7 @@ def table(reactions: list[Reaction]) -> tuple[list[str], list[list[str]]]:
         return f"{1e3 * seconds:.0f}" if math.isfinite(seconds) else "-"
 
     heads = ["source", "fault", "told after [ms]", "state", "back after [ms]", "refused", "largest step, of what the actuator can"]
-    return heads, [[r.source, f"{r.fault}: {FAULTS[r.fault][0]}", milliseconds(r.told), r.state, milliseconds(r.back), str(r.refused),
+    return heads, [[r.source, f"{r.fault}: {FAULTS[r.fault][0]}", milliseconds(r.noticed), r.state, milliseconds(r.back), str(r.refused),
                     f"{r.step:.2f}"] for r in reactions]
 
 

@@ -52,14 +52,14 @@ SLOPE, CALIBRATION_ERROR = (0.9, 1.1), 0.03  # what a probability that is right 
 
 @dataclass(frozen=True)
 class Truth:
-    """What is so, and what is told of it. friction: mean and standard deviation as they are; told: as the risk has them; tyre: of the
+    """What is so, and what is told of it. friction: mean and standard deviation as they are; assumed: as the risk has them; tyre: of the
     vehicle that drives; hand: [1] standard deviation of the operator's steering; reacts: after this time [s] the operator brakes and
     straightens, which no held command does."""
 
     name: str
     about: str
     friction: tuple[float, float] = (1.0, 0.1)
-    told: tuple[float, float] = (1.0, 0.1)
+    assumed: tuple[float, float] = (1.0, 0.1)
     tyre: str = TYRE
     hand: float = HAND
     reacts: float = math.inf
@@ -67,7 +67,7 @@ class Truth:
 
 WORLDS = {world.name: world for world in (
     Truth("known", "as it is told"),
-    Truth("slippery_told", "a slippery road, and the risk knows it", friction=(0.4, 0.1), told=(0.4, 0.1)),
+    Truth("slippery_told", "a slippery road, and the risk knows it", friction=(0.4, 0.1), assumed=(0.4, 0.1)),
     Truth("slippery", "a slippery road that it takes for a dry one", friction=(0.4, 0.1)),
     Truth("other_tyre", "other tyres than those of the posterior", tyre="tmeasy"),
     Truth("other_hand", "a hand three times as unsteady as it thinks", hand=3.0 * HAND),
@@ -112,7 +112,7 @@ def work(item: Episodes) -> dict[str, Any]:
 def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmmwv") -> dict[str, Any]:
     """One episode: the probabilities, and what came true."""
     told, situation = situation_of(seed, vehicle)
-    rollouts, draws = _rollouts(vehicle, world.told, settings), _posterior(vehicle)
+    rollouts, draws = _rollouts(vehicle, world.assumed, settings), _posterior(vehicle)
     assert situation.operator is not None
     risk = rollouts.assess(situation)
     assert risk.operator is not None
@@ -121,7 +121,7 @@ def episode(world: Truth, seed: int, settings: RiskSettings, vehicle: str = "hmm
     predicted = {name: p.value for name, p in risk.operator.by_name().items()} | {"failure": risk.operator.failure.value}
     return {"seed": seed, "predicted": predicted, "threats": _threats(vehicle, situation),
             "happened": {name: happened[name] for name in predicted},
-            "surprised": _surprised(told, draws, situation, settings, world.told, happened["noticed"]), "seconds": risk.seconds}
+            "surprised": _surprised(told, draws, situation, settings, world.assumed, happened["noticed"]), "seconds": risk.seconds}
 
 
 def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
@@ -244,7 +244,7 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
     return happened
 
 
-def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSettings, told: tuple[float, float],
+def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSettings, assumed: tuple[float, float],
                measured: Sequence[float]) -> int:
     """Whether speed or yaw rate after NOTICED lie outside of what 95 % of the rollouts have (each 97.5 %)."""
     command = situation.operator
@@ -261,7 +261,7 @@ def _surprised(vehicle: Vehicle, draws: Draws, situation: Situation, s: RiskSett
         for i, rate in enumerate((a.steering_rate, a.throttle_rate, a.brake_rate)):
             inputs[:, k, i] = np.clip(inputs[:, k, i], inputs[:, k - 1, i] - rate * s.sample, inputs[:, k - 1, i] + rate * s.sample)
     names = (*draws.names, "friction_scale")
-    scale = vehicle.parameters["friction_scale"] * friction_draws(*told, rng.random(WITNESSES))
+    scale = vehicle.parameters["friction_scale"] * friction_draws(*assumed, rng.random(WITNESSES))
     theta = np.column_stack([draws.values[rng.integers(len(draws.values), size=WITNESSES)], scale])
     model = vehicle.model(s.model)
     x0 = np.repeat(initial_state(model, vehicle, vx=float(situation.measured.values["vx"]))[None], WITNESSES, axis=0)

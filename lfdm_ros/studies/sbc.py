@@ -412,12 +412,12 @@ def plot(found: Replications, title: str) -> Any:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """Where a study is: the stage, replications done and asked for, seconds left (NaN: unknown)."""
+    """Where a study is: the stage, replications done and in all, seconds that remain (NaN: unknown)."""
 
     stage: str
     done: int
-    asked: int
-    left: float = field(default=float("nan"))
+    total: int
+    remaining: float = field(default=float("nan"))
 
 
 def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
@@ -488,17 +488,17 @@ def _run(design: Design, folder: Path, replications: int, scheduler: Scheduler, 
     missing = [i for i in range(len(blocks)) if i not in parts]
     began, had = time.perf_counter(), sum(len(part.u) for part in parts.values())
 
-    def tell() -> None:
+    def show() -> None:
         done = sum(len(part.u) for part in parts.values())
         left = (time.perf_counter() - began) / (done - had) * (replications - done) if done > had else float("nan")
         if progress is not None:
             progress(StudyProgress(design.stage.name, done, replications, left))
 
-    tell()
+    show()
     for number, part in scheduler.map(partial(run_block, design), [blocks[i] for i in missing]):
         _save(files[missing[number]], design.key, part)
         parts[missing[number]] = part
-        tell()
+        show()
 
 
 def _save(file: Path, key: str, part: Replications) -> None:

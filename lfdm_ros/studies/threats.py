@@ -25,16 +25,16 @@ class Threats(Notes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[float] = []
-        self.said: list[dict[str, float]] = []
+        self.times: list[float] = []
+        self.threats: list[dict[str, float]] = []
         self._last: Any = None
 
     def take(self, decision: Decision) -> None:
         super().take(decision)
         if decision.threat is not self._last:
             self._last = decision.threat
-            self.asked.append(decision.time)
-            self.said.append({name: a.threat for name, a in decision.threat.assessments.items()})
+            self.times.append(decision.time)
+            self.threats.append({name: a.threat for name, a in decision.threat.assessments.items()})
 
 
 def watch(scenario: str, latency: float, seed: int, names: Sequence[str]) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def watch(scenario: str, latency: float, seed: int, names: Sequence[str]) -> dic
     notes = Threats()
     _, run, _ = driven(Drive(scenario, SHARED, latency, seed, threats=tuple(names), mode=OPERATOR), notes)
     failed = "diverges" if run.diverged else f"hits {run.collisions[0]}" if run.collisions else "lifts a wheel" if run.lifted else ""
-    return {"scenario": scenario, "times": np.array(notes.asked), "failure": failed, "end": float(run.times[-1]),
-            "threats": {name: np.array([said.get(name, np.nan) for said in notes.said]) for name in names}}
+    return {"scenario": scenario, "times": np.array(notes.times), "failure": failed, "end": float(run.times[-1]),
+            "threats": {name: np.array([said.get(name, np.nan) for said in notes.threats]) for name in names}}
 
 
 def draw_threats(runs: Sequence[Mapping[str, Any]]) -> Figure:

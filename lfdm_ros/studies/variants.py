@@ -42,7 +42,7 @@ SAY, DECIDE = (0.2, 1.1), (0.5, 1.25)
 LEVEL = 0.05  # probability that bags of one vehicle contradict each other in any unknown
 ORIGINAL = "as it is"
 
-Tell = Callable[[StudyProgress], None]
+Show = Callable[[StudyProgress], None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _with_prior(recipe: Recipe, name: str, prior: Prior) -> Recipe:
 
 
 def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, scheduler: Scheduler,
-                 progress: Tell | None = None) -> dict[str, Any]:
+                 progress: Show | None = None) -> dict[str, Any]:
     """Calibrates as the recipe says (its sampler, draws, chains and seed), and with each prior twice and half as wide, one at a time.
 
     Calibrations that an earlier study with the same settings finished are taken from `out`; results.json and priors.png are written there.
@@ -222,7 +222,7 @@ def _size(factor: float) -> str:
 
 
 def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, scheduler: Scheduler,
-               progress: Tell | None = None) -> dict[str, Any]:
+               progress: Show | None = None) -> dict[str, Any]:
     """Calibrates each bag alone, as the recipe says, and compares the posteriors.
 
     A recording of the recipe that is a pattern or a list is that bag alone. Bags that a stage does not want, or that cannot be calibrated,
@@ -323,7 +323,7 @@ def _absolute(recordings: Sequence[Recording]) -> list[Recording]:
 
 def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants: Sequence[Variant], directory: Path,
            assess: Callable[[Mapping[str, dict[str, Any]]], dict[str, Any]], plot: Callable[[Mapping[str, Any]], Any], scheduler: Scheduler,
-           progress: Tell | None) -> dict[str, Any]:
+           progress: Show | None) -> dict[str, Any]:
     sampler = get_sampler(recipe.sampler, recipe.options)
     kept = directory / "calibrations"
     outcome: dict[str, Any] = {
@@ -354,20 +354,20 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
     return outcome
 
 
-def _run(study: str, variants: Sequence[Variant], folder: Path, scheduler: Scheduler, progress: Tell | None,
+def _run(study: str, variants: Sequence[Variant], folder: Path, scheduler: Scheduler, progress: Show | None,
          found: dict[str, dict[str, Any]]) -> None:
     files = {variant.name: folder / f"{variant.key[:32]}.json" for variant in variants}
     found.update({name: result for name, file in files.items() if (result := _load(file)) is not None})
     missing = [variant for variant in variants if variant.name not in found]
     began, had = time.perf_counter(), len(found)
 
-    def tell() -> None:
+    def show() -> None:
         done = len(found)
         left = (time.perf_counter() - began) / (done - had) * (len(variants) - done) if done > had else math.nan
         if progress is not None:
             progress(StudyProgress(study, done, len(variants), left))
 
-    tell()
+    show()
     for number, result in scheduler.map(fit, missing):
         name = missing[number].name
         found[name] = result
@@ -375,7 +375,7 @@ def _run(study: str, variants: Sequence[Variant], folder: Path, scheduler: Sched
             summary.write_json(files[name], result)
         elif name == ORIGINAL:
             raise InputError(result["error"])
-        tell()
+        show()
 
 
 def _load(file: Path) -> dict[str, Any] | None:

@@ -53,8 +53,8 @@ class Joystick:
 
     def __init__(self, settings: JoystickSettings | None = None) -> None:
         self.settings = settings or JoystickSettings()
-        self._asked: Command | None = None  # None: the button is not held
-        self._heard = -math.inf
+        self._requested: Command | None = None  # None: the button is not held
+        self._received_at = -math.inf
         self._touched: set[int] = set()  # triggers that have been seen to move: before that a driver may say 0, which is half pressed
 
     def take(self, time: float, axes: Sequence[float], buttons: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class Joystick:
         for name, number in (("hold_button", s.hold_button), ("reverse_button", s.reverse_button)):
             if number >= len(buttons):
                 raise Refused(f"{name} is {number}, the message has {len(buttons)} buttons", MALFORMED)
-        self._heard = time
+        self._received_at = time
         turned = self._shaped(-axes[s.steering_axis] if s.steering_reversed else axes[s.steering_axis])
         if s.pedals == STICK:
             pushed = self._shaped(axes[s.throttle_axis])
@@ -84,16 +84,16 @@ class Joystick:
         if s.reverse_button >= 0 and buttons[s.reverse_button]:
             throttle = -throttle
         held = s.hold_button < 0 or bool(buttons[s.hold_button])
-        self._asked = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if held else None
+        self._requested = (s.steering_share * turned, s.largest_throttle * throttle, s.largest_brake * brake) if held else None
 
     def holds(self, time: float) -> bool:
         """Whether somebody drives at a time [s]."""
-        return self._asked is not None and time - self._heard <= self.settings.input_timeout
+        return self._requested is not None and time - self._received_at <= self.settings.input_timeout
 
     def command(self, time: float) -> Command | None:
         """What goes out at a time [s]; None: nothing."""
         if self.holds(time):
-            return self._asked
+            return self._requested
         return (0.0, 0.0, self.settings.released_brake) if self.settings.released == BRAKE else None
 
     def _shaped(self, value: float) -> float:

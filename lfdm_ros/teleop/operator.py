@@ -148,7 +148,7 @@ class Operator:
         if self.distracted:
             reason = "looks away"
         angle, pedal = self._body.advance(now)
-        cycle = self._told(now, reason)
+        cycle = self._cycle(now, reason)
         steering = min(max(angle / self._full_lock, -1.0), 1.0)
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
 
@@ -213,7 +213,7 @@ class Operator:
             return math.inf
         return max(float(along[int(met.argmax())]) - outline.front, 0.0) / max(speed, SLOWEST)
 
-    def _told(self, now: float, reason: str) -> Cycle:
+    def _cycle(self, now: float, reason: str) -> Cycle:
         """What the cycle is said to be, without its command."""
         finder, way, nothing = self._finder, self._finder.way, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan

@@ -51,13 +51,13 @@ class Relay:
     """Both directions. Scans ride with the next state that is not lost, so that a picture arrives whole."""
 
     def __init__(self, up: LinkSettings, down: LinkSettings, seed: int = 1, *, lockstep: bool = False, lidar_rate: float = 0.0,
-                 lidar_latency: float = 0.0, told: Callable[[str], None] = lambda text: None,
+                 lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None,
                  refused: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
             lidar_rate, lidar_latency: in lockstep, scans a second [Hz], and from a scan's stamp to its arrival [s]: a state waits for the
                 scan that is due; rate 0: scans are taken as they come.
-            told, refused: take what a person should know, and what was refused, in one line.
+            report, refused: take what a person should know, and what was refused, in one line.
 
         Raises:
             InputError: a negative seed, or a link that overtakes in lockstep, where nothing may.
@@ -70,7 +70,7 @@ class Relay:
         self.links: dict[str, Link[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
-        self._told = told
+        self._report = report
         self.refusals = Refusals(refused, (STATE, SCAN, COMMAND))
         self.resets = 0
         self._forget()
@@ -115,7 +115,7 @@ class Relay:
             waiting = [out for outs in self._unanswered.values() for out in outs]
             return waiting or ([self._answer] if self._answer is not None else [])
         if self._state is not None and stamp_ns < self._state[0]:
-            self._told(f"the clock went back from {1e-9 * self._state[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+            self._report(f"the clock went back from {1e-9 * self._state[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
             scans = [item for item in self._scans if item[0] <= stamp_ns]
             self.reset()
             self._scans, self._newest_scan_ns = scans, scans[-1][0] if scans else None
@@ -179,7 +179,7 @@ class Relay:
         """The scan has not come for too long: goes on without, and waits for none until one comes."""
         if not self._waits_for_scan:
             return []
-        self._told("a scan that is due has not come; going on without")
+        self._report("a scan that is due has not come; going on without")
         self._waits_for_scan, self._gave_up = False, True
         return self._tick()
 
@@ -219,7 +219,7 @@ class Relay:
 
     def _check_clock(self, now_ns: int) -> None:
         if self._now_ns is not None and now_ns < self._now_ns - _LATE_NS:
-            self._told(f"the clock went back from {1e-9 * self._now_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+            self._report(f"the clock went back from {1e-9 * self._now_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
             self.reset()
 
     def statistics(self, now_ns: int) -> tuple[LinkStatistics, LinkStatistics]:

@@ -35,7 +35,7 @@ def batch() -> tuple[BatchRollout, np.ndarray, np.ndarray, np.ndarray]:
 def run(real: str, parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, observed: np.ndarray,
         hold: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Squared errors (N, C) and trajectories (N, K, C)."""
-    kernel = batch_kernel(get_model(SPEC), real, own_inputs=inputs.ndim == 3)
+    kernel = batch_kernel(get_model(SPEC), real, separate_inputs=inputs.ndim == 3)
     n = parameters.shape[1]
     sums, kept = np.full((len(CHANNELS), n), np.nan), np.full((len(TIMES), len(CHANNELS), n), np.nan)
     kernel.run(parameters, start, inputs, hold, SUBSTEPS, STEP, np.arange(len(CHANNELS)), observed, sums, kept, 0, n)

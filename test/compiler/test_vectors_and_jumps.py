@@ -67,7 +67,7 @@ def test_one_step_of_every_kernel_is_casadis(spec: str, vehicle) -> None:
         assert close(run[1], expected[k])
     # All situations in the lanes of one vector, so that each jump has lanes on both sides.
     own = np.repeat(inputs[None], 2, axis=0)
-    _, kept = run_batch(batch_kernel(get_model(spec), own_inputs=True), np.repeat(p[:, None], 16, axis=1), states, own, True, 1, H,
+    _, kept = run_batch(batch_kernel(get_model(spec), separate_inputs=True), np.repeat(p[:, None], 16, axis=1), states, own, True, 1, H,
                         np.arange(len(states)), np.full((2, len(states)), np.nan), True)
     assert kept is not None
     assert close(kept[:, 1], expected)

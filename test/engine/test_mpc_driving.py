@@ -68,7 +68,7 @@ class Rig:
 
     def __init__(self, **options: Any) -> None:
         self.notes, self.said = Notes(), []  # type: tuple[Notes, list[str]]
-        self.pilot = Pilot(self.notes, ObstacleTracker(), period=0.02, told=self.said.append, refused=self.said.append, **options)
+        self.pilot = Pilot(self.notes, ObstacleTracker(), period=0.02, report=self.said.append, refused=self.said.append, **options)
 
     def state(self, ms: float, frame: str = "odom", now_ms: float | None = None, **values: float) -> Any:
         given = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0, "ax": math.nan, **values}

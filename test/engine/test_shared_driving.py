@@ -27,7 +27,7 @@ class Rig:
         SHARER.refusals.counts = dict.fromkeys(SHARER.refusals.counts, 0)
         SHARER.tune(mode=mode)
         self.said = []
-        self.pilot = SharedPilot(SHARER, ObstacleTracker(), period=0.02, lockstep=lockstep, told=self.said.append, **settings)
+        self.pilot = SharedPilot(SHARER, ObstacleTracker(), period=0.02, lockstep=lockstep, report=self.said.append, **settings)
 
     def state(self, ms, now=None, **values):
         there = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0} | values

@@ -167,7 +167,7 @@ def test_real_time_over_udp_loses_nothing() -> None:
     link = Device(answers)
     ends: list[str] = []
     states: list[int] = []
-    rig = lane_change_rig(link, Pace(stop_time=0.3, tell_every=5), Listeners(state=lambda t, o: states.append(t), ended=ends.append))
+    rig = lane_change_rig(link, Pace(stop_time=0.3, publish_every=5), Listeners(state=lambda t, o: states.append(t), ended=ends.append))
     rig.run()
     assert ends == ["simulated 0.3 s"] and states == [k * 50_000_000 for k in range(7)]
     assert link.stamps == [k * 10_000_000 for k in range(31)] and rig.gate.accepted == 30

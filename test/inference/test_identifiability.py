@@ -36,7 +36,7 @@ def test_a_sum_of_two_is_named():
 
 def test_a_sum_of_three_is_named_although_no_pair_is_strongly_correlated():
     knowledge = informed({"a": UNIFORM, "b": UNIFORM, "c": UNIFORM, "d": UNIFORM}, [[30, 30, 30, 0], [0, 0, 0, 9]], [4, 4, 4, 3])
-    assert knowledge.told == 2
+    assert knowledge.informed == 2
     correlation = knowledge.covariance / np.sqrt(np.outer(np.diag(knowledge.covariance), np.diag(knowledge.covariance)))
     assert np.abs(correlation[np.triu_indices(4, 1)]).max() < 0.6
     (group,) = knowledge.untold()

@@ -34,7 +34,7 @@ def test_all_are_configured_before_any_is_activated_in_the_order_of_the_list() -
     assert list(in_order("ab")) == [("configure", "a"), ("configure", "b"), ("activate", "a"), ("activate", "b")]
 
 
-@pytest.mark.parametrize(("status", "told", "words"), [
+@pytest.mark.parametrize(("status", "signalled", "words"), [
     (0, False, ""),
     (-signal.SIGKILL, False, "node n was killed by signal 9 (Killed)"),
     (-signal.SIGKILL, True, "node n was killed by signal 9 (Killed)"),
@@ -42,8 +42,8 @@ def test_all_are_configured_before_any_is_activated_in_the_order_of_the_list() -
     (-signal.SIGINT, False, "node n was killed by signal 2 (Interrupt)"),
     (130, True, ""), (-signal.SIGINT, True, ""), (143, True, ""), (1, True, "node n ended with status 1, see its log"),
 ])
-def test_a_death_is_named(status: int, told: bool, words: str) -> None:
-    assert death("n", status, told=told) == words
+def test_a_death_is_named(status: int, signalled: bool, words: str) -> None:
+    assert death("n", status, signalled=signalled) == words
 
 
 NAMES = ["/input_player", "/vehicle_simulator"]

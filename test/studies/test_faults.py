@@ -20,5 +20,5 @@ def test_who_is_told_too_late_is_found_out(monkeypatch):
     settings = faults.SharingSettings
     monkeypatch.setattr(faults, "SharingSettings", lambda: settings(operator_timeout=0.5))
     outcome = faults.fail("operator", "killed")
-    assert not outcome.good and outcome.told == pytest.approx(0.51)
+    assert not outcome.good and outcome.noticed == pytest.approx(0.51)
     assert "510" in markdown(faults.table([outcome]))
