@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.registry import SLOTS
@@ -64,18 +65,8 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.teleop.remote import Remote
     from lfdm_ros.vehicles import load_vehicle
 
-    if args.seed is not None and args.seed < 0:
-        raise InputError(f"--seed {args.seed}: give 0 or more")
-    for name in ("state_age", "delay", "steering_lag", "latency"):
-        value = getattr(args, name)
-        if value is not None and not 0.0 <= value <= 2.0:
-            raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
-    for path in (args.figure, args.animation):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise InputError(f"{path}: no such folder")
+    _check(args)
     operated = args.driver == "operator"
-    if not operated and (args.latency or args.driver_seed is not None):
-        raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
     asked, further, tracker, lidar = parse_changes(args.set, (*((OPERATOR, LINK) if operated else (SETTINGS, LATTICE)), TRACKER, LIDAR))
     settings = Settings() if operated else Settings(**{"time_budget": 0.0, **asked})
     if args.drop_out is not None:
@@ -110,22 +101,8 @@ def run(args: argparse.Namespace) -> int:
         what |= {"delay": what["delay"] + args.latency, "latency": args.latency}
     if args.json:
         print(json.dumps(what))
-    elif not what["cycles"]:
-        print(f"{scenario.name}: {ending(what)}")
     else:
-        print(f"{scenario.name}: {ending(what)}")
-        print(f"  {what['length']:.4g} m in {what['seconds']:.1f} s, {what['mean_speed']:.3g} m/s in the mean"
-              + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
-        if what["least_clearance"] is not None:
-            print(f"  least clearance {what['least_clearance']:.2f} m")
-        if what["largest_error"] is not None:
-            print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
-        print(f"  least wheel load {100.0 * what['least_load']:.0f} % of the static one, at most {what['lateral_acceleration']:.1f} m/s^2 "
-              "to the side")
-        print(f"  cycles: {', '.join(f'{count} {name.lower()}' for name, count in what['outcomes'].items())}; "
-              "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
-        if what["violated"]:
-            print(f"  violated in the plan: {', '.join(f'{name} in {count} cycles' for name, count in what['violated'].items())}")
+        _print(scenario.name, what)
     if args.figure is not None:
         from lfdm_ros.studies.pictures import draw_run, save_png
 
@@ -135,3 +112,37 @@ def run(args: argparse.Namespace) -> int:
 
         animate(args.animation, scenario, found, vehicle.footprint, film)
     return 1 if failures([what]) else 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.seed is not None and args.seed < 0:
+        raise InputError(f"--seed {args.seed}: give 0 or more")
+    for name in ("state_age", "delay", "steering_lag", "latency"):
+        value = getattr(args, name)
+        if value is not None and not 0.0 <= value <= 2.0:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
+    for path in (args.figure, args.animation):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InputError(f"{path}: no such folder")
+    if args.driver != "operator" and (args.latency or args.driver_seed is not None):
+        raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
+
+
+def _print(name: str, what: dict[str, Any]) -> None:
+    from lfdm_ros.studies.driving_tables import ending
+
+    print(f"{name}: {ending(what)}")
+    if not what["cycles"]:
+        return
+    print(f"  {what['length']:.4g} m in {what['seconds']:.1f} s, {what['mean_speed']:.3g} m/s in the mean"
+          + (f"; {what['ratio']:.3f} of the time along a straight line" if what["ratio"] else ""))
+    if what["least_clearance"] is not None:
+        print(f"  least clearance {what['least_clearance']:.2f} m")
+    if what["largest_error"] is not None:
+        print(f"  at most {what['largest_error']:.2f} m from the path, {what['outside']:.2f} m outside of the corridor")
+    print(f"  least wheel load {100.0 * what['least_load']:.0f} % of the static one, at most {what['lateral_acceleration']:.1f} m/s^2 "
+          "to the side")
+    print(f"  cycles: {', '.join(f'{count} {rung.lower()}' for rung, count in what['outcomes'].items())}; "
+          "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
+    if what["violated"]:
+        print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in what['violated'].items())}")
