@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.native import native
 from lfdm_ros.control.guide_settings import GuideSettings
+from lfdm_ros.control.lattice_search import BIG, MOST_CHANGE
 from lfdm_ros.control.routes import Route, Scene, Search, Trace, joined, straight
 
-BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
-MOST_CHANGE = 3  # slope classes that one station can change
+_ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `lattice_native.entry`
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,8 @@ class Lattice:
         # Costs to come: a station, a slope (padded by the largest change), an offset (padded by the steepest step).
         self._costs = np.empty((self._most + 1, slopes + 2 * MOST_CHANGE, width + 2 * pad), np.float32)
         self._inner = self._costs[:, MOST_CHANGE:MOST_CHANGE + slopes, pad:pad + width]
-        # The same memory sheared: row j moved by j - slopes offsets, where an edge of that slope arrives.
-        strides = self._costs.strides
-        self._arrivals = np.lib.stride_tricks.as_strided(self._costs[:, MOST_CHANGE:, :], self._inner.shape,
-                                                         (strides[0], strides[1] + strides[2], strides[2]))
+        self._rows = np.empty((2, width), np.float32)
+        self._search = native("lfdm_ros.control.lattice_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.lattice_search",))
         self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
 
     def trace(self, search: Search, station: float, direction: float, grown: np.ndarray, before: float = 0.0) -> Trace:
@@ -75,20 +75,22 @@ class Lattice:
         rise = settings.offset_step / station  # slope of one class
         parts = int(np.ceil(station / 2.0))
         ahead = station / parts * np.arange(1, n * parts + 1)
-        edges = self._edges(self._field(frame, ahead, before + ahead / pace, search.scene, grown), n, parts)
+        field = self._field(frame, ahead, before + ahead / pace, search.scene, grown)
+        deviation = np.zeros((n, len(self._offsets)), np.float32)
         if search.previous is not None and search.previous.kind == "lattice" and not search.previous.blocked:
-            edges += self._deviation(frame, search.previous)[:, None, :]
+            deviation = self._deviation(frame, search.previous)
         # Cost of slope and of change of slope; how much change each station allows, as the vehicle can brake on the way.
         slopes = np.arange(-settings.slopes, settings.slopes + 1)
-        edges += (station * (np.sqrt(1.0 + (rise * slopes) ** 2) - 1.0)).astype(np.float32)[:, None]
+        lengths = (station * (np.sqrt(1.0 + (rise * slopes) ** 2) - 1.0)).astype(np.float32)
         square = np.maximum(pace**2 - 2.0 * settings.braking * station * np.arange(n), settings.turning_speed**2)
         most = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
         unit = rise / station
-        changes = np.clip(np.rint(most / unit), 0, MOST_CHANGE).astype(int).tolist()
+        changes = np.clip(np.rint(most / unit), 0, MOST_CHANGE).astype(np.int64)
         penalties = (settings.curvature_weight * station * (unit / most[:, None] * np.arange(MOST_CHANGE + 1)) ** 2).astype(np.float32)
         first = int(np.clip(np.rint(frame.slope / rise), -settings.slopes, settings.slopes)) + settings.slopes
-        self._advance(edges, penalties, changes, first)
-        last, path, arrived = self._best(frame, penalties, changes)
+        self._search(field.ctypes.data, parts, *(a.ctypes.data for a in (deviation, lengths, penalties, changes)), first,
+                     self._costs.ctypes.data, self._rows.ctypes.data, n, len(slopes), len(self._offsets))
+        last, path, arrived = self._best(frame, penalties, changes.tolist())
         if last == 0:
             return straight(search.x, search.y, search.yaw, station)
         return self._smooth(frame, direction, last, path, arrived)
@@ -102,21 +104,6 @@ class Lattice:
                       goal_ahead <= s.horizon and abs(goal_side) <= s.side, np.tan(np.angle(np.exp(1j * (search.yaw - direction)))))
 
     # -- Dynamic programming --------------------------------------------------------------------------------------------
-
-    def _advance(self, edges: np.ndarray, penalties: np.ndarray, changes: list[int], first: int) -> None:
-        """Fills the costs to come, from the vehicle's slope `first` on."""
-        n, pad, width = len(edges), self._settings.slopes, edges.shape[1]
-        self._costs[:n + 1].fill(8.0 * BIG)
-        inner = self._inner
-        inner[0, first, self._half] = 0.0
-        cheapest, other = np.empty(inner.shape[1:], np.float32), np.empty(inner.shape[1:], np.float32)
-        for k in range(n):
-            rows, best = self._costs[k, :, pad:-pad], inner[k]
-            for w in range(1, changes[k] + 1):
-                np.minimum(rows[MOST_CHANGE - w:MOST_CHANGE - w + width], rows[MOST_CHANGE + w:MOST_CHANGE + w + width], out=other)
-                other += penalties[k, w]
-                best = np.minimum(best, other, out=cheapest)
-            np.add(best, edges[k], out=self._arrivals[k + 1])
 
     def _best(self, frame: _Frame, penalties: np.ndarray, changes: list[int]) -> tuple[int, np.ndarray, bool]:
         """Back from the best end: the last station, the offsets up to it, and whether it is the lattice's end, and the goal if in it."""
@@ -182,21 +169,6 @@ class Lattice:
         places = np.concatenate([(start + low).ravel(), (start + high).ravel()]).astype(np.intp)
         field = np.bincount(places, np.concatenate([weights.ravel(), -weights.ravel()]), len(ahead) * (count + 1))
         return field.reshape(len(ahead), count + 1).cumsum(axis=1)[:, :-1].astype(np.float32)
-
-    def _edges(self, field: np.ndarray, n: int, parts: int) -> np.ndarray:
-        """Cost of the places that each edge passes (stations, slopes, offsets)."""
-        slopes, span = self._settings.slopes, len(self._offsets)
-        pad = slopes + 1
-        padded = np.full((n, parts, 2, span + 2 * pad), BIG, np.float32)  # even and odd half steps apart
-        field = field.reshape(n, parts, -1)
-        padded[:, :, 0, pad:pad + span] = field[:, :, ::2]
-        padded[:, :, 1, pad:pad + span - 1] = field[:, :, 1::2]
-        edges = np.zeros((n, 2 * slopes + 1, span), np.float32)
-        for j in range(-slopes, slopes + 1):
-            for m in range(1, parts + 1):
-                move, odd = divmod(int(np.floor(2.0 * j * m / parts + 0.5)), 2)
-                edges[:, j + slopes] += padded[:, m - 1, odd, pad + move:pad + move + span]
-        return edges
 
     def _deviation(self, frame: _Frame, previous: Route) -> np.ndarray:
         """Cost (stations, offsets) of lying away from the route before, of the edge that starts there."""
