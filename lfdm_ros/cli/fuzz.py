@@ -10,14 +10,17 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
 
 EPILOG = """examples:
   lfdm fuzz bags --seeds 300
+  lfdm fuzz nodes --seeds 300
   lfdm fuzz files --seeds 500 --json files.json
   lfdm fuzz files --seed 17 --keep damaged
   lfdm fuzz graph --duration 3600
@@ -26,7 +29,7 @@ Exit status 1: there were tracebacks, hangs or losses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands bags, files and graph."""
+    """Adds the subcommands bags, nodes, files and graph."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
 
     def add(name: str, summary: str, seeds: int) -> argparse.ArgumentParser:
@@ -35,13 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         which = kind.add_mutually_exclusive_group()
         which.add_argument("--seeds", type=int, default=seeds, metavar="N", help="cases, of seeds 1 to N (default %(default)s)")
         which.add_argument("--seed", type=int, metavar="K", help="the case of this seed alone")
-        kind.add_argument("--limit", type=float, metavar="S", help="time after which a case hangs (default 60, graph 180)")
+        kind.add_argument("--limit", type=float, metavar="S", help="time after which a case hangs (default 60, nodes 120, graph 180)")
         kind.add_argument("--json", type=Path, metavar="FILE", help="also write the counts and the failures there")
         kind.add_argument("--keep", type=Path, metavar="DIR", help="folder to create for the damaged things (default: they are removed)")
         return kind
 
     bags = add("bags", "damaged recordings, read by whoever reads recordings", 300)
     bags.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a short drive, in either storage)")
+    nodes = add("nodes", "damaged recordings, played into every node that listens, and calibrated with", 300)
+    nodes.add_argument("--bag", type=Path, metavar="BAG", help="what to damage (default: a second of a drive with all that the nodes hear)")
     files = add("files", "damaged vehicles, scenarios, stacks, recipes, mappings, recordings, results and --set texts", 500)
     graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
     graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")
@@ -65,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--duration {args.duration:g}: give more than 0 s")
         args.seeds = sys.maxsize
     seeds = [args.seed] if args.seed is not None else range(1, args.seeds + 1)
-    began = time.monotonic()
+    began, totals = time.monotonic(), Counter[str]()
     with ExitStack() as stack:
         if args.keep is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lfdm_fuzz_")))
@@ -77,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
                 raise InputError(f"--keep {folder}: {error.strerror}") from None
         if args.kind == "bags":
             cases = fuzz_cases.bag_cases(seeds, folder, args.bag)
+        elif args.kind == "nodes":
+            from lfdm_ros.cli.fuzz_nodes import node_cases
+
+            cases = node_cases(seeds, folder, totals, args.bag)
         elif args.kind == "graph":
             from lfdm_ros.cli.fuzz_graph import graph_cases
 
@@ -87,10 +96,17 @@ def run(args: argparse.Namespace) -> int:
                 raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(fuzz_cases.FILE_KINDS)}")
             cases = fuzz_cases.file_cases(seeds, folder, args.of)
         tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), print, sys.stderr)
-    summary = {**tally.summary(), "seconds": time.monotonic() - began}
+    summary: dict[str, Any] = {**tally.summary(), "seconds": time.monotonic() - began}
+    if totals:
+        summary["played"] = dict(sorted(totals.items()))
     if args.json is not None:
         write_text(args.json, json.dumps(summary, indent=2))
     print(f"{args.kind}: {summary['cases']} cases in {summary['seconds']:.0f} s: {tally.line()}")
+    if totals:
+        refused = {name: count for name, count in totals.items() if name.startswith("refused.")}
+        print(f"{totals['messages']} messages heard {totals['delivered']} times: {totals['commands']} commands, "
+              f"{sum(refused.values())} refusals for {len(refused)} reasons; {totals['calibrations']} calibrations, "
+              f"{totals['calibrations_refused']} refused")
     if tally.failures:
         print(f"one alone: lfdm fuzz {args.kind} --seed {tally.failures[0]['seed']} --keep DIR")
     return 0 if summary["cases"] == summary[ANSWER] + summary[REFUSED] else 1

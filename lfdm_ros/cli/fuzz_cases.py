@@ -38,7 +38,7 @@ def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> I
         bad = folder / f"bag_{seed}"
         damage = fuzzing.damage_bag(source, bad, rng)
         predicted = rng.random() < 0.2
-        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(_judge_bag, damage))
+        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
 
 
 def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
     return {"messages": info["messages"], "note": info["note"], "refused": refused}
 
 
-def _judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
+def judge_bag(damage: fuzzing.Damage, found: Found) -> Found:
     """What was not damaged must still be there."""
     if found.outcome == REFUSED and damage.least > 0:
         return Found(LOST, f"at least {damage.least} messages are there; {found.text}")

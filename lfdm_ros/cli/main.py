@@ -28,6 +28,7 @@ COMMANDS = {
     "up": "run a stack of nodes in one process",
     "layouts": "write files for RViz, Lichtblick and PlotJuggler that show a stack",
     "policy": "write the SROS2 security policy of a stack",
+    "soak": "let all nodes drive for a long time, and see whether they grow or leave anything behind",
     "hil": "hardware in the loop: report a recording, compare two, try faults",
     "bench": "measure what the README claims",
     "fuzz": "damage what is read or heard, by seed, and count what becomes of it",

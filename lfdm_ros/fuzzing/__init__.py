@@ -1,11 +1,12 @@
 """Seeded damage to whatever the package reads or hears, and what became of it.
 
 `corruption`, `values`, `trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
-`bags` damages recordings with them, `trial` runs a case in a process of its own and names its outcome.
+`bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.
 """
 
 from lfdm_ros.fuzzing.bags import Damage, damage_bag, good_bag
 from lfdm_ros.fuzzing.corruption import corrupt
+from lfdm_ros.fuzzing.drive import RECIPE, drive_bag
 from lfdm_ros.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
 from lfdm_ros.fuzzing.trees import damaged_json, damaged_yaml
 from lfdm_ros.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
@@ -16,6 +17,7 @@ __all__ = [
     "HANG",
     "LOST",
     "OUTCOMES",
+    "RECIPE",
     "REFUSED",
     "TRACEBACK",
     "Case",
@@ -27,6 +29,7 @@ __all__ = [
     "damage_bag",
     "damaged_json",
     "damaged_yaml",
+    "drive_bag",
     "good_bag",
     "hostile_base",
     "hostile_cdr",

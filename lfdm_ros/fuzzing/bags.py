@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from lfdm_ros.bags import BagWriter, open_bag
-from lfdm_ros.bags.typestore import typestore
+from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError
 from lfdm_ros.fuzzing.corruption import MOST, corrupt
 from lfdm_ros.fuzzing.messages import hostile_cdr
@@ -17,6 +18,7 @@ from lfdm_ros.fuzzing.trees import damaged_yaml
 
 _STATE, _COMMAND, _IMU = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand", "sensor_msgs/msg/Imu"
 _RATE = 50  # Hz
+_FRAMES = ("", "map", "odom", "base_link", "camera", "/odom")
 _TYPES = (_STATE, _COMMAND, _IMU, "std_msgs/msg/String", "nav_msgs/msg/Odometry", "sensor_msgs/msg/LaserScan")
 
 
@@ -77,11 +79,15 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
         messages = [_Message(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()]
     if not messages:
         raise InputError(f"{good} has no messages to damage")
+    for msgtype in {m.msgtype for m in messages}:
+        require_type(msgtype)
     where = rng.random()
     if where < 0.5:
         return _damaged_file(good, bad, messages, rng)
-    if where < 0.65:
+    if where < 0.6:
         return _damaged_metadata(good, bad, len(messages), rng)
+    if where < 0.65:
+        return _wrong_hash(good, bad, len(messages), rng)
     rewritten, what = rng.choice(_REWRITINGS)(messages, rng)
     with BagWriter(bad, storage, custom.get("recording"), custom={k: v for k, v in custom.items() if k != "recording"}) as writer:
         for m in rewritten:
@@ -126,6 +132,19 @@ def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
     content, what = damaged_yaml(path.read_text(encoding="utf-8"), rng)
     path.write_bytes(content)
     return Damage(f"metadata.yaml: {what}", count)
+
+
+def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:
+    """The type of a topic says that it is another version of itself; what its messages are is told by the definitions beside it."""
+    shutil.copytree(good, bad)
+    files = {path: path.read_bytes() for path in sorted(bad.iterdir())}
+    hashes = sorted({found for content in files.values() for found in re.findall(rb"RIHS01_[0-9a-f]{64}", content)})
+    if not hashes:
+        return Damage("no type hash to change", count)
+    true, false = rng.choice(hashes), b"RIHS01_" + rng.randbytes(32).hex().encode()
+    for path, content in files.items():
+        path.write_bytes(content.replace(true, false))
+    return Damage(f"type hash {true[:15].decode()}... is {false[:15].decode()}...", count)
 
 
 # ---- messages ------------------------------------------------------------------------------------------------------------
@@ -176,6 +195,21 @@ def _lying(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
     return [_Message(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages], f"{topic} says it is {msgtype}"
 
 
+def _elsewhere(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+    """Another frame, in the headers of a topic."""
+    with_header = sorted({m.topic for m in messages if "header" in _fields(m.msgtype)})
+    if not with_header:
+        return _cut(messages, rng)
+    topic, frame, store = rng.choice(with_header), rng.choice(_FRAMES), typestore()
+
+    def moved(message: _Message) -> _Message:
+        content = store.deserialize_cdr(message.cdr, message.msgtype)
+        content.header.frame_id = frame
+        return _Message(topic, message.msgtype, message.stamp, bytes(store.serialize_cdr(content, message.msgtype)))
+
+    return [moved(m) if m.topic == topic else m for m in messages], f"{topic} is in frame '{frame}'"
+
+
 def _cut(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
     share = rng.choice((0.02, 1.0))
     return [_Message(m.topic, m.msgtype, m.stamp, corrupt(m.cdr, rng)[0]) if rng.random() < share else m for m in messages], \
@@ -183,14 +217,20 @@ def _cut(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
 
 
 _REWRITINGS: tuple[Callable[[list[_Message], Random], tuple[list[_Message], str]], ...] = (
-    _dropped, _reordered, _duplicated, _odd, _jumping, _lying, _cut)
+    _dropped, _reordered, _duplicated, _odd, _jumping, _lying, _elsewhere, _cut)
 
 
 def _stamped(message: _Message, stamp: int, header: bool = True) -> _Message:
     cdr = message.cdr
-    if header:
+    where = {"header", "clock"} & _fields(message.msgtype)
+    if header and where:
         store = typestore()
         content = store.deserialize_cdr(cdr, message.msgtype)
-        content.header.stamp.sec, content.header.stamp.nanosec = min(stamp // 10**9, 2**31 - 1), stamp % 10**9
+        time = content.header.stamp if "header" in where else content.clock
+        time.sec, time.nanosec = min(stamp // 10**9, 2**31 - 1), stamp % 10**9
         cdr = bytes(store.serialize_cdr(content, message.msgtype))
     return _Message(message.topic, message.msgtype, stamp, cdr)
+
+
+def _fields(msgtype: str) -> set[str]:
+    return {name for name, _ in typestore().fielddefs[msgtype][1]}

@@ -144,16 +144,16 @@ def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.dump_traceback_later(limit, file=err)
         try:
-            result: dict[str, Any] = {"value": work()}
+            result = json.dumps({"value": work()}, default=str)
         except InputError as error:
-            result = {"refused": str(error)}
+            result = json.dumps({"refused": str(error)})
         except SystemExit as error:  # argparse
-            result = {"value": error.code if isinstance(error.code, int) else 1}
+            result = json.dumps({"value": error.code if isinstance(error.code, int) else 1})
         except BaseException:
-            result = {"error": traceback.format_exc()}
+            result = json.dumps({"error": traceback.format_exc()})
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(answer, json.dumps(result, default=str).encode())
+        os.write(answer, result.encode())
     finally:
         os._exit(0)
 

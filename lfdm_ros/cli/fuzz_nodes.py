@@ -1,0 +1,81 @@
+"""What `lfdm fuzz nodes` tries: damaged recordings, played into every node that listens and given to a calibration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from lfdm_ros import fuzzing
+from lfdm_ros.cli.fuzz_cases import judge_bag
+from lfdm_ros.errors import InputError
+from lfdm_ros.fuzzing import ANSWER, Case, Found
+
+LIMIT = 120.0  # [s] for one bag, on a busy machine
+_CALIBRATED = 5  # each so manieth is calibrated with
+
+
+def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: Path | None = None) -> Iterator[Case]:
+    """Damaged recordings, each played into all nodes in a process of its own.
+
+    Args:
+        folder: for the bags, and for what recorder and calibration write.
+        totals: of the bags that were played: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.WHY.
+        good: what to damage; by default a second of a drive with all that the nodes hear.
+    """
+    from lfdm_ros.stacks.playback import players
+
+    recipe, source = folder / "recipe.yaml", good or folder / "drive"
+    recipe.write_text(fuzzing.RECIPE, encoding="utf-8")
+    if good is None:
+        fuzzing.drive_bag(source)
+    _warm_up()
+    with players() as nodes:
+        for seed in seeds:
+            bad, out = folder / f"bag_{seed}", folder / f"out_{seed}"
+            damage = fuzzing.damage_bag(source, bad, Random(f"nodes {seed}"))
+            out.mkdir()
+            yield Case(seed, damage.what, partial(_play, nodes, bad, recipe, out, seed % _CALIBRATED == 0), LIMIT,
+                       partial(_judge, damage, totals))
+
+
+def _warm_up() -> None:
+    """Imports once what each calibration would in its own process."""
+    import lfdm_ros.calibration.report
+    import lfdm_ros.calibration.stage  # noqa: F401
+    from lfdm_ros.simulation import Simulator
+    from lfdm_ros.vehicles import load_vehicle
+
+    Simulator(load_vehicle("hmmwv"))
+
+
+def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[str, Any]:
+    """whole: calibrate with the bag; else the calibration reads it, and that is all."""
+    from lfdm_ros.calibration import calibrate, load_recipe
+    from lfdm_ros.calibration.data import load_stage
+    from lfdm_ros.inference.dataset import find_recordings
+
+    loaded, calibrated = load_recipe(recipe), ""
+    try:
+        if whole:
+            calibrate(loaded, [bag], out / "calibration")
+        else:
+            load_stage(loaded.stages[0], find_recordings([bag]), loaded, loaded.start_vehicle)
+    except InputError as error:
+        calibrated = str(error)
+    played = nodes.play(bag, out)
+    return {"messages": played.messages, "delivered": played.delivered, "commands": played.commands, "refused": played.refused,
+            "left_out": played.left_out, "calibration_refused": calibrated}
+
+
+def _judge(damage: fuzzing.Damage, totals: Counter[str], found: Found) -> Found:
+    found = judge_bag(damage, found)
+    if found.outcome == ANSWER:
+        totals.update({name: found.value[name] for name in ("messages", "delivered", "commands")})
+        for kind in ("refused", "left_out"):
+            totals.update({f"{kind}.{name}": count for name, count in found.value[kind].items()})
+        totals["calibrations_refused" if found.value["calibration_refused"] else "calibrations"] += 1
+    return found

@@ -1,0 +1,364 @@
+"""Recordings played into every node that listens, message by message, in this process: what the nodes refuse, and what they command.
+
+The nodes are the nodes; what is not there is the middleware: their subscriptions are called with what the bag holds, and what they publish
+comes here. So nothing waits for discovery, a bag takes as long as the nodes work on it, and a process that has configured nodes can be
+forked for each bag.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import rclpy
+from rclpy.context import Context
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.logging import LoggingSeverity
+from rclpy.parameter import Parameter as RosParameter
+from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
+
+from lfdm_ros.bags import Bag, open_bag
+from lfdm_ros.bounds import refusal
+from lfdm_ros.engine.bag_folder import is_closed
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.link import CONTROLLER, SIGNALS, VEHICLE, LinkSettings, Packet, make_link
+from lfdm_ros.nodes.recorder import message_class
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.guarding import Guard
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.rclpy_adapter import AdaptedLifecycleNode
+from lfdm_ros.stacks.stack import NodeEntry, node_class
+
+_LOCKSTEP = {"stepping": "lockstep", "lidar_rate": 10.0}
+_SIM_TIME = {"use_sim_time": True}
+_STATES = 50.0  # [Hz] in the drive that is played
+# Every node that hears something, both ways of stepping of those that have two; what is heard is fuzzing/drive.py. Cycles every 0.1 s.
+_PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("mpc_controller", "mpc_controller", {**_SIM_TIME, "period": 0.1, "time_budget": 0.0}),
+    ("mpc_controller", "mpc_controller_lockstep", {**_LOCKSTEP, "shared": True, "period": 0.1}),
+    ("shared_control", "shared_control", {**_SIM_TIME}),
+    ("shared_control", "shared_control_lockstep", {**_LOCKSTEP, "plan_period": 0.1}),
+    ("operator_model", "operator_model", {**_SIM_TIME}),
+    ("operator_model", "operator_model_lockstep", {**_LOCKSTEP}),
+    ("teleop_link", "teleop_link", {**_SIM_TIME, "up_delay": 0.02, "down_delay": 0.02}),
+    ("teleop_link", "teleop_link_lockstep", {**_LOCKSTEP, "up_delay": 0.0, "down_delay": 0.0}),
+    ("command_adapter", "command_adapter", {}),
+    ("vehicle_frames", "vehicle_frames", {}),
+    ("state_sensor", "state_sensor", {f"noise_{name}": 0.1 for name in ("x", "y", "yaw", "vx", "yaw_rate", "roll", "ax", "wheel_speeds")}),
+    ("input_player", "input_player", {}),
+    ("joystick", "joystick", {}),
+    ("vehicle_simulator", "vehicle_simulator", {"stepping": "lockstep", "speed_factor": 0.0, "publish_rate": _STATES}),
+    ("hil_bridge", "hil_bridge", {"link": "ros", "mode": "lockstep", "rate": _STATES, "publish_rate": _STATES, "wait_limit": 0.05}))
+_ANSWERED_BY_THREAD = (("vehicle_simulator", "/control/command"), ("hil_bridge", "/control/command"))
+_SOON = 0.002  # [s] for these to answer
+_TURN = 20  # messages between two turns of the timers
+_LONGEST = 2000  # characters of a reason
+_LATER = (0.3, 1.0, 5.0)  # [s] after a bag's end, when the watchdogs are asked
+
+
+class _Told:
+    """The end of a publisher: what is published goes to `hear`."""
+
+    def __init__(self, topic_name: str, hear: Callable[[str, Any], None]) -> None:
+        self.topic_name, self._hear = topic_name, hear
+
+    def publish(self, message: Any) -> None:
+        self._hear(self.topic_name, message)
+
+    def get_subscription_count(self) -> int:
+        return 1  # somebody looks at everything
+
+
+@dataclass
+class _Ear:
+    """The end of a subscription."""
+
+    topic_name: str
+    kind: type
+    callback: Callable[[Any], None]
+    raw: bool
+
+    @property
+    def msgtype(self) -> str:
+        return f"{self.kind.__module__.split('.')[0]}/msg/{self.kind.__name__}"
+
+
+class _Detached(AdaptedLifecycleNode):
+    """A node whose ends are here instead of in the middleware."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.ears: list[_Ear] = []
+        self.hear: Callable[[str, Any], None] = lambda topic, message: None
+        self.bag_topics: Mapping[str, str] = {}
+        super().__init__(*args, enable_rosout=False, enable_communication_interface=False, start_parameter_services=False, **kwargs)
+
+    def create_publisher(self, msg_type: Any, topic: str, *_: Any, **__: Any) -> Any:
+        return _Told(self.resolve_topic_name(topic), lambda name, message: self.hear(name, message))
+
+    create_lifecycle_publisher = create_publisher
+
+    def create_subscription(self, msg_type: Any, topic: str, callback: Any, *_: Any, raw: bool = False, **__: Any) -> Any:
+        self.ears.append(_Ear(self.resolve_topic_name(topic), msg_type, callback, raw))
+        return self.ears[-1]
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        self.ears.remove(subscription)
+        return True
+
+    def destroy_publisher(self, publisher: Any) -> bool:
+        return True
+
+    destroy_lifecycle_publisher = destroy_publisher
+
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(callback=callback, send_response=None)
+
+    def destroy_service(self, service: Any) -> bool:
+        return True
+
+    # What a recorder asks the graph for.
+
+    def get_topic_names_and_types(self, no_demangle: bool = False) -> Any:
+        return [(topic, [msgtype]) for topic, msgtype in self.bag_topics.items()]
+
+    def get_publishers_info_by_topic(self, topic_name: str, no_mangle: bool = False) -> Any:
+        return [SimpleNamespace(node_name="player", node_namespace="/", qos_profile=qos.STATE)]
+
+
+def _no_action(node: Any, *_: Any) -> Any:
+    return SimpleNamespace(guard=Guard(node.catch), destroy=lambda: None)
+
+
+@dataclass
+class Played:
+    """What became of a bag.
+
+    messages: read; delivered: to how many subscriptions, in all; commands: published by the nodes; refused: by node, kind and reason;
+    left_out: messages that the middleware would not have delivered, by reason.
+    """
+
+    messages: int = 0
+    delivered: int = 0
+    commands: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@contextmanager
+def players() -> Iterator[Players]:
+    """The nodes, as long as the context lasts."""
+    context = Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        yield Players(context)
+    finally:
+        context.try_shutdown()
+
+
+class Players:
+    """The nodes, configured; `play` uses them up, so each bag is played in a fork of the process that has made them."""
+
+    def __init__(self, context: Context) -> None:
+        """Made by `players`."""
+        here, there = _free_ports()
+        self._context = context
+        self.nodes = [self._made(executable, name, **parameters) for executable, name, parameters in _PLAYED]
+        self.nodes.append(self._made("hil_bridge", "hil_bridge_controller", role=CONTROLLER, link="udp", rate=_STATES,
+                                     udp_port=here, udp_peer_port=there))
+        for node in self.nodes:
+            _change(node, "configure")
+        # These two write as soon as they are configured: `play` does that.
+        self._recorder, self._calibrator = (self._made(executable, executable) for executable in ("recorder", "calibrator"))
+        self._bench = make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here))
+
+    def _made(self, executable: str, name: str, **parameters: Any) -> Any:
+        """A detached node, unconfigured."""
+        kind, entry = node_class(executable), NodeEntry(executable, name)
+        for parameter, value in parameters.items():
+            entry = entry.with_parameter(parameter, value, name)
+        made = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action})
+        node = made(name, context=self._context, use_global_arguments=False,
+                    parameter_overrides=[entry.table[parameter].ros(value) for parameter, value in entry.parameters.items()])
+        node.get_logger().set_level(LoggingSeverity.FATAL)
+        return node
+
+    def play(self, path: Path, store: Path) -> Played:
+        """Plays a bag into all nodes, and lets time pass after it.
+
+        Args:
+            store: folder for what calibrator and recorder keep.
+
+        Raises:
+            InputError: nothing of the bag can be read.
+            RuntimeError: a node raised, commanded what cannot be, refused without a name, or the recorder lost something.
+        """
+        with open_bag(path) as bag:
+            return self._play(bag, store)
+
+    def _play(self, bag: Bag, store: Path) -> Played:
+        played, wrong = Played(), list[str]()
+        news = Counter[str]()
+
+        def hear(node: Any) -> Callable[[str, Any], None]:
+            def heard(topic: str, message: Any) -> None:
+                news[node.label] += 1
+                if (fault := fault_of(message)) is not None:
+                    wrong.append(f"{node.label} published on {topic}: {fault}")
+                played.commands += type(message).__name__ in ("DriverCommand", "AckermannDriveStamped")
+            return heard
+
+        recorder, calibrator = self._recorder, self._calibrator
+        recorder.bag_topics = {f"/{c.topic.lstrip('/')}": c.msgtype for c in bag.connections}
+        for node, parameter, name in ((recorder, "bag", "recorded"), (calibrator, "store", "store")):
+            node.set_parameters([RosParameter(parameter, value=str(store / name))])
+            _change(node, "configure")
+        nodes = [*self.nodes, recorder, calibrator]
+        for node in nodes:
+            node.hear = hear(node)
+            _change(node, "activate")
+        self._bench.open()
+        try:
+            for number, (topic, msgtype, data) in enumerate(_messages(bag)):
+                played.messages += 1
+                decoded: dict[type, Any] = {}
+                for node in nodes:
+                    before = news[node.label]
+                    if self._deliver(node, topic, msgtype, data, decoded, played) and (node.label, topic) in _ANSWERED_BY_THREAD:
+                        _wait(lambda node=node, before=before: news[node.label] > before)  # type: ignore[misc]
+                if topic == "/vehicle/state" and (state := _decoded(message_class("lfdm_ros/msg/VehicleState"), data, decoded)) is not None:
+                    self._signal(state)
+                while (packet := self._bench.receive(0.0)) is not None:
+                    played.commands += 1
+                    wrong += [f"hil_bridge_controller sent {refused}" for name, value in packet.values.items()
+                              if (refused := refusal(name, value)) is not None]
+                if number % _TURN == 0:
+                    _turn(nodes)
+            self._let_pass(nodes)
+        finally:
+            self._bench.close()
+        wrong += [text for node in nodes for text in _end(node, played)]
+        if recorder.bag.dropped or not is_closed(store / "recorded" / "metadata.yaml"):
+            wrong.append(f"the recorder has kept {recorder.bag.written} messages and dropped {recorder.bag.dropped}, or not closed its bag")
+        if wrong:
+            raise RuntimeError("; ".join(dict.fromkeys(wrong))[:_LONGEST])
+        return played
+
+    def _deliver(self, node: Any, topic: str, msgtype: str, data: bytes, decoded: dict[type, Any], played: Played) -> bool:
+        """Whether the node has heard of a message."""
+        before = played.delivered
+        for ear in list(node.ears):
+            if ear.topic_name != topic:
+                continue
+            if ear.msgtype != msgtype:
+                played.left_out[f"type of {topic}"] += 1
+            elif ear.raw:
+                ear.callback(data)
+                played.delivered += 1
+            elif (message := _decoded(ear.kind, data, decoded)) is None:
+                played.left_out[f"bytes on {topic}"] += 1
+            else:
+                ear.callback(message)
+                played.delivered += 1
+        return played.delivered > before
+
+    def _signal(self, state: Any) -> None:
+        """A state over the link to our controller's bridge."""
+        values = {name: getattr(state, name, math.nan) for name in SIGNALS}
+        values |= dict(zip(SIGNALS[-4:], state.wheel_speeds.tolist()))
+        self._bench.send(Packet(min(max(nanoseconds(state.header.stamp), 0), 2**63 - 1), values))
+
+    def _let_pass(self, nodes: list[Any]) -> None:
+        """Nothing comes any more."""
+        clock = message_class("rosgraph_msgs/msg/Clock")()
+        now = max(node.get_clock().now().nanoseconds for node in nodes if node.value("use_sim_time"))
+        for later in _LATER:
+            clock.clock.sec, clock.clock.nanosec = divmod(min(now + round(1e9 * later), (2**31 - 1) * 10**9), 10**9)
+            for node in nodes:
+                for ear in list(node.ears):
+                    if ear.topic_name == "/clock" and not ear.raw:
+                        ear.callback(clock)
+            _turn(nodes)
+
+
+def _end(node: Any, played: Played) -> list[str]:
+    """Ends a node; what was wrong with it."""
+    node.summary()
+    node.release()
+    refusals = node.refusals
+    played.refused.update({f"{node.label}.{kind}.{reason}": count for (kind, reason), count in refusals.reasons.items()})
+    if sum(refusals.reasons.values()) == refusals.total and (not refusals.total or 0 < len(refusals.last) <= _LONGEST):
+        return list(node.errors)
+    return [*node.errors, f"{node.label} refused {refusals.total} inputs, the last one in {len(refusals.last)} characters"]
+
+
+def fault_of(message: Any) -> str | None:
+    """Why a message that a node has published cannot be, in one line; None: it can."""
+    kind = type(message).__name__
+    if kind == "DriverCommand":
+        values = {name: getattr(message, name) for name in ("steering", "throttle", "brake")}
+    elif kind == "AckermannDriveStamped":
+        values = {"vx": message.drive.speed, "road_wheel_angle": message.drive.steering_angle}
+    else:
+        values = {}
+        if kind == "DiagnosticArray":
+            for status in message.status:
+                if "\n" in status.message or len(status.message) > _LONGEST:
+                    return f"a diagnosis of {len(status.message)} characters"
+    return next((str(wrong) for name, value in values.items() if (wrong := refusal(name, value)) is not None), None)
+
+
+def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
+    """Topic, type and CDR, until the bag's end or to where it cannot be read any more."""
+    messages = bag.raw()
+    while True:
+        try:
+            connection, _, data = next(messages)
+        except (StopIteration, InputError):
+            return
+        yield f"/{connection.topic.lstrip('/')}", connection.msgtype, bytes(data)
+
+
+def _decoded(kind: type, data: bytes, known: dict[type, Any]) -> Any:
+    """The message, as the middleware makes it; None: its bytes are none."""
+    if kind not in known:
+        try:
+            known[kind] = deserialize_message(data, kind)
+        except Exception:  # rmw's own, or a text that is none
+            known[kind] = None
+    return known[kind]
+
+
+def _turn(nodes: list[Any]) -> None:
+    for node in nodes:
+        for timer in list(node.timers):
+            timer.callback()
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + _SOON
+    while not done() and time.monotonic() < end:
+        time.sleep(1e-4)
+
+
+def _change(node: Component, step: str) -> None:
+    """A transition, past the state machine of rcl, which would tell the middleware. Raises RuntimeError: it failed."""
+    if getattr(node, f"on_{step}")(None) != TransitionCallbackReturn.SUCCESS:
+        raise RuntimeError(f"{node.label}: {step} failed: {node.failure}")
+
+
+def _free_ports() -> tuple[int, int]:
+    """Two that nobody listens on."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])

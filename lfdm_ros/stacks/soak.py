@@ -1,0 +1,325 @@
+"""A long run of a stack, watched from outside: whether its processes grow, leave anything behind, lose messages or do not end.
+
+The run is `lfdm up` in a process of its own. Where the vehicle has come to rest it is put back to the start, so that it goes on driving.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rosgraph_msgs.msg import Clock
+from scipy.stats import linregress, t
+
+from lfdm_ros.bags import bag_info
+from lfdm_ros.errors import InputError
+from lfdm_ros.msg import VehicleState
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.runtime import INTERRUPTED
+from lfdm_ros.srv import Reset
+
+MOST_GROWTH = 0.05
+_LOOK = 0.5  # [s] between looks
+_WARM_UP = 0.25  # of the run, in which caches fill
+_JUDGED = 60.0  # [s] of a run from which on its growth says something
+_BLOCKS = 12  # of samples, whose means are independent enough for an interval
+_END = 60.0  # [s] for a stack to end
+_START = 180.0  # [s] for its clock to begin
+_AT_REST, _REST = 0.3, 2.0  # [m/s], and for so long [s of simulated time]
+_BUSY = "does not answer"  # a busy machine's doing; who stays silent is ended, and that is a failure
+_SHM = Path("/dev/shm")
+_MB = 1.0 / 1024.0  # per kB
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The resident memory of a process [MB] after the warm-up and at the end, by a straight line; slope [MB/h] of the wall clock, with
+    its 95 % interval."""
+
+    name: str
+    start: float
+    end: float
+    slope: float
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """Of the memory after the warm-up."""
+        return self.end / self.start - 1.0
+
+    @property
+    def too_much(self) -> bool:
+        """More than MOST_GROWTH, and not by the scatter alone."""
+        return self.share > MOST_GROWTH and self.low > 0.0
+
+
+def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -> Growth:
+    """Of samples in the order of time; the warm-up is left out here."""
+    time_, memory = np.asarray(seconds, float), np.asarray(megabytes, float)
+    kept = time_ >= time_[0] + _WARM_UP * (time_[-1] - time_[0])
+    # Neighbours are alike: the means of blocks are what the interval counts.
+    blocks = np.array_split(np.flatnonzero(kept), min(_BLOCKS, int(kept.sum())))
+    x, y = (np.array([values[block].mean() for block in blocks]) for values in (time_, memory))
+    if len(x) < 3:
+        return Growth(name, float(memory[kept][0]), float(memory[-1]), math.nan, -math.inf, math.inf)
+    line = linregress(x, y)
+    half = float(t.ppf(0.975, len(x) - 2)) * line.stderr
+    first, last = (line.intercept + line.slope * at for at in (time_[kept][0], time_[-1]))
+    return Growth(name, float(first), float(last), *(3600.0 * float(value) for value in (line.slope, line.slope - half, line.slope + half)))
+
+
+@dataclass
+class Found:
+    """What a run came to. failures: one line each, none: it is as it should be."""
+
+    stack: str
+    simulated_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    laps: int = 0
+    exit_status: int | None = None
+    processes: list[Growth] = field(default_factory=list)
+    total: Growth | None = None
+    segments_most: int = 0
+    segments_left: list[str] = field(default_factory=list)
+    bag: dict[str, Any] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def speed_factor(self) -> float:
+        """Simulated seconds a second."""
+        return self.simulated_seconds / self.wall_seconds if self.wall_seconds else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        rows = [{**asdict(g), "growth": g.share} for g in (*self.processes, *([self.total] if self.total else []))]
+        return {**asdict(self), "speed_factor": self.speed_factor, "processes": rows[:len(self.processes)],
+                "total": rows[-1] if self.total else None}
+
+
+# ---- processes, from outside -----------------------------------------------------------------------------------------------
+
+
+def family(root: int) -> dict[int, str]:
+    """A process and its descendants, with their names: node, or what they are."""
+    parents, names = dict[int, int](), dict[int, str]()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[pid], names[pid] = parent, _name(stat.with_name("cmdline").read_bytes())
+        except (OSError, IndexError):  # it has just ended
+            continue
+    found, new = {root} & parents.keys(), {root}
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new} - found
+        found |= new
+    return {pid: names[pid] for pid in sorted(found)}
+
+
+def _name(command: bytes) -> str:
+    words = command.decode(errors="replace").split("\0")
+    node = next((word.removeprefix("lfdm_ros.nodes.") for word in words if word.startswith("lfdm_ros.nodes.")), "")
+    called = next((word.removeprefix("__node:=") for word in words if word.startswith("__node:=")), "")
+    return called or node or next((f"lfdm {word}" for before, word in pairwise(words) if before.endswith("lfdm_ros.cli")), "other")
+
+
+def resident(pid: int) -> float:
+    """Memory that is resident [MB]; 0: the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    return _MB * int(found[1]) if found else 0.0
+
+
+def segments(pid: int) -> set[str]:
+    """The files in /dev/shm that a process has mapped: the middleware's shared memory."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return set()
+    return set(re.findall(rf"{_SHM}/(\S+)", maps))
+
+
+# ---- the run -----------------------------------------------------------------------------------------------------------------
+
+
+class _Watcher:
+    """Hears the simulated clock and how fast the vehicle is, and puts it back to the start."""
+
+    def __init__(self) -> None:
+        self._context = Context()
+        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node("soak", context=self._context, use_global_arguments=False, start_parameter_services=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._node.create_subscription(Clock, "/clock", self._on_clock, qos.CLOCK)
+        self._node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
+        self._reset = self._node.create_client(Reset, "vehicle_simulator/reset")
+        self.time = 0.0  # simulated [s]
+        self.laps = 0
+        self._moved = 0.0  # when the vehicle did last [s]
+
+    def _on_clock(self, message: Clock) -> None:
+        self.time = message.clock.sec + 1e-9 * message.clock.nanosec
+
+    def _on_state(self, state: VehicleState) -> None:
+        if abs(state.vx) > _AT_REST:
+            self._moved = self.time
+
+    def look(self, seconds: float) -> None:
+        """Takes what is new, once, after a time: not every message wakes it."""
+        time.sleep(seconds)
+        for _ in range(10):
+            self._executor.spin_once(timeout_sec=0.0)
+        if self.time - self._moved > _REST and self._reset.service_is_ready():
+            self._reset.call_async(Reset.Request())
+            self._moved = self.time
+            self.laps += 1
+
+    def close(self) -> None:
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._executor.shutdown()
+        self._context.try_shutdown()
+
+
+def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, composed: bool = False,
+         overrides: Mapping[str, str] | None = None, tell: Callable[[str], None] = lambda line: None) -> Found:
+    """Runs a stack and watches it.
+
+    Args:
+        bag: to record to.
+        seconds: of simulated time after which the run is to end by itself.
+        speed: simulated seconds a second, 0: as fast as possible.
+        wall: of the wall clock [s] after which it is interrupted, counted from its first tick.
+        composed: all nodes in one process, instead of one each.
+        tell: takes a line a minute.
+
+    Raises:
+        InputError: the stack does not start; says why.
+    """
+    found, before = Found(stack), set(os.listdir(_SHM))  # what was killed earlier has left its own
+    command = [sys.executable, "-m", "lfdm_ros.cli", "up", stack, "--record", str(bag), "--duration", repr(seconds), "--speed", repr(speed),
+               *(part for item in (overrides or {}).items() for part in ("--set", "=".join(item))), *([] if composed else ["--processes"])]
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        watcher = _Watcher()
+        try:
+            samples, mapped, pids = _watch(process, watcher, found, wall, tell)
+            _stop(process, found)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            watcher.close()
+        log.seek(0)
+        _judge(found, log.read(), samples, mapped - before, pids, bag)
+    return found
+
+
+def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
+           tell: Callable[[str], None]) -> tuple[dict[tuple[int, str], list[tuple[float, float]]], set[str], dict[int, str]]:
+    """Samples of memory by process, segments that were mapped, and all processes that were seen, until the run ends or the time is over."""
+    samples: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    mapped, pids = set[str](), dict[int, str]()
+    started = time.monotonic()
+    begin, told = math.inf, 0
+    while process.poll() is None:
+        watcher.look(_LOOK)
+        now = time.monotonic()
+        if watcher.time and begin == math.inf:
+            begin, first = now, watcher.time
+        if begin == math.inf and now - started > _START:
+            found.failures.append(f"no clock within {_START:g} s")
+            break
+        members = family(process.pid)
+        pids |= members
+        now_mapped = {name for pid in members for name in segments(pid)}
+        mapped |= now_mapped
+        found.segments_most = max(found.segments_most, len(now_mapped))
+        if begin == math.inf:
+            continue
+        for pid, name in members.items():
+            samples.setdefault((pid, name), []).append((now - begin, resident(pid)))
+        found.simulated_seconds, found.wall_seconds, found.laps = watcher.time - first, now - begin, watcher.laps
+        if (now - begin) // 60.0 > told:
+            told = int((now - begin) // 60.0)
+            memory = sum(rows[-1][1] for rows in samples.values() if rows[-1][0] == now - begin)
+            tell(f"{now - begin:.0f} s: simulated {found.simulated_seconds:.0f} s ({found.speed_factor:.1f} x), {found.laps} laps, "
+                 f"{memory:.0f} MB in {len(members)} processes, {len(now_mapped)} segments")
+        if now - begin > wall:
+            break
+    return samples, mapped, pids
+
+
+def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
+    """Interrupts the run if it has not ended by itself."""
+    interrupted = process.poll() is None
+    if interrupted:
+        process.send_signal(signal.SIGINT)
+    try:
+        found.exit_status = process.wait(_END)
+    except subprocess.TimeoutExpired:
+        found.failures.append(f"the run did not end within {_END:g} s of SIGINT")
+        return
+    if found.exit_status != (130 if interrupted else 0):
+        found.failures.append(f"exit status {found.exit_status} {f'when {INTERRUPTED}' if interrupted else 'at the end'}")
+
+
+def _judge(found: Found, log: str, samples: Mapping[tuple[int, str], list[tuple[float, float]]], mapped: set[str], pids: Mapping[int, str],
+           bag: Path) -> None:
+    """mapped: segments that were not there before."""
+    if not samples:
+        lines = [line for line in log.splitlines() if line.strip()]
+        raise InputError(f"{found.stack} did not run: {lines[-1] if lines else 'nothing was said'}")
+    # Children that came and went have no part in this.
+    early, late = (share * found.wall_seconds for share in (0.25, 0.9))
+    whole = {who: rows for who, rows in samples.items() if rows[0][0] <= early and rows[-1][0] >= late}
+    for (_, name), rows in sorted(whole.items(), key=lambda item: item[0][1]):
+        found.processes.append(growth_of(name, *zip(*[row for row in rows if row[1]])))
+    together: dict[float, float] = {}
+    for rows in whole.values():
+        for at, memory in rows:
+            together[at] = together.get(at, 0.0) + memory
+    full = [at for at in sorted(together) if all(any(row[0] == at and row[1] for row in rows) for rows in whole.values())]
+    found.total = growth_of("all", full, [together[at] for at in full])
+    found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
+                       for g in (*found.processes, found.total) if g.too_much and found.wall_seconds >= _JUDGED]
+    found.segments_left = sorted(name for name in mapped if (_SHM / name).exists())
+    if found.segments_left:
+        found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
+    if left := [name for pid, name in pids.items() if resident(pid) and name in family(pid).values()]:
+        found.failures.append(f"processes are left: {', '.join(left)}")
+    errors = (line for line in log.splitlines() if line.startswith(("[ERROR]", "[FATAL]")))
+    found.errors = list(dict.fromkeys(re.sub(r"\[\d+\.\d+\] ", "", line) for line in errors))
+    found.failures += [f"logged: {line}" for line in found.errors[:10] if _BUSY not in line]
+    said = re.findall(r"(\d+) messages, (\d+) dropped", log)
+    try:
+        info = bag_info(bag, digest=False)
+    except InputError as error:
+        found.failures.append(f"the bag cannot be read: {error}")
+        return
+    found.bag = {"messages": info["messages"], "closed": info["closed"], "note": info["note"],
+                 "dropped": sum(int(dropped) for _, dropped in said) if said else None}
+    if not info["closed"] or info["note"] or found.bag["dropped"] != 0:
+        found.failures.append(f"the bag: {found.bag}")

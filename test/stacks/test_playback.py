@@ -1,0 +1,78 @@
+"""Recordings played into every node that listens: a good one, a handful of damaged ones, and that what goes wrong is seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from ackermann_msgs.msg import AckermannDriveStamped
+from lfdm_ros.msg import DriverCommand
+
+from lfdm_ros.bags import bag_info, open_bag
+from lfdm_ros.cli.main import main
+from lfdm_ros.fuzzing import ANSWER, attempt, drive_bag
+from lfdm_ros.fuzzing.bags import _REWRITINGS, _Message
+from lfdm_ros.stacks.playback import Players, fault_of, players
+from lfdm_ros.stacks.stack import EXECUTABLES
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("played") / "drive"
+    drive_bag(path)
+    return path
+
+
+def test_a_good_drive_is_taken_whole_by_every_node(drive: Path, tmp_path: Path) -> None:
+    def play(nodes: Players) -> Any:
+        played = nodes.play(drive, tmp_path / "good")
+        heard = sorted({node.NAME for node in nodes.nodes})
+        return {"messages": played.messages, "commands": played.commands, "refused": played.refused, "left_out": played.left_out,
+                "heard": heard}
+
+    def play_wrong(nodes: Players) -> str:
+        """A node commands what cannot be, and one raises."""
+        adapter, frames = (next(node for node in nodes.nodes if node.label == name) for name in ("command_adapter", "vehicle_frames"))
+        adapter._follower.inputs = lambda *_: (1.5, 0.0, 0.0)
+        frames._odometry = None
+        with pytest.raises(RuntimeError) as caught:
+            nodes.play(drive, tmp_path / "wrong")
+        return str(caught.value)
+
+    with players() as nodes:
+        good, wrong = attempt(lambda: play(nodes), 300.0), attempt(lambda: play_wrong(nodes), 300.0)
+    assert good.outcome == wrong.outcome == ANSWER, good.text + wrong.text
+    assert good.value["messages"] == bag_info(drive, digest=False)["messages"] and good.value["commands"] > 400
+    assert not good.value["refused"] and not good.value["left_out"]
+    # All nodes that hear something; calibrator and recorder are there as well.
+    assert set(EXECUTABLES) - set(good.value["heard"]) == {"keyboard", "calibrator", "recorder"}
+    assert "command_adapter published on /control/command: steering is 1.5, outside [-1, 1]" in wrong.value
+    assert "vehicle_frames: on_odometry: " in wrong.value
+
+
+def test_a_handful_of_damaged_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["fuzz", "nodes", "--seeds", "5", "--limit", "300", "--json", str(tmp_path / "counts.json")])
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    assert status == 0, counts["failures"]
+    assert counts["answer"] + counts["refused"] == 5 and counts["played"]["messages"] > 1000 and counts["played"]["commands"] > 1000
+    assert any(name.startswith("refused.") for name in counts["played"]) and "refusals for" in capsys.readouterr().out
+
+
+def test_each_damage_to_messages_of_every_type(drive: Path) -> None:
+    """Messages without a header have a clock, or no time at all."""
+    with open_bag(drive) as bag:
+        messages = [_Message(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()][:60]
+    for number, rewrite in enumerate(_REWRITINGS):
+        rewritten, what = rewrite(messages, Random(number))
+        assert rewritten and "\n" not in what and rewritten != messages, what
+
+
+@pytest.mark.parametrize(("message", "words"), [
+    (DriverCommand(steering=1.0, throttle=-1.0, brake=1.0), None), (DriverCommand(brake=float("nan")), "brake is nan"),
+    (DriverCommand(throttle=1.1), "throttle is 1.1, outside"), (AckermannDriveStamped(), None)])
+def test_a_command_beyond_the_limits_is_seen(message: Any, words: str | None) -> None:
+    found = fault_of(message)
+    assert (found is None) == (words is None) and (words is None or words in str(found))

@@ -1,0 +1,62 @@
+"""The short form of `lfdm soak`: a few seconds of all nodes, and what it makes of the memory of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import domains
+import numpy as np
+import pytest
+
+from lfdm_ros.cli.main import main
+from lfdm_ros.stacks.soak import family, growth_of, resident, segments
+
+NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
+         "mpc_controller", "vehicle_simulator"}
+
+
+@pytest.mark.parametrize(("slope", "scatter", "too_much"), [(0.0, 1.0, False), (0.01, 1.0, False), (0.05, 1.0, True), (0.05, 0.0, True)])
+def test_growth_is_told_from_scatter(slope: float, scatter: float, too_much: bool) -> None:
+    """100 MB for 360 s, with as much again in the warm-up."""
+    seconds = np.arange(0.0, 360.0, 0.5)
+    memory = 100.0 + slope * np.maximum(seconds - 90.0, 0.0) - 30.0 * np.exp(-seconds / 15.0)
+    growth = growth_of("node", seconds.tolist(), (memory + scatter * np.random.default_rng(1).standard_normal(len(seconds))).tolist())
+    assert growth.too_much == too_much
+    assert growth.slope == pytest.approx(3600.0 * slope, abs=15.0) and growth.low <= growth.slope <= growth.high
+    assert growth.share == pytest.approx(2.7 * slope, abs=0.01)
+
+
+def test_a_process_is_seen_from_outside() -> None:
+    assert os.getpid() in family(os.getpid()) and resident(os.getpid()) > 10.0 and resident(2**22 + 1) == 0.0
+    assert segments(2**22 + 1) == set() and all("/" not in name for name in segments(os.getpid()))
+
+
+def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
+    status = main(["soak", "--composed", "--duration", "4", "--speed", "0", "--wall", "60", "--bag", str(tmp_path / "bag"),
+                   "--json", str(tmp_path / "soak.json")])
+    found = json.loads((tmp_path / "soak.json").read_text())
+    assert status == 0 and not found["failures"], found
+    assert 3.0 < found["simulated_seconds"] <= 4.0 and found["exit_status"] == 0 and found["speed_factor"] > 0.0
+    assert found["segments_most"] > 0 and not found["segments_left"] and found["total"]["start"] > 50.0
+    assert found["bag"]["closed"] and found["bag"]["dropped"] == 0 and found["bag"]["messages"] > 1000
+    assert "x real time" in capsys.readouterr().out
+
+
+def test_the_stack_has_all_nodes() -> None:
+    from lfdm_ros.stacks.stack import EXECUTABLES, load_stack
+
+    assert {entry.executable for entry in load_stack("soak").nodes} == NODES
+    # Drivers of other kinds are not there: a person's, a scenario's, and hardware's.
+    assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "hil_bridge"}
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--wall", "0"], "--wall 0"), (["--stack", "calibration"], "it has no simulator"), (["--json", "/no/such/x.json"], "no folder"),
+    (["--set", "ghost.x=1"], "has no node 'ghost'")])
+def test_bad_usage_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert main(["soak", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
