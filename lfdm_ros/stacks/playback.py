@@ -25,6 +25,7 @@ from rclpy.logging import LoggingSeverity
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
+from rclpy.timer import Timer
 
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.bounds import refusal
@@ -139,6 +140,14 @@ def _no_action(node: Any, *_: Any) -> Any:
     return SimpleNamespace(guard=Guard(node.catch), destroy=lambda: None)
 
 
+def _destroy(node: Any, entity: Any) -> None:
+    """As the node's own, which goes by the classes of rclpy."""
+    if isinstance(entity, _Ear):
+        node.destroy_subscription(entity)
+    elif isinstance(entity, Timer):
+        node.destroy_timer(entity)
+
+
 @dataclass
 class Played:
     """What became of a bag.
@@ -186,7 +195,7 @@ class Players:
         kind, entry = node_class(executable), NodeEntry(executable, name)
         for parameter, value in parameters.items():
             entry = entry.with_parameter(parameter, value, name)
-        made = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action})
+        made = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action, "destroy": _destroy})
         node = made(name, context=self._context, use_global_arguments=False,
                     parameter_overrides=[entry.table[parameter].ros(value) for parameter, value in entry.parameters.items()])
         node.get_logger().set_level(LoggingSeverity.FATAL)
