@@ -43,7 +43,9 @@ MADE_BY = (*DRIVEN_BY, "proportions", "sharing", "teleop", "studies/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
-REACTION = 1.0  # [s] after which the risk has an operator correct, beside the latency of the link
+# [s] after which the risk has an operator correct, beside the latency of the link: 0.085 perception, 0.05 decision, 0.05 motor and the lag
+# of the hands, 2 x 0.707 / 10 rad/s, of `OperatorSettings`. He steers all the time: it is not the second of one who is surprised.
+REACTION = 0.3
 PATIENCE = 8.0  # [s] who has stood for so long will not go on
 
 
