@@ -38,7 +38,7 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class _Message:
+class RecordedMessage:
     topic: str
     msgtype: str
     stamp: int
@@ -76,7 +76,7 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
     """
     with open_bag(good) as bag:
         storage, custom = bag.storage, dict(bag.custom)
-        messages = [_Message(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()]
+        messages = [RecordedMessage(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()]
     if not messages:
         raise InputError(f"{good} has no messages to damage")
     for msgtype in {m.msgtype for m in messages}:
@@ -88,14 +88,14 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
         return _damaged_metadata(good, bad, len(messages), rng)
     if where < 0.65:
         return _wrong_hash(good, bad, len(messages), rng)
-    rewritten, what = rng.choice(_REWRITINGS)(messages, rng)
+    rewritten, what = rng.choice(REWRITINGS)(messages, rng)
     with BagWriter(bad, storage, custom.get("recording"), custom={k: v for k, v in custom.items() if k != "recording"}) as writer:
         for m in rewritten:
             writer.write_raw(m.topic, m.msgtype, m.stamp, m.cdr)
     return Damage(what, len(rewritten), exact=True)
 
 
-def _damaged_file(good: Path, bad: Path, messages: list[_Message], rng: Random) -> Damage:
+def _damaged_file(good: Path, bad: Path, messages: list[RecordedMessage], rng: Random) -> Damage:
     count = len(messages)
     shutil.copytree(good, bad)
     file = next(path for path in sorted(bad.iterdir()) if path.suffix in (".mcap", ".db3"))
@@ -150,7 +150,7 @@ def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:
 # ---- messages ------------------------------------------------------------------------------------------------------------
 
 
-def _dropped(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _dropped(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     topic = rng.choice(messages).topic
     if rng.random() < 0.3:
         return [m for m in messages if m.topic != topic] or messages[:1], f"all of {topic} dropped"
@@ -159,28 +159,28 @@ def _dropped(messages: list[_Message], rng: Random) -> tuple[list[_Message], str
     return messages[:start] + messages[end:] or messages[:1], f"messages [{start}, {end}) dropped"
 
 
-def _reordered(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _reordered(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     stamps = [m.stamp for m in messages]
     rng.shuffle(stamps)
     return [_stamped(m, stamp) for m, stamp in zip(messages, stamps)], "stamps shuffled"
 
 
-def _duplicated(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _duplicated(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     some = [m for m in messages for _ in range(rng.choice((1, 1, 2, 5)))]
     return some, f"{len(some) - len(messages)} messages more than once"
 
 
-def _odd(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _odd(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     share, result, last = rng.choice((0.02, 0.5, 1.0)), [], ""
     for m in messages:
         if rng.random() < share:
             cdr, last = hostile_cdr(m.msgtype, rng, m.stamp)
-            m = _Message(m.topic, m.msgtype, m.stamp, cdr)
+            m = RecordedMessage(m.topic, m.msgtype, m.stamp, cdr)
         result.append(m)
     return result, f"odd values in {share:.0%} of the messages, at last {last}"
 
 
-def _jumping(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _jumping(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     at, jump = rng.randrange(len(messages)), rng.choice((-(10**9), 10**9, 10**12, 1_700_000_000 * 10**9, 2**62, -(2**62)))
     both = rng.random() < 0.5
     result = list(messages[:at])
@@ -190,37 +190,37 @@ def _jumping(messages: list[_Message], rng: Random) -> tuple[list[_Message], str
     return result, f"time jumps by {jump / 1e9:g} s at message {at}" + (", in the headers too" if both else "")
 
 
-def _lying(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _lying(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     topic, msgtype = rng.choice(messages).topic, rng.choice(_TYPES)
-    return [_Message(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages], f"{topic} says it is {msgtype}"
+    return [RecordedMessage(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages], f"{topic} says it is {msgtype}"
 
 
-def _elsewhere(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _elsewhere(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     """Another frame, in the headers of a topic."""
     with_header = sorted({m.topic for m in messages if "header" in _fields(m.msgtype)})
     if not with_header:
         return _cut(messages, rng)
     topic, frame, store = rng.choice(with_header), rng.choice(_FRAMES), typestore()
 
-    def moved(message: _Message) -> _Message:
+    def moved(message: RecordedMessage) -> RecordedMessage:
         content = store.deserialize_cdr(message.cdr, message.msgtype)
         content.header.frame_id = frame
-        return _Message(topic, message.msgtype, message.stamp, bytes(store.serialize_cdr(content, message.msgtype)))
+        return RecordedMessage(topic, message.msgtype, message.stamp, bytes(store.serialize_cdr(content, message.msgtype)))
 
     return [moved(m) if m.topic == topic else m for m in messages], f"{topic} is in frame '{frame}'"
 
 
-def _cut(messages: list[_Message], rng: Random) -> tuple[list[_Message], str]:
+def _cut(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     share = rng.choice((0.02, 1.0))
-    return [_Message(m.topic, m.msgtype, m.stamp, corrupt(m.cdr, rng)[0]) if rng.random() < share else m for m in messages], \
+    return [RecordedMessage(m.topic, m.msgtype, m.stamp, corrupt(m.cdr, rng)[0]) if rng.random() < share else m for m in messages], \
         f"bytes of {share:.0%} of the messages damaged"
 
 
-_REWRITINGS: tuple[Callable[[list[_Message], Random], tuple[list[_Message], str]], ...] = (
+REWRITINGS: tuple[Callable[[list[RecordedMessage], Random], tuple[list[RecordedMessage], str]], ...] = (
     _dropped, _reordered, _duplicated, _odd, _jumping, _lying, _elsewhere, _cut)
 
 
-def _stamped(message: _Message, stamp: int, header: bool = True) -> _Message:
+def _stamped(message: RecordedMessage, stamp: int, header: bool = True) -> RecordedMessage:
     cdr = message.cdr
     where = {"header", "clock"} & _fields(message.msgtype)
     if header and where:
@@ -229,7 +229,7 @@ def _stamped(message: _Message, stamp: int, header: bool = True) -> _Message:
         time = content.header.stamp if "header" in where else content.clock
         time.sec, time.nanosec = min(stamp // 10**9, 2**31 - 1), stamp % 10**9
         cdr = bytes(store.serialize_cdr(content, message.msgtype))
-    return _Message(message.topic, message.msgtype, stamp, cdr)
+    return RecordedMessage(message.topic, message.msgtype, stamp, cdr)
 
 
 def _fields(msgtype: str) -> set[str]:

@@ -74,7 +74,7 @@ class CommandAdapter(Component):
 
     def configure(self) -> None:
         vehicle = vehicle_of(self)
-        self._follower = Follower(vehicle, self.value("model"), FOLLOWER.record(self.value))
+        self.follower = Follower(vehicle, self.value("model"), FOLLOWER.record(self.value))
         self._sources = {ACKERMANN: _Source(), TWIST: _Source()}
         self._command = DriverCommand()
         self._publisher = self.publisher("control/command")
@@ -82,12 +82,12 @@ class CommandAdapter(Component):
         self.subscription("cmd_vel", self._on_twist if self.value("cmd_vel_type") == "twist" else self._on_twist_stamped)
         self.subscription("vehicle/state", self._on_state)
         self.subscription("odom", self._on_odometry)
-        pedals, steering = self._follower.pedals, self._follower.steering
+        pedals, steering = self.follower.pedals, self.follower.steering
         self.get_logger().info(f"{vehicle.name}: up to {pedals.top_speed:.1f} m/s and {steering.largest:.3g} rad, "
                                f"understeer {steering.understeer:.3g} rad s^2/m")
 
     def activate(self) -> None:
-        self._follower.reset()
+        self.follower.reset()
         self._now_ns: int | None = None
         self._driven_by, self._answered, self._answered_before, self._stops = "", 0, 0, 0
         self._angle = 0.0
@@ -161,9 +161,9 @@ class CommandAdapter(Component):
         wanted = self._in_force(now_ns)
         command = self._command
         set_stamp(command.header.stamp, now_ns)
-        command.steering, command.throttle, command.brake = self._follower.inputs(
+        command.steering, command.throttle, command.brake = self.follower.inputs(
             1e-9 * now_ns, measured["vx"], measured["yaw_rate"], wanted)
-        self._angle = self._follower.angle
+        self._angle = self.follower.angle
         self._answered += 1
         self._publisher.publish(command)
 

@@ -58,7 +58,7 @@ class VehicleFrames(Component):
             self._fixed.append(_transform(Joint("map_is_odom", FIXED, MAP_FRAME, ODOM_FRAME, 0.0, 0.0, 0.0)))
         self._description = robot_description(vehicle)
         self._body = TransformStamped()
-        self._odometry, self._joints = Thinning(self.value("rate")), Thinning(self.value("rate"))
+        self.odometry, self._joints = Thinning(self.value("rate")), Thinning(self.value("rate"))
         self._odometries = self._odometries_before = 0
         self._transforms, self._static, self._looks = (self.publisher(topic) for topic in ("tf", "tf_static", "robot_description"))
         self.subscription("odom", self._on_odometry)
@@ -75,7 +75,7 @@ class VehicleFrames(Component):
             return
         self._odometries += 1
         try:
-            if not self._odometry.lets(checked_stamp(message.header.stamp)):
+            if not self.odometry.lets(checked_stamp(message.header.stamp)):
                 return
             if not message.header.frame_id or message.child_frame_id != BODY_FRAME:
                 raise Refused(f"odometry of '{message.child_frame_id}' in '{message.header.frame_id}'; the vehicle's frame is {BODY_FRAME}",

@@ -14,7 +14,7 @@ from lfdm_ros.msg import DriverCommand
 from lfdm_ros.bags import bag_info, open_bag
 from lfdm_ros.cli.main import main
 from lfdm_ros.fuzzing import ANSWER, attempt, drive_bag
-from lfdm_ros.fuzzing.bags import _REWRITINGS, _Message
+from lfdm_ros.fuzzing.bags import REWRITINGS, RecordedMessage
 from lfdm_ros.stacks.playback import Players, fault_of, players
 from lfdm_ros.stacks.stack import EXECUTABLES
 
@@ -36,8 +36,8 @@ def test_a_good_drive_is_taken_whole_by_every_node(drive: Path, tmp_path: Path) 
     def play_wrong(nodes: Players) -> str:
         """A node commands what cannot be, and one raises."""
         adapter, frames = (next(node for node in nodes.nodes if node.label == name) for name in ("command_adapter", "vehicle_frames"))
-        adapter._follower.inputs = lambda *_: (1.5, 0.0, 0.0)
-        frames._odometry = None
+        adapter.follower.inputs = lambda *_: (1.5, 0.0, 0.0)
+        frames.odometry = None
         with pytest.raises(RuntimeError) as caught:
             nodes.play(drive, tmp_path / "wrong")
         return str(caught.value)
@@ -64,8 +64,8 @@ def test_a_handful_of_damaged_ones(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_each_damage_to_messages_of_every_type(drive: Path) -> None:
     """Messages without a header have a clock, or no time at all."""
     with open_bag(drive) as bag:
-        messages = [_Message(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()][:60]
-    for number, rewrite in enumerate(_REWRITINGS):
+        messages = [RecordedMessage(c.topic, c.msgtype, stamp, bytes(cdr)) for c, stamp, cdr in bag.raw()][:60]
+    for number, rewrite in enumerate(REWRITINGS):
         rewritten, what = rewrite(messages, Random(number))
         assert rewritten and "\n" not in what and rewritten != messages, what
 
