@@ -30,6 +30,9 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
         module: its name; it is imported only where its code is not in the cache.
         arguments, result: POINTER, INTEGER or REAL; the function makes arrays of addresses by numba's `carray`.
         sources: modules beside it that its code is made of.
+
+    Raises:
+        ValueError: the function makes arrays of its own.
     """
     texts = [Path(found.origin).read_bytes() for name in (module, *sources) if (found := importlib.util.find_spec(name)) and found.origin]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
@@ -44,6 +47,8 @@ def _text(module: str, arguments: Sequence[type], result: type) -> str:
     signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))
     compiled = cfunc(signature, nopython=True, error_model="numpy")(importlib.import_module(module).entry)
     text = compiled.inspect_llvm()
+    if re.search(r"@NRT_(MemInfo_alloc|Allocate)", text):
+        raise ValueError(f"{module}: its arrays come from outside: numba's memory is not there where the code comes from the cache")
     # numba's own function returns through a pointer and says how it ended; around it stands one for callers that hold the GIL, which goes.
     name = re.search(r"^define .*@(\S+?)\(ptr [^,]*%retptr", text, re.MULTILINE)
     assert name, "numba no longer writes functions as it did"

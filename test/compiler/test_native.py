@@ -58,3 +58,11 @@ def test_the_next_process_needs_no_numba(module: str, tmp_path: Path) -> None:
     assert said() == f"{expected} False"
     (tmp_path / "a_loop.py").write_text(TEXT.replace("total +=", "total -="))
     assert said() == f"{-expected} True"  # what is edited is translated anew
+
+
+def test_a_loop_that_makes_arrays_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would work in the process that translates it, and crash the next."""
+    (tmp_path / "makes_arrays.py").write_text("import numpy as np\ndef entry(n):\n    return np.empty(n).sum()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="makes_arrays: its arrays come from outside"):
+        native("makes_arrays", (INTEGER,), REAL)
