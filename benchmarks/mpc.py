@@ -58,9 +58,9 @@ SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
 APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
-PARTS = {"delay_prediction": "_prediction.at", "shift": "_planner.shift", "references": "_planner.numbers.follow",
-         "obstacles": "_planner.numbers.avoid", "linearise": "_planner.program.linearise", "solver": "_planner.solver.solve",
-         "check": "_planner.program.qp.residual", "outcome": "_planner.program.outcome", "snapshot": "_planner.trajectory.snapshot",
+PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "references": "planner.numbers.follow",
+         "obstacles": "planner.numbers.avoid", "linearise": "planner.program.linearise", "solver": "planner.solver.solve",
+         "check": "planner.program.qp.residual", "outcome": "planner.program.outcome", "snapshot": "planner.trajectory.snapshot",
          "stop": "_guard.decide"}
 
 

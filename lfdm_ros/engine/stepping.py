@@ -99,7 +99,7 @@ class Stepper:
         self._fresh = True  # a state is there that nobody has seen
         self._diverged = ""
         self._published_at = now
-        self._published_at = now  # when the state that waits for its answer was first published
+        self._waiting_since = now  # when the state that waits for its answer was first published
         # Stamps of the last states, and the wall time at which they were published.
         self._published: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         # Wall seconds from publishing a state to the first command with its stamp.
@@ -111,8 +111,8 @@ class Stepper:
     def start(self) -> None:
         """Starts the loop, from the state and time it has."""
         self._running = True
-        self._published_at = time.monotonic()
-        self._pacer.resume(self._published_at)
+        self._waiting_since = time.monotonic()
+        self._pacer.resume(self._waiting_since)
         self._thread = threading.Thread(target=self._run, name="stepper", daemon=True)
         self._thread.start()
 
@@ -152,8 +152,8 @@ class Stepper:
         with self._wake:
             self._paused = paused
             self._budget = 0
-            self._published_at = time.monotonic()
-            self._pacer.resume(self._published_at)
+            self._waiting_since = time.monotonic()
+            self._pacer.resume(self._waiting_since)
             self._wake.notify_all()
 
     def step(self, ticks: int) -> str:
@@ -252,7 +252,7 @@ class Stepper:
         ended = self._stop_ns and self._time_ns >= self._stop_ns
         if not self._lockstep or self._answered or ended or not self._running or (self._paused and self._budget == 0):
             return 0.0
-        return time.monotonic() - self._published_at
+        return time.monotonic() - self._waiting_since
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Stepper:
                         self._failed(self._diverged)
                     continue
                 if self._fresh or not unanswered:
-                    self._published_at = time.monotonic()
+                    self._waiting_since = time.monotonic()
                 self._fresh = False
                 stamp, outputs, resets = self._time_ns, self._plant.simulator.outputs.tolist(), self._resets
                 self._published_at = time.monotonic()

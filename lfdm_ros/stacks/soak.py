@@ -295,6 +295,9 @@ def _judge(found: Found, log: str, samples: Mapping[tuple[int, str], list[tuple[
     # Children that came and went have no part in this.
     early, late = (share * found.wall_seconds for share in (0.25, 0.9))
     whole = {who: rows for who, rows in samples.items() if rows[0][0] <= early and rows[-1][0] >= late}
+    if not whole:  # a short run
+        longest = max(samples, key=lambda who: len(samples[who]))
+        whole = {longest: samples[longest]}
     for (_, name), rows in sorted(whole.items(), key=lambda item: item[0][1]):
         found.processes.append(growth_of(name, *zip(*[row for row in rows if row[1]])))
     together: dict[float, float] = {}

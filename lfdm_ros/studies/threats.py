@@ -25,7 +25,7 @@ class Threats(Notes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.times: list[float] = []
+        self.looks: list[float] = []  # [s]
         self.threats: list[dict[str, float]] = []
         self._last: Any = None
 
@@ -33,7 +33,7 @@ class Threats(Notes):
         super().take(decision)
         if decision.threat is not self._last:
             self._last = decision.threat
-            self.times.append(decision.time)
+            self.looks.append(decision.time)
             self.threats.append({name: a.threat for name, a in decision.threat.assessments.items()})
 
 
@@ -43,7 +43,7 @@ def watch(scenario: str, latency: float, seed: int, names: Sequence[str]) -> dic
     notes = Threats()
     _, run, _ = driven(Drive(scenario, SHARED, latency, seed, threats=tuple(names), mode=OPERATOR), notes)
     failed = "diverges" if run.diverged else f"hits {run.collisions[0]}" if run.collisions else "lifts a wheel" if run.lifted else ""
-    return {"scenario": scenario, "times": np.array(notes.times), "failure": failed, "end": float(run.times[-1]),
+    return {"scenario": scenario, "times": np.array(notes.looks), "failure": failed, "end": float(run.times[-1]),
             "threats": {name: np.array([said.get(name, np.nan) for said in notes.threats]) for name in names}}
 
 

@@ -13,8 +13,8 @@ def test_each_look_is_noted_once():
     notes, looks = Threats(), [Threat(0.2, math.nan, {"clearance": Assessment(0.2)}), Threat(0.5, 0.1, {"clearance": Assessment(0.5)})]
     for k in range(6):
         notes.take(SimpleNamespace(time=0.02 * k, k=0.0, operator=None, threat=looks[k // 3]))
-    np.testing.assert_allclose(notes.times, [0.0, 0.06])
-    assert notes.said == [{"clearance": 0.2}, {"clearance": 0.5}]
+    np.testing.assert_allclose(notes.looks, [0.0, 0.06])
+    assert notes.threats == [{"clearance": 0.2}, {"clearance": 0.5}]
 
 
 def test_a_column_for_each_run_and_a_row_for_each_component():
