@@ -1,0 +1,35 @@
+"""Plays a good drive into every node, and once more into two that are broken; prints what came of it as JSON. A process of its own for
+`test_playback`: what it does is done in forks of it, which that of many tests, with the threads of many libraries, is not fit for."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lfdm_ros.fuzzing import attempt
+from lfdm_ros.stacks.playback import Players, players
+
+
+def good(nodes: Players, drive: Path, folder: Path) -> Any:
+    played = nodes.play(drive, folder / "good")
+    return {"messages": played.messages, "commands": played.commands, "refused": played.refused, "left_out": played.left_out,
+            "heard": sorted({node.NAME for node in nodes.nodes})}
+
+
+def wrong(nodes: Players, drive: Path, folder: Path) -> str:
+    """A node commands what cannot be, and one raises."""
+    adapter, frames = (next(node for node in nodes.nodes if node.label == name) for name in ("command_adapter", "vehicle_frames"))
+    adapter.follower.inputs = lambda *_: (1.5, 0.0, 0.0)
+    frames.odometry = None
+    try:
+        nodes.play(drive, folder / "wrong")
+    except RuntimeError as error:
+        return str(error)
+    return "nothing was said"
+
+
+if __name__ == "__main__":
+    drive, folder = map(Path, sys.argv[1:])
+    with players() as nodes:
+        tried = {play.__name__: attempt(lambda play=play: play(nodes, drive, folder), 300.0) for play in (good, wrong)}
+    print(json.dumps({name: {"outcome": trial.outcome, "text": trial.text, "value": trial.value} for name, trial in tried.items()}))
