@@ -232,7 +232,7 @@ def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(gr
         graph.wait(lambda pose=pose, before=before: steering(pose, before))
         assert steering(pose, before) == [0.0]
     # Others, too, begin anew with the run: this one is in the way in its first second only.
-    graph.wait(lambda: stamps(status)[-1] > before and status[-1].collisions)
+    graph.wait(lambda: status and stamps(status)[-1] > before and status[-1].collisions)
     assert 0.1 < status[-1].first_collision_time - 1e-9 * before < 0.9
     refused = graph.call(Reset, f"{NAME}/reset", speed=1e300)
     assert not refused.success and "1e+300" in refused.message
