@@ -46,6 +46,27 @@ stages:
       yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
 """
 
+
+def quick_recipe(recording: str = "turn") -> str:
+    """One stiffness by least squares, in a second or two."""
+    return f"""
+model: eight_dof
+vehicle: hmmwv
+step: {{value: 2, unit: ms}}
+sampler: least_squares
+draws: 20
+chains: 2
+stages:
+  - name: lateral
+    recording: "{recording}"
+    window: [0.5, 2.3]
+    parameters:
+      cornering_stiffness_front: {{prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}}
+    channels:
+      yaw_rate: {{topic: measured/state, noise: {{prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}}}
+"""
+
+
 MANOEUVRES = {  # speed [m/s], rows of time, steering, throttle, brake
     "speed_up": (3.0, [[0.0, 0.0, 0.2, 0.0], [1.0, 0.0, 0.9, 0.0], [2.0, 0.0, 0.1, 0.0]]),
     "turn": (15.0, [[0.0, 0.0, 0.1, 0.0], [0.7, 0.0, 0.1, 0.0], [1.5, 0.15, 0.1, 0.0], [2.5, -0.1, 0.1, 0.0]]),

@@ -9,21 +9,18 @@ from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
-from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
-from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.control.path import Path
 from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
+from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, given, hears
-from lfdm_ros.ros.frame_tree import FrameTree
-from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
@@ -73,18 +70,6 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
         SCAN_PATIENCE)
 
 
-# RViz's tool "2D Goal Pose" says goal_pose, nav2's planner plan.
-GOALS, PATHS, FRAMES = ("goal", "goal_pose"), ("reference_path", "plan"), ("tf", "tf_static")
-
-
-def task_endpoints() -> tuple[Endpoint, ...]:
-    """Goals and paths that are heard, and the frames that they may be in."""
-    return (*(hears(topic, PoseStamped, qos.TASK, "where to drive") for topic in GOALS),
-            *(hears(topic, PathMessage, qos.TASK, "along what to drive") for topic in PATHS),
-            hears("tf", TFMessage, qos.TRANSFORMS, "frames that goals and paths may be in"),
-            hears("tf_static", TFMessage, qos.LATCHED, "frames that goals and paths may be in"))
-
-
 def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]:
     """What is driven by, of a node with `driving_parameters`."""
     return (
@@ -94,7 +79,7 @@ def driving_endpoints(state_topic: str, scan_topic: str) -> tuple[Endpoint, ...]
         hears(scan_topic, LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints())
 
 
-class PilotedComponent(Component):
+class PilotedComponent(TaskedComponent):
     """A node around a `Pilot`: what it hears goes there, what is decided goes to `publish_decision`, which ends with `Pilot.after`.
 
     Subclasses set `_lockstep` and `pilot`, which `_pilot_of` makes, have `driving_endpoints`, call `_hear` in `configure`, and ask
@@ -126,16 +111,10 @@ class PilotedComponent(Component):
 
     def _hear(self, period: float) -> None:
         """Subscribes to states, scans, tasks and the frames that these may be in; period: of the cycles [s]."""
-        self.frames = FrameTree()
         self.subscription("odom", self._on_odometry)
         self.subscription(self.STATE_TOPIC, self._on_state)
         self.subscription(self.SCAN_TOPIC, self._on_scan)
-        for topic in GOALS:
-            self.subscription(topic, self._on_goal)
-        for topic in PATHS:
-            self.subscription(topic, self._on_path, raw=True)
-        for topic in FRAMES:
-            self.subscription(topic, self._on_frames)
+        self._hear_tasks()
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.
         self._periodic = [self.create_timer(period, self._watch)]
         if self._lockstep:
@@ -228,27 +207,14 @@ class PilotedComponent(Component):
             self._waits_since = math.inf
             self.publish_decision(self.pilot.give_up_on_scan(), time.perf_counter())
 
-    def _on_frames(self, message: TFMessage) -> None:
-        # In the inactive state too: what does not move is said once.
-        self.frames.hear(message, self.refusals)
+    def task_of_goal(self, message: PoseStamped) -> Task:
+        return goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end"))
 
-    def _on_goal(self, message: PoseStamped) -> None:
-        self._take_task("goal", lambda: goal_task(message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")))
+    def task_of_path(self, data: bytes) -> Task:
+        return path_task(data, self.value("speed"), self.value("stop_at_end"))
 
-    def _on_path(self, data: bytes) -> None:
-        self._take_task("path", lambda: path_task(data, self.value("speed"), self.value("stop_at_end")))
-
-    def _take_task(self, kind: str, make: Any) -> None:
-        if self.state != "active":
-            return
-        try:
-            task = self.frames.task(make(), self.pilot.frame or ODOM_FRAME)
-        except InputError as error:
-            self.refusals.refuse(kind, error)
-            return
-        if self.pilot.drive(kind, task):
-            self.finished = False
-            self.get_logger().info(task.name)
+    def task_taken(self) -> None:
+        self.finished = False
 
     def _now(self) -> int:
         return int(self.get_clock().now().nanoseconds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
-from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
@@ -26,14 +24,14 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import FRAMES, GOALS, LEAST_NOISE, MARKER_RATE, PATHS, task_endpoints
+from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE
+from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes, serves
-from lfdm_ros.ros.frame_tree import FrameTree
 from lfdm_ros.ros.markers import Picture, mixed
-from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
@@ -53,7 +51,7 @@ _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 
 
-class SharedControl(Component):
+class SharedControl(TaskedComponent):
     """Answers states with `control/command`, and tells on `shared_control/status` what it is made of and why. docs/sharing.md tells all.
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. Free running, it needs `use_sim_time` wherever
@@ -61,6 +59,7 @@ class SharedControl(Component):
     """
 
     NAME = "shared_control"
+    pilot: SharedPilot
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
@@ -125,14 +124,11 @@ class SharedControl(Component):
         self._command, self._status = DriverCommand(), SharedControlStatus()
         self._command_publisher, self._status_publisher, self._marker_publisher = (
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
-        self.frames = FrameTree()
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                *((topic, self._on_goal) for topic in GOALS), *((topic, self._on_frames) for topic in FRAMES),
                                 ("posterior", self._on_posterior)):
             self.subscription(topic, callback)
-        for topic in PATHS:
-            self.subscription(topic, self._on_path, raw=True)
+        self._hear_tasks()
         self.service("~/emergency_stop", self._on_stop)
         self.service("~/reset_emergency_stop", self._on_release)
         # The watchdog goes by the clock of the states' stamps.
@@ -221,33 +217,15 @@ class SharedControl(Component):
             begin = self._begin()
             self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
-    def _on_frames(self, message: TFMessage) -> None:
-        # In the inactive state too: what does not move is said once.
-        self.frames.hear(message, self.refusals)
-
-    def _on_goal(self, message: PoseStamped) -> None:
+    def task_of_goal(self, message: PoseStamped) -> Task:
         # To a goal autonomy finds its own way: the path that was driven is over.
-        self._take_task("goal", lambda: Task("a goal: no path", message.header.frame_id))
+        return Task("a goal: no path", message.header.frame_id)
 
-    def _on_path(self, data: bytes) -> None:
-        def task() -> Task:
-            task, room = path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
-            if task.path is None or not all(room):
-                return task
-            return replace(task, corridor=np.array([[0.0, *room], [task.path.length, *room]]))
-
-        self._take_task("path", task)
-
-    def _take_task(self, kind: str, make: Callable[[], Task]) -> None:
-        if self.state != "active":
-            return
-        try:
-            task = self.frames.task(make(), self.pilot.frame or ODOM_FRAME)
-        except InputError as error:
-            self.refusals.refuse(kind, error)
-            return
-        if self.pilot.drive(kind, task):
-            self.get_logger().info(task.name)
+    def task_of_path(self, data: bytes) -> Task:
+        task, room = path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
+        if task.path is None or not all(room):
+            return task
+        return replace(task, corridor=np.array([[0.0, *room], [task.path.length, *room]]))
 
     def _watch(self) -> None:
         if self.state == "active":

@@ -22,22 +22,6 @@ from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.calibration.store import PosteriorStore, Version
 from lfdm_ros.nodes.calibrator import Calibrator
 
-RECIPE = """
-model: eight_dof
-vehicle: hmmwv
-step: {value: 2, unit: ms}
-sampler: least_squares
-draws: 20
-chains: 2
-stages:
-  - name: lateral
-    recording: "turn_*"
-    window: [0.5, 2.3]
-    parameters:
-      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
-    channels:
-      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
-"""
 PATIENCE = 240.0  # [s] on a machine that has other things to do
 
 
@@ -89,7 +73,7 @@ def newest(store: Path) -> Version | None:
 
 
 def test_bad_bags_are_named_and_the_good_ones_are_used(graph: Any, tmp_path: Path, turn: Path) -> None:
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "recipe.yaml").write_text(small_problem.quick_recipe("turn_*"))
     watched = tmp_path / "watched"
     watched.mkdir()
     rewrite(turn, watched / "turn_good")

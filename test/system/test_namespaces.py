@@ -88,27 +88,11 @@ def test_namespaces_of_the_command_line_and_of_launch() -> None:
             prepare_stack("simulator", namespaces=wrong)
 
 
-RECIPE = """
-model: eight_dof
-vehicle: hmmwv
-step: {value: 2, unit: ms}
-sampler: least_squares
-draws: 20
-chains: 2
-stages:
-  - name: lateral
-    recording: turn
-    window: [0.5, 2.3]
-    parameters:
-      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
-    channels:
-      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
-"""
 
 
 def test_two_calibrators_learn_side_by_side(tmp_path: Path) -> None:
     """One stack in two namespaces, each vehicle with recordings of its own, which differ: each posterior reaches its own vehicle."""
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "recipe.yaml").write_text(small_problem.quick_recipe())
     watched = tmp_path / "recordings"
     for seed, name in enumerate("ab"):
         (watched / name).mkdir(parents=True)
