@@ -8,4 +8,4 @@ import numpy as np
 
 ARRAYS = SimpleNamespace(
     namespace=SimpleNamespace, where=np.where, sqrt=np.sqrt, fabs=np.abs, fmin=np.minimum, fmax=np.maximum,
-    sin=np.sin, cos=np.cos, tanh=np.tanh)
+    sin=np.sin, cos=np.cos, tanh=np.tanh, atan2=np.arctan2)

@@ -155,6 +155,11 @@ def table_fields(stem: str, unit: str, description: str, points: int, lower: flo
     return tuple(Field(f"{stem}_{i}", unit, f"{description}, point {i}", "", lower, upper) for i in range(points))
 
 
+def vector_fields(name: str, unit: str, description: str, lower: float = -10.0, upper: float = 10.0) -> tuple[Field, ...]:
+    """Three fields NAME_x, NAME_y, NAME_z, which a vehicle file gives as one key with three numbers."""
+    return tuple(Field(f"{name}_{axis}", unit, f"{description}, {axis}", "", lower, upper) for axis in "xyz")
+
+
 INPUTS = (
     Field("steering", "1", "steering, +1 full left, -1 full right", "s", -1.0, 1.0),
     Field("throttle", "1", "throttle, 0 none, 1 full; below 0 the same with the selector in reverse", "t", -1.0, 1.0),

@@ -30,6 +30,7 @@ class Operations(Protocol):
     sin: Callable[[Scalar], Scalar]
     cos: Callable[[Scalar], Scalar]
     tanh: Callable[[Scalar], Scalar]
+    atan2: Callable[[Scalar, Scalar], Scalar]  # for reports: in a step it ends vectorisation
 
 
 class Record(SimpleNamespace):

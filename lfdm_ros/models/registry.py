@@ -10,6 +10,7 @@ from typing import Any
 from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import (
+    double_wishbone,
     driven_bicycle,
     eleven_dof,
     fiala,
@@ -22,6 +23,8 @@ from lfdm_ros.models import (
     nonlinear_bicycle,
     roll_chassis,
     steering,
+    steering_linkage,
+    struts,
     tmeasy,
     twenty_four_dof,
 )
@@ -39,6 +42,9 @@ _SLOTS: dict[str, Registry[Any]] = {
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
     "ground": _open(ground.PLANE, ground.GIVEN),
+    "suspension": _open(double_wishbone.PART),
+    "struts": _open(struts.PART),
+    "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
     "conventions": _open(Conventions("physics", "as the equations of motion say"), lfdm_library.LFDM),
 }
 # What can stand in a slot; the first is the default.
@@ -79,7 +85,7 @@ def register_part(slot: str, part: Part) -> None:
     """Makes a part known by its name: in specifications, in vehicle files, to commands.
 
     Args:
-        slot: tyre, powertrain, steering or ground.
+        slot: tyre, powertrain, steering, ground, suspension, struts or steering_linkage.
 
     Raises:
         InputError: no such slot, a name that is taken or is no name, or a parameter that is declared otherwise already.

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from itertools import count
 from typing import TypeVar
 
-from lfdm_ros.models import Field
+from lfdm_ros.models import AXLES, Field, double_wishbone, steering_linkage, struts
 from lfdm_ros.models.registry import all_parameters, entries, registered
 from lfdm_ros.vehicles import body
 
@@ -78,7 +78,17 @@ TABLES: dict[tuple[str, str], Table] = {
     ("powertrain", "converter_capacity"): Table({"speed_ratio": "converter_speed_ratio", "capacity": "converter_capacity"}),
     ("powertrain", "converter_torque"): Table({"speed_ratio": "converter_torque_speed_ratio", "torque_ratio": "converter_torque_ratio"}),
     ("steering", "steering_map"): Table({"input": "steering_input", "angle": "steering_angle"}),
+    **{("suspension", f"{key}_{axle}"): Table({"compression": f"{key}_compression_{axle}", "force": f"{key}_force_{axle}"})
+       for axle in AXLES for key in ("spring", "stop")},
 }
+# Keys that are three numbers, of the parameters KEY_x, KEY_y, KEY_z.
+VECTORS = frozenset((*double_wishbone.VECTORS, *struts.VECTORS, *steering_linkage.VECTORS))
+
+
+def components(key: str) -> list[str]:
+    """The parameters of a key of VECTORS."""
+    return [f"{key}_{axis}" for axis in "xyz"]
+
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,16 @@ _GROUPS: dict[str, Group] = {
     "reverse": Group("a reverse gear", {"powertrain": ("reverse_ratio",)}, needs=("gearbox",)),
     "converter": Group("a torque converter", {
         "powertrain": ("crank_inertia", "converter_capacity", "converter_torque")}, needs=("gearbox",)),
+    "double_wishbone": Group("a vehicle with double wishbones", {"suspension": tuple(
+        key for axle in AXLES for key in (*(f"{point}_{axle}" for point in double_wishbone.POINTS), *(
+            f"{body}_{quantity}_{axle}" for body in ("lower_arm", "upper_arm", "upright") for quantity in ("mass", "inertia"))))}),
+    "struts": Group("a spring, damper and stop at each wheel", {"suspension": tuple(
+        f"{key}_{axle}" for axle in AXLES for key in struts.KEYS)}, needs=("double_wishbone",)),
+    "linkage": Group("a steering linkage", {"steering": ("steering_stiffness", "steering_damping")}),
+    "pitman_arm": Group("a pitman arm", {"steering": (
+        "pitman_arm_length", "pitman_arm_lock", "pitman_arm_tilt", "pitman_arm_pivot", "pitman_arm_mass", "pitman_arm_centre",
+        "pitman_arm_inertia", "steering_link_mass", "steering_link_centre", "steering_link_inertia")}, needs=("linkage",)),
+    "rack": Group("a rack", {"steering": ("rack_travel", "rack_mass", "rack_centre", "rack_inertia")}, needs=("linkage",)),
     "linear_steering": Group("steering", {"steering": ("max_road_wheel_angle",)}),
     "steering_map": Group("a steering map", {"steering": ("steering_map",)}),
     # Without these, see lfdm_ros.vehicles.body.
@@ -154,8 +174,9 @@ REQUIRED_SECTIONS = tuple({section: None for group in _GROUPS.values() if group.
 
 @cache
 def _table_keys() -> dict[str, str]:
-    """The keys that hold the parameters of tables."""
+    """The keys that hold the parameters of tables and vectors."""
     keys = {name: key for (_, key), table in TABLES.items() for column in table.columns for name in table.parameters(column)}
+    keys |= {name: key for key in VECTORS for name in components(key)}
     return keys | {table.count: key for (_, key), table in TABLES.items() if table.count}
 
 
@@ -185,5 +206,5 @@ SECTIONS: Mapping[str, tuple[str, ...]] = _Live(_sections)
 
 
 def keys_of(parameters: Iterable[str]) -> list[str]:
-    """The keys of a vehicle file that hold these parameters: a table once, whatever the number of its points."""
+    """The keys of a vehicle file that hold these parameters: a table or a vector once, whatever the number of its points."""
     return list(dict.fromkeys(_table_keys().get(name, name) for name in parameters))

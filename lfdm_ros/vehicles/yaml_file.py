@@ -15,7 +15,18 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.files import write_text
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
-from lfdm_ros.vehicles.schema import DECLARED, FROM_SIZE, GROUPS, REQUIRED_SECTIONS, SECTIONS, TABLES, VERTICAL_STIFFNESS, Table
+from lfdm_ros.vehicles.schema import (
+    DECLARED,
+    FROM_SIZE,
+    GROUPS,
+    REQUIRED_SECTIONS,
+    SECTIONS,
+    TABLES,
+    VECTORS,
+    VERTICAL_STIFFNESS,
+    Table,
+    components,
+)
 from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose, did_you_mean
 
@@ -44,6 +55,8 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
         for key, node in entries.items():
             if (section, key) in TABLES:
                 _read_table(node, TABLES[section, key], f"{where}.{key}", parameters, sources)
+            elif key in VECTORS:
+                _read_vector(node, key, where, parameters, sources)
             elif key != "size":
                 value, sources[key] = documents.quantity(node, DECLARED[key].unit, f"{where}.{key}")
                 parameters[key] = check(key, value, where)
@@ -79,6 +92,10 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
     for section, keys in SECTIONS.items():
         entries: dict[str, Any] = {}
         for key in keys:
+            if key in VECTORS:
+                if components(key)[0] in vehicle.parameters:
+                    entries[key] = entry(components(key), [vehicle.parameters[name] for name in components(key)])
+                continue
             if (section, key) not in TABLES:
                 if key in vehicle.parameters:
                     entries[key] = entry([key], vehicle.parameters[key])
@@ -159,6 +176,14 @@ def _read_table(node: Any, table: Table, where: str, parameters: dict[str, float
     if table.count:
         parameters[table.count] = check(table.count, float(rows), where)
         sources[table.count] = next(iter(read.values()))[1]
+
+
+def _read_vector(node: Any, key: str, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
+    values, source = documents.quantities(node, DECLARED[components(key)[0]].unit, f"{where}.{key}")
+    if len(values) != 3:
+        raise InputError(f"{where}.{key}: {len(values)} numbers; give three, along x, y and z")
+    for name, value in zip(components(key), values):
+        parameters[name], sources[name] = check(name, value, where), source
 
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:

@@ -11,7 +11,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models.registry import get_model
 from lfdm_ros.resources import find_config
 from lfdm_ros.vehicles import Vehicle, load_vehicle, save_vehicle
-from lfdm_ros.vehicles.schema import DECLARED, GROUPS, SECTIONS, TABLES, keys_of
+from lfdm_ros.vehicles.schema import DECLARED, GROUPS, SECTIONS, TABLES, VECTORS, components, keys_of
 
 SHIPPED = ("hmmwv", "hmmwv_shafts", "sedan", "sedan_rwd", "audi", "art", "dart", "genesis")
 
@@ -49,7 +49,8 @@ def refused(path, words):
 
 
 def test_every_declared_parameter_stands_in_one_section():
-    scalars = [key for section, keys in SECTIONS.items() for key in keys if (section, key) not in TABLES]
+    keys = [(section, key) for section, of_section in SECTIONS.items() for key in of_section]
+    scalars = [name for at in keys if at not in TABLES for name in (components(at[1]) if at[1] in VECTORS else at[1:])]
     cells = [name for table in TABLES.values() for column in table.columns for name in table.parameters(column)]
     counts = [table.count for table in TABLES.values() if table.count]
     assert sorted(scalars + cells + counts) == sorted(DECLARED)
@@ -58,11 +59,13 @@ def test_every_declared_parameter_stands_in_one_section():
 def test_groups_name_groups_and_tables_have_room():
     assert all(needed in GROUPS for group in GROUPS.values() for needed in group.needs)
     assert {key: table.points for (_, key), table in TABLES.items()} == {
-        "motor_map": 6, "gears": 8, "engine_map": 24, "losses": 16, "converter_capacity": 8, "converter_torque": 8, "steering_map": 12}
+        "motor_map": 6, "gears": 8, "engine_map": 24, "losses": 16, "converter_capacity": 8, "converter_torque": 8, "steering_map": 12,
+        "spring_front": 24, "spring_rear": 24, "stop_front": 12, "stop_rear": 12}
 
 
 def test_keys_of_parameters_name_a_table_once():
     assert keys_of(["motor_speed_0", "motor_torque_3", "gear_count", "gear_ratio_1", "cg_height"]) == ["motor_map", "gears", "cg_height"]
+    assert keys_of(["tie_rod_inner_front_x", "tie_rod_inner_front_y"]) == ["tie_rod_inner_front"]
 
 
 # -- Files --------------------------------------------------------------------------------------------------------
@@ -74,6 +77,24 @@ def test_hmmwv_is_table_2_of_paper_000():
                  yaw_inertia=4519, cg_to_front_axle=1.6889, cg_height=0.713, track_front=1.82,
                  tyre_vertical_stiffness_front=326332, wheel_radius=0.47, wheel_inertia=11)
     assert {name: p[name] for name in table} == pytest.approx(table)
+
+
+def test_points_are_three_numbers(tmp_path):
+    """Of the multibody's file: in inches there, in metres here, and the same again after it is written."""
+    vehicle = load_vehicle("hmmwv_multibody")
+    p = vehicle.parameters
+    assert [p[name] for name in components("lower_ball_joint_rear")] == pytest.approx([0.0254 * v for v in (1.40, 30.965, -4.65)])
+    assert p["damper_rebound_rear"] == pytest.approx(200.0 * 175.12677, rel=1e-6)
+    assert (p["stop_compression_front_10"], p["stop_force_front_10"]) == pytest.approx((0.06, 125e3))
+    save_vehicle(vehicle, tmp_path / "again.yaml")
+    assert load_vehicle(tmp_path / "again.yaml").parameters == p
+    document = yaml.safe_load((tmp_path / "again.yaml").read_text())
+    document["suspension"]["tie_rod_outer_rear"]["value"] = [0.1, 0.8]
+    with pytest.raises(InputError, match=r"suspension\.tie_rod_outer_rear: 2 numbers; give three, along x, y and z"):
+        load_vehicle(write(tmp_path, document))
+    del document["suspension"]["tie_rod_outer_rear"]
+    with pytest.raises(InputError, match="missing key 'tie_rod_outer_rear', which a vehicle with double wishbones needs"):
+        load_vehicle(write(tmp_path, document))
 
 
 def test_units_are_converted(tmp_path, document):
