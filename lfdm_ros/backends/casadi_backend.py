@@ -11,11 +11,12 @@ from typing import Any
 
 import casadi as ca
 
+from lfdm_ros.compiler.tables import row
 from lfdm_ros.models import AXLES, Model, functions_of
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
-    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos, tanh=ca.tanh, atan2=ca.atan2,
+    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos, tanh=ca.tanh, atan2=ca.atan2, floor=ca.floor, row=row,
 )
 
 

@@ -13,7 +13,7 @@ from lfdm_ros.backends.loops import Carried, Linear, Slot, interval
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.builder import module_text
 from lfdm_ros.compiler.emitter import Code
-from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TABLE, TRUTH, VALUE, Graph
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, machine_code
 from lfdm_ros.compiler.packing import gathered
 from lfdm_ros.models import Model
@@ -100,8 +100,8 @@ def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", pa
     if jumping:
         code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
     code.bind(h, "%h")
-    # The truths among what is constant are not stored, and what depends on the step is not.
-    code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH)))
+    # The truths and arrays among what is constant are not stored, and what depends on the step is not.
+    code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH, TABLE)))
     single = [i for i in range(len(xs)) if not any(i in group for group in groups)]
     carried = Carried(code, [*(Slot(code.value, xs[i], following[i]) for i in single),
                              *(Slot(code.pack, before, after, tuple(xs[i] for i in group))

@@ -15,7 +15,7 @@ FLAGS = "nsz arcp contract afn reassoc"
 # Where the order of operations is what makes a result exact.
 ORDERED = "nsz contract"
 
-_ALIGNMENT = {"double": 8, "float": 4, "i64": 8}
+_ALIGNMENT = {"double": 8, "float": 4, "i64": 8, "i32": 4}
 
 
 class Builder:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lfdm_ros.compiler import elementary
+from lfdm_ros.compiler import elementary, reading
 from lfdm_ros.compiler.builder import FLAGS, Builder
-from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TANGENT, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TABLE, TANGENT, TRUTH, VALUE, Graph
 from lfdm_ros.compiler.jumps import CHOICES, Jump, jumps
 
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -41,10 +41,12 @@ class Code(Builder):
             raise ValueError("tangents are vectors beside scalar values; one vehicle at a time")
         super().__init__(arguments, real)
         self._graph = graph
-        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels}
+        self._widths = {VALUE: lanes, TRUTH: lanes, TANGENT: directions, PACK: wheels, PACK_TRUTH: wheels, TABLE: lanes}
         self.value, self.tangent, self.pack = (self.vector(real, width) for width in (lanes, directions, wheels))
         self._names: dict[tuple[int, str], str] = {}
         self._users: dict[int, set[int]] = {}
+        self._arrays: dict[int, reading.Arrays] = {}  # of nodes of kind TABLE
+        self._rows: dict[tuple[int, int, str], list[str]] = {}  # that were read, by array, index and kind
 
     def gathered(self, registers: Sequence[str]) -> str:
         """The vector of scalar numbers."""
@@ -117,13 +119,13 @@ class Code(Builder):
             some = lanes if width == 1 else self.new(f"icmp ne i{width} {self.new(f'bitcast {c} {lanes} to i{width}')}, 0")
             ends = [(i, self._graph.nodes[i].kind, self._graph.nodes[i].arguments[1 + side]) for i in jump.choices
                     if 1 + side < len(self._graph.nodes[i].arguments)]
-            before, known = self._block, dict(self._names)
+            before, known, read = self._block, dict(self._names), dict(self._rows)
             with self.when(some):
                 self.emit(region)
                 values = {(i, kind): self.get(end, kind) for i, kind, end in ends if end in region}
                 inside = self._block
             # Registers of the jumped part do not exist after it.
-            self._names = known
+            self._names, self._rows = known, read
             for (i, kind), value in values.items():
                 zero = self.number(0.0, self._widths[kind])
                 sides[i, side] = self.new(f"phi {self.vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
@@ -161,6 +163,11 @@ class Code(Builder):
             return self.vector_of([self.get(a) for a in node.arguments], "i1" if kind == PACK_TRUTH else self.real)
         if operation == "lane":
             return self.new(f"extractelement {self._type(node.arguments[0])} {self.get(node.arguments[0])}, i32 {int(node.payload)}")  # type: ignore[arg-type]
+        if operation == "table":
+            self._arrays[i] = reading.arrays(self, self.get(node.arguments[0], VALUE), self._widths[TABLE])
+            return ""
+        if operation == "read":
+            return self._read(node.arguments, kind)[int(node.payload)]  # type: ignore[arg-type]
         if operation in CHOICES:
             return self._choice(i)
         if kind in _VALUE_OF:
@@ -201,6 +208,14 @@ class Code(Builder):
         if operation in _LIBRARY or operation == "constpow":
             return self.library_call("pow" if operation == "constpow" else operation, arguments, width)
         raise NotImplementedError(operation)
+
+    def _read(self, arguments: tuple[int, ...], kind: str) -> list[str]:
+        """The row of an array that a node is one number of, read once for all four."""
+        table, index = arguments
+        known = table, index, kind
+        if known not in self._rows:
+            self._rows[known] = reading.row(self, self._arrays[table], self.get(index, kind), self._widths[kind])
+        return self._rows[known]
 
     def _truth(self, operation: str, arguments: tuple[int, ...], kind: str) -> str:
         width = self._widths[kind]

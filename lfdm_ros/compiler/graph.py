@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import casadi as ca
 
+from lfdm_ros.compiler.reading import CALLED, WIDTH
+
 VALUE, TRUTH, TANGENT = "value", "truth", "tangent"
 # Vectors with one lane a wheel (`packing`).
 PACK, PACK_TRUTH = "pack", "pack_truth"
+# Arrays that lie outside (`tables`), which numbers are read of.
+TABLE = "table"
 
 # CasADi's operations by our name; the number of arguments is that of the operation.
 _ARITY = {
@@ -93,6 +97,7 @@ def graph_of(function: ca.Function) -> Graph:
     zero = graph.constant(0.0)
     graph.outputs = [[zero] * function.nnz_out(i) for i in range(function.n_out())]
     work: dict[int, int] = {}
+    instructions: ca.SX | None = None
     for k in range(function.n_instructions()):
         code = function.instruction_id(k)
         if code == ca.OP_CONST:
@@ -107,9 +112,28 @@ def graph_of(function: ca.Function) -> Graph:
             name = _NAMES[code]
             arguments = [work[w] for w in function.instruction_input(k)[:_ARITY[name]]]
             work[function.instruction_output(k)[0]] = _simplified(graph, name, arguments)
+        elif code == ca.OP_CALL:
+            instructions = function.instructions_sx() if instructions is None else instructions
+            name, places = instructions[k].which_function().name(), function.instruction_output(k)
+            results = _called(graph, name, [work[w] for w in function.instruction_input(k)], len(places))
+            work |= {place: result for place, result in zip(places, results) if place >= 0}
         else:
             raise NotImplementedError(f"{function.name()}: no code for CasADi operation {code}")
     return graph
+
+
+def _called(graph: Graph, name: str, arguments: Sequence[int], results: int) -> list[int]:
+    """The results of a call: a row of a table, or the derivatives of one, which are 0.
+
+    Raises:
+        NotImplementedError: another function.
+    """
+    if name == CALLED:
+        table = graph.add("table", arguments[0], kind=TABLE)
+        return [graph.add("read", table, arguments[1], kind=VALUE, payload=float(k)) for k in range(WIDTH)]
+    if name.endswith(f"_{CALLED}"):
+        return [graph.constant(0.0)] * results
+    raise NotImplementedError(f"no code for a call of {name}")
 
 
 def _simplified(graph: Graph, name: str, arguments: Sequence[int]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TRUTH, VALUE, Graph
+from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TABLE, TRUTH, VALUE, Graph
 
 # Operations worth a vector wherever there are as many alike as wheels.
 _EXPENSIVE = ("tanh", "sin", "cos", "sqrt", "div", "inv")
@@ -44,8 +44,11 @@ class _Plan:
         nodes = [self.graph.nodes[i] for i in group]
         first = nodes[0]
         if (len(set(group)) < len(group) or any(i in self.place for i in group) or first.operation in ("input", "constant")
-                or first.kind not in (VALUE, TRUTH) or any((n.operation, n.kind) != (first.operation, first.kind) for n in nodes)):
+                or first.kind not in (VALUE, TRUTH)
+                or any((n.operation, n.kind, n.payload) != (first.operation, first.kind, first.payload) for n in nodes)):
             return False
+        if first.operation == "read" and len({node.arguments[0] for node in nodes}) > 1:
+            return False  # of different arrays
         own, needs = sum(1 << i for i in group), 0
         for node in nodes:
             for a in node.arguments:
@@ -122,7 +125,8 @@ def _rewritten(graph: Graph, plan: _Plan) -> Graph:
         if isinstance(what, int):
             return [plan.place[what][0]] if what in plan.place else list(graph.nodes[what].arguments)
         if what in plan.arguments:
-            return [a[0] if len(set(a)) == 1 and graph.nodes[a[0]].operation == "constant" else a for a in plan.arguments[what]]
+            return [a[0] if len(set(a)) == 1 and (graph.nodes[a[0]].operation == "constant" or graph.nodes[a[0]].kind == TABLE) else a
+                    for a in plan.arguments[what]]
         return list(what)
 
     def make(what: int | tuple[int, ...]) -> None:
@@ -136,7 +140,7 @@ def _rewritten(graph: Graph, plan: _Plan) -> Graph:
         elif what in plan.arguments:
             node = graph.nodes[what[0]]
             arguments = [single[a] if isinstance(a, int) else vector[a] for a in needs(what)]
-            vector[what] = new.add(node.operation, *arguments, kind=PACK_TRUTH if node.kind == TRUTH else PACK)
+            vector[what] = new.add(node.operation, *arguments, kind=PACK_TRUTH if node.kind == TRUTH else PACK, payload=node.payload)
         else:
             vector[what] = gathered(new, [single[i] for i in what])
 

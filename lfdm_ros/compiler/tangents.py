@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from lfdm_ros.compiler.graph import TANGENT, TRUTH, Graph
+from lfdm_ros.compiler.graph import TABLE, TANGENT, TRUTH, Graph
 
 
 class Tangents:
@@ -37,7 +37,7 @@ class Tangents:
         graph = self._graph
         operation, arguments = graph.nodes[i].operation, graph.nodes[i].arguments
         tangents = [self._of[a] for a in arguments]
-        if all(t is None for t in tangents) or graph.nodes[i].kind == TRUTH:
+        if all(t is None for t in tangents) or graph.nodes[i].kind in (TRUTH, TABLE):
             return None
         add = graph.add
         if operation in ("add", "sub"):
@@ -91,6 +91,8 @@ class Tangents:
             return (add("sign", a),)
         if operation in ("sign", "floor", "ceil"):
             return (None,)
+        if operation == "read":
+            return None, None
         if operation in ("fmin", "fmax"):
             below, above = (a, b) if operation == "fmin" else (b, a)
             share = add("select", add("lt", below, above), one, add("select", add("lt", above, below), constant(0.0), constant(0.5)))

@@ -19,7 +19,11 @@ Scalar = Any  # what the operations take and give: a number, an array of them, o
 
 
 class Operations(Protocol):
-    """The scalar operations that equations are written with; `namespace` makes a record of named values."""
+    """The scalar operations that equations are written with; `namespace` makes a record of named values.
+
+    row(table, index) gives four neighbouring numbers of an array that lies outside, by its number and the first of them
+    (`lfdm_ros.compiler.tables`); its derivative is 0, as that of floor.
+    """
 
     namespace: Callable[..., Any]
     where: Callable[[Scalar, Scalar, Scalar], Scalar]
@@ -31,6 +35,8 @@ class Operations(Protocol):
     cos: Callable[[Scalar], Scalar]
     tanh: Callable[[Scalar], Scalar]
     atan2: Callable[[Scalar, Scalar], Scalar]  # for reports: in a step it ends vectorisation
+    floor: Callable[[Scalar], Scalar]
+    row: Callable[[Scalar, Scalar], Sequence[Scalar]]
 
 
 class Record(SimpleNamespace):

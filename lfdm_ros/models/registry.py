@@ -14,6 +14,7 @@ from lfdm_ros.models import (
     driven_bicycle,
     eleven_dof,
     fiala,
+    friction_field,
     gearbox,
     ground,
     kinematic_bicycle,
@@ -41,7 +42,7 @@ _SLOTS: dict[str, Registry[Any]] = {
     "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN),
+    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
@@ -51,6 +52,8 @@ _SLOTS: dict[str, Registry[Any]] = {
 SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
+# Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
+_UNSCALED = {part.name: part for part in (ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND)}
 _ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
@@ -208,8 +211,8 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
     parts: dict[str, Any] = dict(zip(chassis.slots, chosen))
     # The name leaves out what is the default, in the order of the slots.
     named = [part.name for slot, part in parts.items() if part is not next(iter(SLOTS[slot].values()))]
-    if parts["ground"] is ground.PLANE and not chassis.friction_scale:
-        parts["ground"] = ground.UNSCALED_PLANE
+    if not chassis.friction_scale:
+        parts["ground"] = _UNSCALED.get(parts["ground"].name, parts["ground"])
     conventions = parts.pop("conventions", SLOTS["conventions"]["physics"])
     variants = conventions.variants
     of_slots = {"tyre": conventions.of_axles} if len(chassis.wheels) == 2 else {}

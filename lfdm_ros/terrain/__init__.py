@@ -9,6 +9,7 @@ from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
+from lfdm_ros.terrain.tables import FieldTable
 
-__all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "Fit", "FrictionField", "FrictionLink", "Grid", "Observations",
-           "fit", "log_likelihood"]
+__all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
+           "Observations", "fit", "log_likelihood"]
