@@ -36,8 +36,8 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def reason(error: OSError) -> str:
-    """Why the disk refused, in a few words: of several files the first."""
+def reason(error: Exception) -> str:
+    """Why the disk refused, in a few words and without the name of the file; of several files the first."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
         return str(error.args[0][0][-1])
-    return error.strerror or str(error)
+    return getattr(error, "strerror", None) or str(error)

@@ -15,7 +15,9 @@ import io
 import os
 import sqlite3
 import struct
+import tempfile
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +41,33 @@ class _Dumper(yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper):  
         return True
 
 
+class _OnDisk:
+    """What McapWriter keeps in a list until the end, the index of each chunk, in a file without a name: two a second fill the memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)
+        self._number = 0
+
+    def append(self, record: io.BytesIO) -> None:
+        content = record.getbuffer()
+        self._file.write(len(content).to_bytes(4, "little"))
+        self._file.write(content)
+        self._number += 1
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __iter__(self) -> Iterator[io.BytesIO]:
+        self._file.seek(0)
+        while size := self._file.read(4):
+            record = io.BytesIO()
+            record.write(self._file.read(int.from_bytes(size, "little")))
+            yield record
+
+    def close(self) -> None:
+        self._file.close()
+
+
 _CHUNK_CHECKSUM = 9 + 24  # where it is in a chunk record: after opcode, length, two times and a size
 
 
@@ -47,6 +76,7 @@ class SealedMcapWriter(McapWriter):
 
     def __init__(self, path: Path, compression: CompressionMode) -> None:
         super().__init__(path, compression)
+        self.chunks: Any = _OnDisk(path)
         # A buffer larger than any chunk: chunk and end reach the system in one call, so there is hardly a moment in
         # which the file has one without the other.
         self.bio = io.BufferedWriter(self.bio.detach(), buffer_size=4 << 20)
@@ -62,6 +92,16 @@ class SealedMcapWriter(McapWriter):
     def checkpoint(self) -> None:
         if self.chunk.bio.tell():
             self.close_chunk()
+
+    def close(self, version: int, metadata: str) -> None:
+        try:
+            super().close(version, metadata)
+        finally:
+            self.chunks.close()
+
+    def abort(self) -> None:
+        self.chunks.close()
+        super().abort()
 
     def _seal(self) -> None:
         end = self.bio.tell()

@@ -15,6 +15,7 @@ from rosbags.rosbag2 import StoragePlugin, WriterError
 from lfdm_ros.bags.storage import CheckpointWriter
 from lfdm_ros.bags.typestore import build_message, require_type, typestore
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason
 
 STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 _DISK_ERRORS = (OSError, sqlite3.Error)
@@ -61,7 +62,7 @@ class BagWriter:
         try:
             self._writer.open()
         except (OSError, WriterError) as error:
-            raise InputError(f"cannot create the bag {self.path}: {error}") from None
+            raise InputError(f"cannot create the bag {self.path}: {reason(error)}") from None
         self._thread = threading.Thread(target=self._keep, name="bag checkpoints", daemon=True)
         self._thread.start()
         return self
@@ -155,4 +156,4 @@ class BagWriter:
                 return
 
     def _failed(self, error: Exception) -> str:
-        return f"cannot write the bag {self.path}: {error}; what was written before is readable"
+        return f"cannot write the bag {self.path}: {reason(error)}; what was written before is readable"

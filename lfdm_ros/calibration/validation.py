@@ -17,7 +17,7 @@ from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.files import write_text
+from lfdm_ros.files import reason, write_text
 from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
 from lfdm_ros.inference.likelihood import RolloutLikelihood, Targets
 from lfdm_ros.inference.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
@@ -104,9 +104,9 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         page = report.prediction_report(summary, found.datasets, found.predictives, scale)
         write_text(directory / "report.html", page)
         if figure is not None:
-            _overview(found, source.model).savefig(figure, dpi=110)
+            plots.save(_overview(found, source.model), Path(figure))
     except OSError as error:
-        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from None
+        raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return summary
 
 

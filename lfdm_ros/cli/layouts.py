@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from lfdm_ros.cli.up import add_stack
+from lfdm_ros.files import write_text
 
 EPILOG = """examples:
   lfdm layouts autonomy --out layouts
@@ -28,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in layouts(stack, Path(args.stack).stem).items():
-        (out / name).write_text(content, encoding="utf-8")
+        write_text(out / name, content)
         print(out / name)
     return 0

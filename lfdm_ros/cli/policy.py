@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from lfdm_ros.cli.up import add_stack
+from lfdm_ros.files import write_text
 
 EPILOG = """examples:
   lfdm policy autonomy > policy.xml                                  # for `lfdm up autonomy`
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"lfdm policy: {name} declares no ENDPOINTS: nothing but what every node has is allowed", file=sys.stderr)
     text = policy(stack, processes=args.processes)
     if args.out:
-        Path(args.out).write_text(text, encoding="utf-8")
+        write_text(Path(args.out), text)
     else:
         print(text, end="")
     return 0

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
 def _table(found: Any) -> str:
     lines = [f"{found.stack}: simulated {found.simulated_seconds:.1f} s in {found.wall_seconds:.1f} s, {found.speed_factor:.2f} x real "
              f"time, {found.laps} times back to the start; exit status {found.exit_status}",
-             f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8}  95 %"]
+             f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8} {'CPU s/s':>8}  95 % of MB/h"]
     for g in (*found.processes, *([found.total] if found.total else [])):
-        lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f}  {g.low:.1f} to {g.high:.1f}")
+        lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f} {g.cost:8.3f}  {g.low:.1f} to {g.high:.1f}")
     lines.append(f"shared memory: {found.segments_most} segments at most, {len(found.segments_left)} left; bag: {found.bag}")
     return "\n".join(lines)

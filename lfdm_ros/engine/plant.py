@@ -15,7 +15,8 @@ from lfdm_ros.simulation.world import Pose
 # With an actuator its output is held for so long [s], or a physics step where that is longer.
 _ACTUATOR_HOLD = 0.002
 
-# What lies between the actuators and the vehicle: takes their output (3,), which it may change, and gives what reaches the vehicle.
+# What lies between the actuators and the vehicle: takes their output (3,) and gives what reaches the vehicle; the same array where it has
+# nothing to change, which then holds for the tick.
 Between = Callable[[np.ndarray], np.ndarray]
 
 
@@ -66,7 +67,7 @@ class Plant:
         while done < self.steps:
             steps, wanted = hold, self._actuator.advance(time + done * dt)
             self.inputs = self._reaching(wanted)
-            if self._between is None and self.inputs is wanted:  # as many holds at once as are all the same
+            if self.inputs is wanted:  # as many holds at once as are all the same
                 holds = math.ceil(min((self._actuator.steady() - 1e-9) / (hold * dt), self.steps))
                 steps = max(holds, 1) * hold
             steps = min(steps, self.steps - done)

@@ -5,6 +5,8 @@ refused     one line that says why, as the command line does with bad input
 traceback   an exception, a crash, a message of many lines, or one so long that nobody reads it
 hang        it was not done within the case's limit of time, and was killed
 lost        data that was there and is not read any more, without need
+
+Time is a case's own: while it could run and the machine has no processor for it, it does not count.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from lfdm_ros import procfs
 from lfdm_ros.errors import InputError
 
 ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
 _LINES, _LENGTH = 3, 2000  # of what may be said on stderr when input is refused: one line, and warnings before it
 _TO_SAY = 3.0  # [s] after the limit, for a child on a busy machine to say where it is
+_LOOK = 0.25  # [s] between looks at its time
 _MEMORY = 4 << 30  # [bytes] that a case may take beyond what it begins with
 _TEXT = 1 << 20  # [bytes] at the end of stdout and stderr each that are looked at
 
@@ -52,6 +56,7 @@ class Case:
         seed: repeats it.
         what: one line.
         work: runs in a child process. Returns something that JSON has; an integer is an exit status of the command line.
+        limit: of its own time [s].
         judge: looks at the outcome again, for what was lost.
     """
 
@@ -107,7 +112,7 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
     """Runs `work` in a fork of this process and says what became of it.
 
     Args:
-        limit: [s] after which it is killed.
+        limit: of its own time [s], after which it is killed.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         read, write = os.pipe()
@@ -116,10 +121,12 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
         child = os.fork()
         if child == 0:
             os.close(read)
-            _in_child(work, limit, write, out.fileno(), err.fileno())
+            _in_child(work, write, out.fileno(), err.fileno())
         os.close(write)
         try:
-            status, answer = _wait(child, read, limit + _TO_SAY)
+            status, answer = _wait(child, read, limit)
+            if status is None:
+                _ask_where(child, err.fileno())
         finally:
             os.close(read)
             _end(child)
@@ -131,7 +138,7 @@ def attempt(work: Callable[[], Any], limit: float) -> Found:
     return _judged(json.loads(answer) if answer else {"error": f"ended with status {os.WEXITSTATUS(status)}"}, said, complaint)
 
 
-def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err: int) -> None:
+def _in_child(work: Callable[[], Any], answer: int, out: int, err: int) -> None:
     """Never returns."""
     try:
         os.setpgid(0, 0)  # with all that it may start, to be killed at once
@@ -142,7 +149,7 @@ def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.dump_traceback_later(limit, file=err)
+        faulthandler.register(signal.SIGUSR1, file=err)  # also from a loop of machine code that never returns
         try:
             result = json.dumps({"value": work()}, default=str)
         except InputError as error:
@@ -159,22 +166,59 @@ def _in_child(work: Callable[[], Any], limit: float, answer: int, out: int, err:
 
 
 def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
-    """The child's exit status, None when it had to be killed, and what it wrote."""
-    end, written = time.monotonic() + limit, b""
-    while True:
-        ready, _, _ = select.select([answer], [], [], max(0.0, end - time.monotonic()))
+    """The child's exit status, None when it has to be killed, and what it wrote."""
+    clock, written = _Clock(child), b""
+    while not clock.over(limit):
+        ready, _, _ = select.select([answer], [], [], _LOOK)
         if not ready:
-            return None, b""
+            continue
         piece = os.read(answer, 1 << 16)
-        if not piece:
-            break
-        written += piece
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status, written
-        time.sleep(0.001)
+        if piece:
+            written += piece
+            continue
+        while not clock.over(limit):  # it is ending
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status, written
+            time.sleep(0.001)
     return None, b""
+
+
+class _Clock:
+    """A process's own time: that of the wall, without what it and its descendants waited for a processor.
+
+    Threads that wait for each other's processors would stop it; all that they use on all cores is the other limit.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._own = pid, 0.0
+        self._waited: dict[int, float] = {}
+        self._looked = time.monotonic()
+        self._used = 0.0
+
+    def over(self, limit: float) -> bool:
+        """Whether more than so much [s] has passed."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOK:
+            pids = procfs.descendants(self._pid)
+            waited = procfs.waited(pids)
+            starved = sum(max(0.0, seconds - self._waited.get(thread, 0.0)) for thread, seconds in waited.items())
+            self._own += max(0.0, now - self._looked - starved)
+            self._used = procfs.processor_time(pids)
+            self._looked, self._waited = now, waited
+        return self._own > limit or self._used > limit * (os.cpu_count() or 1)
+
+
+def _ask_where(child: int, err: int) -> None:
+    """Has a child that hangs write where it is, and waits until it has."""
+    size = os.fstat(err).st_size
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGUSR1)
+    end = time.monotonic() + _TO_SAY
+    before = -1
+    while time.monotonic() < end and not size < before == os.fstat(err).st_size:
+        before = os.fstat(err).st_size
+        time.sleep(0.1)
 
 
 def _end(child: int) -> None:

@@ -205,9 +205,10 @@ class Injector:
         return values if changed is None else changed
 
     def actuators(self, inputs: np.ndarray) -> np.ndarray:
-        """What reaches the vehicle (3,), of what its actuators were asked for."""
+        """What reaches the vehicle (3,), of what its actuators were asked for: that array where none is stuck."""
         for running in self._acting:
             if running.fault.kind == "stuck":
+                inputs = inputs.copy()
                 for i, name in enumerate(COMMANDS):
                     if name in running.fault.signals:
                         inputs[i] = running.held.setdefault(name, float(inputs[i]))

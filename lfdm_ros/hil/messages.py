@@ -40,19 +40,17 @@ class Bits:
     @property
     def missing(self) -> int:
         """The raw value of a signal that is not available: its most negative one, or its largest where it has no sign."""
-        return -(1 << (self.length - 1)) if self.signed else (1 << self.length) - 1
+        return -(1 << (self.length - 1)) if self.signed else self.mask
 
-    def raw(self, value: float) -> int:
-        """Of a value; beyond the range, its end."""
-        if value != value:
-            return self.missing
-        return round((min(max(value, self.lower), self.upper) - self.offset) / self.scale)
+    @property
+    def mask(self) -> int:
+        """As many ones as it has bits."""
+        return (1 << self.length) - 1
 
-    def physical(self, raw: int) -> float:
-        """Of the bits of a raw value."""
-        if self.signed and raw >> (self.length - 1):
-            raw -= 1 << self.length
-        return math.nan if raw == self.missing else raw * self.scale + self.offset
+    @property
+    def sign(self) -> int:
+        """The bit that makes it negative; 0: none."""
+        return 1 << (self.length - 1) if self.signed else 0
 
 
 class Message:
@@ -73,19 +71,26 @@ class Message:
         self.protection: Protection | None = None
         if attributes.get(_DATA_ID, 0):
             self.protection = Protection(int(attributes[_DATA_ID]))
-            placed = {s.name: (s.start, s.length) for s in message.signals if s.name in _PROTECTED}
-            if placed != _PROTECTED or self.size < 2:
+            protected = {s.name: (s.start, s.length) for s in message.signals if s.name in _PROTECTED}
+            if protected != _PROTECTED or self.size < 2:
                 raise InputError(f"{where} has an {_DATA_ID}, so crc must be its bits 0 to 7 and counter its bits 8 to 11 (E2E profile 1A)")
-        known = {*SIGNALS, *COMMANDS, ANSWERS}
-        self._bits = [self._placed(s, where) for s in message.signals if not (s.name in _PROTECTED and self.protection)]
-        self.names = tuple(b.name for b in self._bits if b.name in known and b.name != ANSWERS)
-        self.answers = any(b.name == ANSWERS for b in self._bits)
+        known = {*SIGNALS, *COMMANDS}
+        placed = [self._placed(s, where) for s in message.signals if not (s.name in _PROTECTED and self.protection)]
+        self._answer = next((b for b in placed if b.name == ANSWERS), None)
+        self.answers = self._answer is not None
+        carried = [b for b in placed if b.name != ANSWERS]
+        self.names = tuple(b.name for b in carried if b.name in known)
+        # What `pack` and `unpack` need of each, looked up once.
+        self._to_pack = [(b.name, b.little, b.shift, b.mask, b.lower, b.upper, b.scale, b.offset, b.missing & b.mask) for b in carried]
+        self._to_unpack = [(b.name, b.little, b.shift, b.mask, b.sign, b.scale, b.offset, b.missing & b.mask)
+                           for b in carried if b.name in known]
 
     def _placed(self, signal: Any, where: str) -> Bits:
         where = f"{where}: signal {signal.name}"
         if signal.is_float or signal.length > 64:
             raise InputError(f"{where} is a float; make it an integer with a scale")
-        raw = (-(1 << (signal.length - 1)) + 1, (1 << (signal.length - 1)) - 1) if signal.is_signed else (0, (1 << signal.length) - 1)
+        half = 1 << (signal.length - 1)
+        raw = (-half + 1, half - 1) if signal.is_signed else (0, 2 * half - 2)  # all but the one that says that there is none
         ends = sorted(r * signal.scale + signal.offset for r in raw)
         lower = ends[0] if signal.minimum is None else max(float(signal.minimum), ends[0])
         upper = ends[1] if signal.maximum is None else min(float(signal.maximum), ends[1])
@@ -95,29 +100,35 @@ class Message:
         return Bits(signal.name, little, shift, signal.length, signal.is_signed, float(signal.scale), float(signal.offset), lower, upper)
 
     def pack(self, values: Mapping[str, float], answers: int = 0) -> bytearray:
-        """The bytes, before protection; signals that are not given are not available."""
+        """The bytes, before protection; signals that are not given are not available, beyond its range a value is the range's end."""
         little = big = 0
-        for bits in self._bits:
-            raw = answers if bits.name == ANSWERS else bits.raw(values.get(bits.name, math.nan))
-            placed = (raw & ((1 << bits.length) - 1)) << bits.shift
-            if bits.little:
-                little |= placed
+        for name, in_little, shift, mask, lower, upper, scale, offset, missing in self._to_pack:
+            value = values.get(name, math.nan)
+            if value == value:
+                raw = round(((lower if value < lower else upper if value > upper else value) - offset) / scale) & mask
             else:
-                big |= placed
-        data = little.to_bytes(self.size, "little")
-        return bytearray((little_byte | big_byte for little_byte, big_byte in zip(data, big.to_bytes(self.size, "big"))) if big else data)
+                raw = missing
+            if in_little:
+                little |= raw << shift
+            else:
+                big |= raw << shift
+        if self._answer is not None:
+            placed = (answers & self._answer.mask) << self._answer.shift
+            little, big = (little | placed, big) if self._answer.little else (little, big | placed)
+        if not big:
+            return bytearray(little.to_bytes(self.size, "little"))
+        # The bytes of one order, read in the other.
+        return bytearray((little | int.from_bytes(big.to_bytes(self.size, "big"), "little")).to_bytes(self.size, "little"))
 
     def unpack(self, data: bytes | bytearray) -> tuple[dict[str, float], int]:
         """The values of `names`, and the counter that it answers."""
-        whole = {True: int.from_bytes(data, "little"), False: int.from_bytes(data, "big")}
-        values, answers = {}, 0
-        for bits in self._bits:
-            raw = (whole[bits.little] >> bits.shift) & ((1 << bits.length) - 1)
-            if bits.name == ANSWERS:
-                answers = raw
-            elif bits.name in self.names:
-                values[bits.name] = bits.physical(raw)
-        return values, answers
+        little, big = int.from_bytes(data, "little"), int.from_bytes(data, "big")
+        values = {}
+        for name, in_little, shift, mask, sign, scale, offset, missing in self._to_unpack:
+            raw = ((little if in_little else big) >> shift) & mask
+            values[name] = math.nan if raw == missing else ((raw ^ sign) - sign) * scale + offset
+        answer = self._answer
+        return values, 0 if answer is None else ((little if answer.little else big) >> answer.shift) & answer.mask
 
 
 def require_can() -> tuple[Any, Any]:

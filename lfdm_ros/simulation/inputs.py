@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import reason
 from lfdm_ros.models.declaration import INPUTS
 
 # Inputs that a program wrote may leave their range by its rounding; they are cut to it.
@@ -53,7 +54,7 @@ class InputProfile:
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: {error}") from None
+            raise InputError(f"{path}: {reason(error)}") from None
         rows: list[list[float]] = []
         order: list[int] | None = None
         for number, line in enumerate(lines, start=1):

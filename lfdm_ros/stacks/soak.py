@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from scipy.stats import linregress, t
 
+from lfdm_ros import procfs
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
@@ -45,13 +46,12 @@ _START = 180.0  # [s] for its clock to begin
 _AT_REST, _REST = 0.3, 2.0  # [m/s], and for so long [s of simulated time]
 _BUSY = "does not answer"  # a busy machine's doing; who stays silent is ended, and that is a failure
 _SHM = Path("/dev/shm")
-_MB = 1.0 / 1024.0  # per kB
 
 
 @dataclass(frozen=True)
 class Growth:
     """The resident memory of a process [MB] after the warm-up and at the end, by a straight line; slope [MB/h] of the wall clock, with
-    its 95 % interval."""
+    its 95 % interval. cost: processor seconds that a simulated second takes after the warm-up."""
 
     name: str
     start: float
@@ -59,6 +59,7 @@ class Growth:
     slope: float
     low: float
     high: float
+    cost: float = math.nan
 
     @property
     def share(self) -> float:
@@ -84,6 +85,26 @@ def growth_of(name: str, seconds: Sequence[float], megabytes: Sequence[float]) -
     half = float(t.ppf(0.975, len(x) - 2)) * line.stderr
     first, last = (line.intercept + line.slope * at for at in (time_[kept][0], time_[-1]))
     return Growth(name, float(first), float(last), *(3600.0 * float(value) for value in (line.slope, line.slope - half, line.slope + half)))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Of a process: wall time and simulated time since the first tick [s], resident memory [MB], processor time [s]."""
+
+    wall: float
+    simulated: float
+    resident: float
+    used: float
+
+
+_Samples = dict[tuple[int, str], list[_Sample]]
+
+
+def cost_of(simulated: Sequence[float], used: Sequence[float]) -> float:
+    """Processor seconds a simulated second, of samples in the order of time; the warm-up is left out here."""
+    first = next((i for i, at in enumerate(simulated) if at >= simulated[0] + _WARM_UP * (simulated[-1] - simulated[0])), 0)
+    span = simulated[-1] - simulated[first]
+    return (used[-1] - used[first]) / span if span > 0.0 else math.nan
 
 
 @dataclass
@@ -120,44 +141,13 @@ class Found:
 
 def family(root: int) -> dict[int, str]:
     """A process and its descendants, with their names: node, or what they are."""
-    parents, names = dict[int, int](), dict[int, str]()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
-            parents[pid], names[pid] = parent, _name(stat.with_name("cmdline").read_bytes())
-        except (OSError, IndexError):  # it has just ended
-            continue
-    found, new = {root} & parents.keys(), {root}
-    while new:
-        new = {pid for pid, parent in parents.items() if parent in new} - found
-        found |= new
-    return {pid: names[pid] for pid in sorted(found)}
+    return {pid: _name(procfs.command(pid)) for pid in procfs.descendants(root)}
 
 
-def _name(command: bytes) -> str:
-    words = command.decode(errors="replace").split("\0")
+def _name(words: Sequence[str]) -> str:
     node = next((word.removeprefix("lfdm_ros.nodes.") for word in words if word.startswith("lfdm_ros.nodes.")), "")
     called = next((word.removeprefix("__node:=") for word in words if word.startswith("__node:=")), "")
     return called or node or next((f"lfdm {word}" for before, word in pairwise(words) if before.endswith("lfdm_ros.cli")), "other")
-
-
-def resident(pid: int) -> float:
-    """Memory that is resident [MB]; 0: the process has ended."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    return _MB * int(found[1]) if found else 0.0
-
-
-def segments(pid: int) -> set[str]:
-    """The files in /dev/shm that a process has mapped: the middleware's shared memory."""
-    try:
-        maps = Path(f"/proc/{pid}/maps").read_text()
-    except OSError:
-        return set()
-    return set(re.findall(rf"{_SHM}/(\S+)", maps))
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------------
@@ -238,9 +228,9 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
 
 
 def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
-           tell: Callable[[str], None]) -> tuple[dict[tuple[int, str], list[tuple[float, float]]], set[str], dict[int, str]]:
-    """Samples of memory by process, segments that were mapped, and all processes that were seen, until the run ends or the time is over."""
-    samples: dict[tuple[int, str], list[tuple[float, float]]] = {}
+           tell: Callable[[str], None]) -> tuple[_Samples, set[str], dict[int, str]]:
+    """Samples by process, segments that were mapped, and all processes that were seen, until the run ends or the time is over."""
+    samples: _Samples = {}
     mapped, pids = set[str](), dict[int, str]()
     started = time.monotonic()
     begin, told = math.inf, 0
@@ -254,17 +244,18 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
             break
         members = family(process.pid)
         pids |= members
-        now_mapped = {name for pid in members for name in segments(pid)}
+        now_mapped = {name for pid in members for name in procfs.mapped(pid, _SHM)}
         mapped |= now_mapped
         found.segments_most = max(found.segments_most, len(now_mapped))
         if begin == math.inf:
             continue
         for pid, name in members.items():
-            samples.setdefault((pid, name), []).append((now - begin, resident(pid)))
+            samples.setdefault((pid, name), []).append(
+                _Sample(now - begin, watcher.time - first, procfs.resident(pid), procfs.processor_time([pid])))
         found.simulated_seconds, found.wall_seconds, found.laps = watcher.time - first, now - begin, watcher.laps
         if (now - begin) // 60.0 > told:
             told = int((now - begin) // 60.0)
-            memory = sum(rows[-1][1] for rows in samples.values() if rows[-1][0] == now - begin)
+            memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
             tell(f"{now - begin:.0f} s: simulated {found.simulated_seconds:.0f} s ({found.speed_factor:.1f} x), {found.laps} laps, "
                  f"{memory:.0f} MB in {len(members)} processes, {len(now_mapped)} segments")
         if now - begin > wall:
@@ -286,32 +277,34 @@ def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
         found.failures.append(f"exit status {found.exit_status} {f'when {INTERRUPTED}' if interrupted else 'at the end'}")
 
 
-def _judge(found: Found, log: str, samples: Mapping[tuple[int, str], list[tuple[float, float]]], mapped: set[str], pids: Mapping[int, str],
-           bag: Path) -> None:
+def _judge(found: Found, log: str, samples: _Samples, mapped: set[str], pids: Mapping[int, str], bag: Path) -> None:
     """mapped: segments that were not there before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]
         raise InputError(f"{found.stack} did not run: {lines[-1] if lines else 'nothing was said'}")
     # Children that came and went have no part in this.
     early, late = (share * found.wall_seconds for share in (0.25, 0.9))
-    whole = {who: rows for who, rows in samples.items() if rows[0][0] <= early and rows[-1][0] >= late}
+    whole = {who: rows for who, rows in samples.items() if rows[0].wall <= early and rows[-1].wall >= late}
     if not whole:  # a short run
         longest = max(samples, key=lambda who: len(samples[who]))
         whole = {longest: samples[longest]}
     for (_, name), rows in sorted(whole.items(), key=lambda item: item[0][1]):
-        found.processes.append(growth_of(name, *zip(*[row for row in rows if row[1]])))
-    together: dict[float, float] = {}
+        there = [row for row in rows if row.resident]
+        growth = growth_of(name, [row.wall for row in there], [row.resident for row in there])
+        found.processes.append(replace(growth, cost=cost_of([row.simulated for row in there], [row.used for row in there])))
+    together: dict[float, list[float]] = {}
     for rows in whole.values():
-        for at, memory in rows:
-            together[at] = together.get(at, 0.0) + memory
-    full = [at for at in sorted(together) if all(any(row[0] == at and row[1] for row in rows) for rows in whole.values())]
-    found.total = growth_of("all", full, [together[at] for at in full])
+        for row in rows:
+            if row.resident:
+                together.setdefault(row.wall, []).append(row.resident)
+    full = {at: sum(parts) for at, parts in sorted(together.items()) if len(parts) == len(whole)}
+    found.total = replace(growth_of("all", list(full), list(full.values())), cost=sum(g.cost for g in found.processes))
     found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
                        for g in (*found.processes, found.total) if g.too_much and found.wall_seconds >= _JUDGED]
     found.segments_left = sorted(name for name in mapped if (_SHM / name).exists())
     if found.segments_left:
         found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
-    if left := [name for pid, name in pids.items() if resident(pid) and name in family(pid).values()]:
+    if left := [name for pid, name in pids.items() if procfs.resident(pid) and name in family(pid).values()]:
         found.failures.append(f"processes are left: {', '.join(left)}")
     errors = (line for line in log.splitlines() if line.startswith(("[ERROR]", "[FATAL]")))
     found.errors = list(dict.fromkeys(re.sub(r"\[\d+\.\d+\] ", "", line) for line in errors))

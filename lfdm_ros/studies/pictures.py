@@ -18,7 +18,7 @@ from PIL import Image
 
 from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.errors import InputError
-from lfdm_ros.files import replacing
+from lfdm_ros.files import reason, replacing
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario, load_scenario
 from lfdm_ros.studies.closed_loop import Run
@@ -43,7 +43,7 @@ def save_png(figure: Figure, path: Path) -> None:
         with replacing(path) as partial:
             image.save(partial, format="png", optimize=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {path}: {error}") from None
+        raise InputError(f"cannot write {path}: {reason(error)}") from None
 
 
 # -- One run ------------------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
         with replacing(path) as partial:
             partial.write_bytes(written.getvalue())
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise InputError(f"cannot write {path}: {reason(error)}") from None
     return written.tell()
 
 

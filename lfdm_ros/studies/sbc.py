@@ -460,8 +460,7 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
                 if parts:
                     found = Replications.joined([parts[number] for number in sorted(parts)])
                     outcome["stages"][design.stage.name] = assess(found)
-                    plot(found, f"{design.stage.name}, {design.sampler}, {design.likelihood}").savefig(
-                        directory / f"sbc_{design.stage.name}.png", dpi=110)
+                    _draw(directory, design, found)
                     write()
     except KeyboardInterrupt:
         outcome["interrupted"] = True
@@ -470,6 +469,12 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return outcome
+
+
+def _draw(directory: Path, design: Design, found: Replications) -> None:
+    from lfdm_ros.calibration.plots import save
+
+    save(plot(found, f"{design.stage.name}, {design.sampler}, {design.likelihood}"), directory / f"sbc_{design.stage.name}.png")
 
 
 def _check(design: Design) -> None:

@@ -338,7 +338,9 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess(found))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            plot(outcome).savefig(directory / f"{study}.png", dpi=110)
+            from lfdm_ros.calibration.plots import save
+
+            save(plot(outcome), directory / f"{study}.png")
 
     try:
         kept.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
 """Bags written by BagWriter, read back by rosbags itself and by us."""
 
 import sqlite3
+import struct
+import tracemalloc
 from contextlib import closing
 
 import numpy as np
@@ -151,6 +153,31 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_written(tmp_path, monkeypatc
         while True:  # until the checkpoint thread has met the full disk
             writer.write("a", COMMAND, 2, {"throttle": 0.7})
     assert bag_info(tmp_path / "full")["messages"] >= 1
+
+
+def test_a_long_recording_does_not_grow_in_memory(tmp_path):
+    """Two chunks a second, each with an entry in the index: those of five minutes; the summary has all of them."""
+    with BagWriter(tmp_path / "long") as writer:
+        tracemalloc.start()
+        try:
+            for i in range(600):
+                for topic in "abcdefghij":
+                    writer.write(topic, COMMAND, i, {})
+                writer.checkpoint()
+                if i == 99:
+                    before = tracemalloc.get_traced_memory()[0]
+            grown = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+    assert grown < 40_000  # [bytes]; in a list they are 150 000 and more
+    content = (tmp_path / "long" / "long.mcap").read_bytes()
+    place, indexed = struct.unpack_from("<Q", content, len(content) - 28)[0], 0  # the footer's, before its magic
+    while content[place] != 2:
+        indexed += content[place] == 8
+        place += 9 + struct.unpack_from("<Q", content, place + 1)[0]
+    assert indexed >= 600
+    with AnyReader([tmp_path / "long"]) as reader:
+        assert reader.message_count == sum(1 for _ in reader.messages()) == 6000
 
 
 LATCHED = Qos(QosHistory.UNKNOWN, 0, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, QosTime(9223372036, 854775807),

@@ -37,7 +37,8 @@ def test_simulate_writes_the_contract(tmp_path, inputs):
 
 
 @pytest.mark.parametrize("change, words", [
-    (["--vehicle", "tank"], "tank"), (["--model", "x"], "eight_dof"), (["--inputs", "none.txt"], "none.txt"), (["--dt", "0.5"], "0.5"),
+    (["--vehicle", "tank"], "tank"), (["--model", "x"], "eight_dof"), (["--inputs", "none.txt"], "none.txt"),
+    (["--inputs", "/"], "simulate: /: Is a directory"), (["--dt", "0.5"], "0.5"),
     (["--until", "-1"], "end time"), (["--output-step", "0.0015"], "multiple"), (["--out", "nowhere/x.csv"], "nowhere"),
     (["--also", "smoke"], "smoke"),
     (["--dt", "1e-12"], "--dt"), (["--dt", "0"], "--dt"), (["--dt", "nan"], "--dt"), (["--dt", "inf"], "--dt"),

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -44,6 +45,34 @@ def test_what_hangs_is_killed_with_its_children():
     found = attempt(lambda: os.system("sleep 1000"), 2.0)
     assert found.outcome == HANG and time.monotonic() - began < 30.0
     assert "in <lambda>" in found.text  # where it was
+
+
+def test_what_computes_for_ever_is_killed():
+    found = attempt(lambda: [None for _ in iter(int, 1)], 1.0)
+    assert found.outcome == HANG and "in <lambda>" in found.text
+
+
+def test_who_gets_no_processor_does_not_hang():
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+
+    def starved():
+        """0.3 s of work, which takes some 6 s beside two of ten times its weight."""
+        os.sched_setaffinity(0, [core])
+        os.nice(10)
+        while time.process_time() - began < 0.3:
+            pass
+        return {}
+
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+    began = 0.0  # a fork begins anew
+    try:
+        found = attempt(starved, 1.5)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert found.outcome == ANSWER, found.text
 
 
 def test_failures_are_told_with_their_seed_and_counted():

@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from ports import free_port
 
 from lfdm_ros.errors import InputError
@@ -103,10 +105,50 @@ def test_big_endian_signals_without_sign_and_with_an_offset() -> None:
         assert own.unpack(own.pack(values))[0] == pytest.approx(values, abs=0.03)
 
 
+@st.composite
+def layouts(draw: st.DrawFn) -> str:
+    """A DBC file with one message of up to eight bytes, its signals anywhere in it, in either byte order."""
+    size, taken = draw(st.integers(1, 8)), set[int]()
+    lines = []
+    for name in draw(st.lists(st.sampled_from(SIGNALS), min_size=1, max_size=5, unique=True)):
+        little, length = draw(st.booleans()), draw(st.integers(2, 40))
+        start = draw(st.integers(0, 8 * size - 1))
+        # Bits as DBC files number them: Motorola's go down in a byte, then on from the top of the next.
+        bits = [start + k for k in range(length)] if little else [
+            8 * (position // 8) + 7 - position % 8 for position in range(8 * (start // 8) + 7 - start % 8, 64)][:length]
+        if len(bits) < length or max(bits) >= 8 * size or not taken.isdisjoint(bits):
+            continue
+        taken |= set(bits)
+        scale = draw(st.sampled_from((1.0, 0.1, 3.125e-05, 0.05, 2.5, -0.25)))
+        offset = draw(st.sampled_from((0.0, -2.0, 17.3, 1000.0)))
+        lines.append(f" SG_ {name} : {start}|{length}@{int(little)}{draw(st.sampled_from('+-'))} ({scale!r},{offset!r}) [0|0] \"\" Controller")
+    assume(lines)
+    return "\n".join(['VERSION ""', "BU_: Vehicle Controller", f"BO_ 100 Any: {size} Vehicle", *lines, ""])
+
+
+@given(layouts(), st.data())
+def test_any_layout_is_packed_and_unpacked_as_cantools_does(text: str, data: st.DataObject) -> None:
+    message = cantools.database.load_string(text, "dbc").messages[0]
+    own = Message(message, "any")
+    values = {}
+    for signal in message.signals:
+        # All raw values but the one that says that there is none.
+        half = 1 << (signal.length - 1)
+        raw = data.draw(st.integers(-half + 1, half - 1) if signal.is_signed else st.integers(0, 2 * half - 2), label=signal.name)
+        values[signal.name] = raw * float(signal.scale) + float(signal.offset)
+    packed = bytes(own.pack(values))
+    assert packed == message.encode(values)
+    back, _ = own.unpack(packed)
+    assert back == pytest.approx(message.decode(packed), rel=1e-12, abs=1e-12) and set(back) == set(values)
+
+
 def test_not_available_and_out_of_range() -> None:
     motion = next(m for m in messages_of("lfdm", controller=False) if m.name == "Motion")
     back = motion.unpack(motion.pack({"yaw_rate": 1000.0, "ax": math.nan}))[0]
     assert back["yaw_rate"] == pytest.approx(16.0) and math.isnan(back["ax"]) and math.isnan(back["ay"])
+    unsigned = Message(cantools.database.load_string(BIG_ENDIAN.replace("[-2|100]", "[0|0]"), "dbc").messages[0], "x")
+    assert unsigned.unpack(unsigned.pack({"vx": 1e3}))[0]["vx"] == pytest.approx(2046 * 0.05 - 2.0)
+    assert math.isnan(unsigned.unpack(unsigned.pack({}))[0]["vx"])
 
 
 @pytest.mark.parametrize(("text", "words"), [

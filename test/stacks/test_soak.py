@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import domains
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
-from lfdm_ros.stacks.soak import family, growth_of, resident, segments
+from lfdm_ros.stacks.soak import cost_of, family, growth_of
 
 NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
          "mpc_controller", "vehicle_simulator"}
@@ -28,9 +30,17 @@ def test_growth_is_told_from_scatter(slope: float, scatter: float, too_much: boo
     assert growth.share == pytest.approx(2.7 * slope, abs=0.01)
 
 
-def test_a_process_is_seen_from_outside() -> None:
-    assert os.getpid() in family(os.getpid()) and resident(os.getpid()) > 10.0 and resident(2**22 + 1) == 0.0
-    assert segments(2**22 + 1) == set() and all("/" not in name for name in segments(os.getpid()))
+def test_what_a_simulated_second_costs_is_told_without_the_warm_up() -> None:
+    simulated = np.arange(0.0, 100.0)
+    used = 0.3 * simulated + 7.0 * np.minimum(simulated / 25.0, 1.0)  # 7 s more in the first quarter
+    assert cost_of(simulated.tolist(), used.tolist()) == pytest.approx(0.3)
+
+
+def test_processes_have_the_names_of_their_nodes() -> None:
+    words = [sys.executable, "-c", "input()", "-m", "lfdm_ros.nodes.recorder", "--ros-args", "-r", "__node:=ours"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
+        assert family(os.getpid())[child.pid] == "ours" and set(family(child.pid)) == {child.pid}
+        child.communicate(b"\n")
 
 
 def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,6 +51,7 @@ def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert status == 0 and not found["failures"], found
     assert 3.0 < found["simulated_seconds"] <= 4.0 and found["exit_status"] == 0 and found["speed_factor"] > 0.0
     assert found["segments_most"] > 0 and not found["segments_left"] and found["total"]["start"] > 50.0
+    assert found["total"]["cost"] > 0.01 and found["processes"]
     assert found["bag"]["closed"] and found["bag"]["dropped"] == 0 and found["bag"]["messages"] > 1000
     assert "x real time" in capsys.readouterr().out
 

@@ -40,6 +40,7 @@ STACKS = sorted(path.stem for path in (share_directory() / "config" / "stacks").
 OVERRIDES: dict[str, dict[str, Any]] = {
     "hil": {"priority": 0, "lock_memory": False},
     "autonomy": {"scenario": "moving_obstacle"}, "shared_control": {"scenario": "moving_obstacle"}}
+MIRRORS = ("hil_controller", "hil_shared_control")  # a bench is at the other end
 FRAMED = ("tf2_msgs/msg/TFMessage", "nav_msgs/msg/Odometry", "lfdm_ros/msg/VehicleState")
 Endpoints = set[tuple[str, str]]  # (direction, name)
 
@@ -48,7 +49,7 @@ def prepared(name: str, **options: Any) -> Stack:
     overrides = dict(OVERRIDES.get(name, {}))
     if name == "hil":
         overrides["can_port"] = free_port()
-    if name == "hil_controller":
+    if name in MIRRORS:
         overrides |= {"udp_port": free_port(), "udp_peer_port": free_port()}
     return prepare_stack(name, overrides=overrides, **options)[0]
 
@@ -193,7 +194,7 @@ def test_a_stack_has_what_it_declares(graph: Any, name: str, namespaces: tuple[s
     heard = [graph.listen(c.name, c.type_name, qos.LATCHED if c.endpoint.qos is qos.LATCHED else qos.STATE) for c in declared
              if c.direction == PUBLISHES and c.type_name in FRAMED]
     bench = None
-    if name == "hil_controller":
+    if name in MIRRORS:
         own_port, port = (stack.nodes[-1].value(key) for key in ("udp_peer_port", "udp_port"))
         bench = make_link("udp", VEHICLE, LinkSettings(udp_port=own_port, udp_peer_port=port))
         bench.open()

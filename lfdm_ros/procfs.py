@@ -1,0 +1,71 @@
+"""Processes as Linux tells of them in /proc: who descends from whom, what they have used, what they hold. Who has ended has nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_PROC = Path("/proc")
+_TICK = 1.0 / os.sysconf("SC_CLK_TCK")  # [s] of the counts in /proc/PID/stat
+_NS = 1e-9
+_MB = 1.0 / 1024.0  # per kB
+
+
+def descendants(root: int) -> list[int]:
+    """A process and all that it and its children have started."""
+    parents: dict[int, int] = {}
+    for stat in _PROC.glob("[0-9]*/stat"):
+        fields = _fields(int(stat.parent.name))
+        if fields:
+            parents[int(stat.parent.name)] = int(fields[1])
+    found, new = {root} & parents.keys(), {root}
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new} - found
+        found |= new
+    return sorted(found)
+
+
+def command(pid: int) -> list[str]:
+    """The words that it was started with."""
+    return _text(_PROC / str(pid) / "cmdline").split("\0")[:-1]
+
+
+def processor_time(pids: Iterable[int]) -> float:
+    """That processes have used [s], with those of their children that have ended."""
+    return sum(_TICK * sum(map(int, fields[11:15])) for pid in pids if (fields := _fields(pid)))
+
+
+def waited(pids: Iterable[int]) -> dict[int, float]:
+    """For how long [s] each thread could have run but had no processor, by its number; it only grows."""
+    found = {}
+    for pid in pids:
+        for task in (_PROC / str(pid) / "task").glob("[0-9]*"):
+            numbers = _text(task / "schedstat").split()  # time on a processor, time waited for one, how often
+            if len(numbers) == 3:
+                found[int(task.name)] = _NS * int(numbers[1])
+    return found
+
+
+def resident(pid: int) -> float:
+    """Memory that is resident [MB]."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB", _text(_PROC / str(pid) / "status"), re.MULTILINE)
+    return _MB * int(found[1]) if found else 0.0
+
+
+def mapped(pid: int, folder: Path) -> set[str]:
+    """The names of the files in a folder that it has mapped."""
+    return set(re.findall(rf"{re.escape(str(folder))}/(\S+)", _text(_PROC / str(pid) / "maps")))
+
+
+def _fields(pid: int) -> list[str]:
+    """Of /proc/PID/stat, what stands behind the name: state, parent, ..."""
+    return _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:  # it has just ended
+        return ""
