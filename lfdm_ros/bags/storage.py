@@ -45,7 +45,7 @@ class _OnDisk:
     """What McapWriter keeps in a list until the end, the index of each chunk, in a file without a name: two a second fill the memory."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as long as the bag is open
         self._number = 0
 
     def append(self, record: io.BytesIO) -> None:

@@ -39,7 +39,7 @@ def to_png(figure: Figure) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a figure in the format of its name, whole or not at all. Raises OSError as the disk does; ValueError: there is no such format."""
+    """Writes a figure in the format of its name, whole or not at all. Raises OSError as the disk does, ValueError: no such format."""
     with replacing(path) as partial:
         figure.savefig(partial, dpi=FILE_DPI, format=path.suffix.removeprefix(".") or "png")
 

@@ -75,6 +75,7 @@ def _table(found: Any) -> str:
              f"time, {found.laps} times back to the start; exit status {found.exit_status}",
              f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8} {'CPU s/s':>8}  95 % of MB/h"]
     for g in (*found.processes, *([found.total] if found.total else [])):
-        lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f} {g.cost:8.3f}  {g.low:.1f} to {g.high:.1f}")
+        lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f} {g.cost:8.3f}  "
+                     f"{g.low:.1f} to {g.high:.1f}")
     lines.append(f"shared memory: {found.segments_most} segments at most, {len(found.segments_left)} left; bag: {found.bag}")
     return "\n".join(lines)

@@ -174,8 +174,9 @@ class Component(ManagedNode):
 
     def _others(self) -> str:
         """Who has begun since to publish what this node alone should, in one line; once in the log."""
-        sole = (endpoint.name_for(self.value) for endpoint in in_force(self.ENDPOINTS, self.value) if endpoint.sole)
-        text = other_publishers(self, sole) if self.state == "active" else ""
+        # Those alone are asked whether they are in force: some of the others read a file for it.
+        sole = in_force((endpoint for endpoint in self.ENDPOINTS if endpoint.sole), self.value) if self.state == "active" else []
+        text = other_publishers(self, (endpoint.name_for(self.value) for endpoint in sole))
         if text and text != self._warned_of:
             self.get_logger().warning(text)
         self._warned_of = text or self._warned_of

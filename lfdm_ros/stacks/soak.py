@@ -37,7 +37,8 @@ from lfdm_ros.ros.runtime import INTERRUPTED
 from lfdm_ros.srv import Reset
 
 MOST_GROWTH = 0.05
-_LOOK = 0.5  # [s] between looks
+_LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
+_SAMPLE = 2.0  # [s] between looks at the processes, which cost as much as a node; in the first minute each look at the clock is one
 _WARM_UP = 0.25  # of the run, in which caches fill
 _JUDGED = 60.0  # [s] of a run from which on its growth says something
 _BLOCKS = 12  # of samples, whose means are independent enough for an interval
@@ -232,16 +233,21 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
     """Samples by process, segments that were mapped, and all processes that were seen, until the run ends or the time is over."""
     samples: _Samples = {}
     mapped, pids = set[str](), dict[int, str]()
-    started = time.monotonic()
+    started = sampled = time.monotonic()
     begin, told = math.inf, 0
     while process.poll() is None:
-        watcher.look(_LOOK)
+        watcher.look(_LOOK if begin < math.inf else _LOOK_FOR_BEGIN)
         now = time.monotonic()
         if watcher.time and begin == math.inf:
             begin, first = now, watcher.time
         if begin == math.inf and now - started > _START:
             found.failures.append(f"no clock within {_START:g} s")
             break
+        if begin < math.inf:
+            found.simulated_seconds, found.wall_seconds, found.laps = watcher.time - first, now - begin, watcher.laps
+        if now - sampled < (_LOOK if now - begin < 60.0 else _SAMPLE):
+            continue
+        sampled = now
         members = family(process.pid)
         pids |= members
         now_mapped = {name for pid in members for name in procfs.mapped(pid, _SHM)}
@@ -252,7 +258,6 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
         for pid, name in members.items():
             samples.setdefault((pid, name), []).append(
                 _Sample(now - begin, watcher.time - first, procfs.resident(pid), procfs.processor_time([pid])))
-        found.simulated_seconds, found.wall_seconds, found.laps = watcher.time - first, now - begin, watcher.laps
         if (now - begin) // 60.0 > told:
             told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
@@ -260,6 +265,9 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
                  f"{memory:.0f} MB in {len(members)} processes, {len(now_mapped)} segments")
         if now - begin > wall:
             break
+    watcher.look(0.0)
+    if begin < math.inf:
+        found.simulated_seconds = watcher.time - first
     return samples, mapped, pids
 
 

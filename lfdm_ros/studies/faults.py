@@ -2,7 +2,8 @@
 
     python -m lfdm_ros.studies.faults
 
-These are faults of sources, in when and how their messages come; those of a signal's value, of the wire and of actuators are of `lfdm_ros.hil.faults`.
+These are faults of sources, in when and how their messages come; those of a signal's value, of the wire and of actuators are of
+`lfdm_ros.hil.faults`.
 The vehicle rolls straight on at 10 m/s while operator, autonomy and its state come every 10 ms; for a second one of them fails, then it is
 as before. The commands of operator and autonomy lie far apart, so that whoever is let go of shows.
 """

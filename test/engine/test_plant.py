@@ -11,7 +11,7 @@ HMMWV = load_vehicle("hmmwv")
 
 
 def test_a_tick_of_actuators_that_have_settled_is_the_same_in_one_go() -> None:
-    """What changes something in between is asked every 2 ms; without it a tick is as long as nothing moves, and with faults that do not act."""
+    """What changes something in between is asked every 2 ms; without it, or with a fault to come, a tick is as long as nothing moves."""
     def plant(**others: object) -> Plant:
         made = Plant(Simulator(HMMWV, "eight_dof", 1e-3), 20, Actuator(delay=0.05, steering_rate=2.0, throttle_rate=4.0), **others)
         made.reset(Pose(speed=10.0), 0.0)

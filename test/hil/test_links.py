@@ -121,7 +121,8 @@ def layouts(draw: st.DrawFn) -> str:
         taken |= set(bits)
         scale = draw(st.sampled_from((1.0, 0.1, 3.125e-05, 0.05, 2.5, -0.25)))
         offset = draw(st.sampled_from((0.0, -2.0, 17.3, 1000.0)))
-        lines.append(f" SG_ {name} : {start}|{length}@{int(little)}{draw(st.sampled_from('+-'))} ({scale!r},{offset!r}) [0|0] \"\" Controller")
+        sign = draw(st.sampled_from("+-"))
+        lines.append(f" SG_ {name} : {start}|{length}@{int(little)}{sign} ({scale!r},{offset!r}) [0|0] \"\" Controller")
     assume(lines)
     return "\n".join(['VERSION ""', "BU_: Vehicle Controller", f"BO_ 100 Any: {size} Vehicle", *lines, ""])
 
