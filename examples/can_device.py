@@ -29,14 +29,21 @@ NEEDED = ("Position", "Velocity", "Motion")
 SILENCE = 20  # cycles of Motion, 10 ms, that it may lack one of them before it brakes
 
 
+def shifted(byte):
+    """A byte after eight steps of CRC-8 with the polynomial of SAE J1850, 0x1D."""
+    for _ in range(8):
+        byte = (byte << 1) ^ 0x1D if byte & 0x80 else byte << 1
+    return byte & 0xFF
+
+
+TABLE = bytes(shifted(byte) for byte in range(256))
+
+
 def crc8(data):
-    """CRC-8 with the polynomial of SAE J1850, 0x1D, from 0 and not inverted."""
+    """That CRC-8 of bytes, from 0 and not inverted."""
     crc = 0
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc << 1) ^ 0x1D if crc & 0x80 else crc << 1
-        crc &= 0xFF
+        crc = TABLE[crc ^ byte]
     return crc
 
 
@@ -62,6 +69,7 @@ class Controller:
     def __init__(self, speed=12.0, dbc=DBC):
         database = cantools.database.load_file(dbc)
         self.messages = {m.frame_id: m for m in database.messages if "Vehicle" in m.senders}
+        self.lowest = {s.name: s.minimum for m in self.messages.values() for s in m.signals}
         self.command = database.get_message_by_name("Command")
         self.ids = {m.name: m.dbc.attributes["E2E_DataID"].value for m in database.messages}
         self.speed, self.counter, self.signals, self.counters = speed, 0, {}, {}
@@ -77,9 +85,8 @@ class Controller:
         if trusted:
             self.age[message.name] = 0
             values = message.decode(frame.data, decode_choices=False)
-            lowest = {s.name: s.minimum for s in message.signals}
             # Below its range a signal says that it is not available.
-            self.signals.update((name, value if value >= lowest[name] else math.nan) for name, value in values.items())
+            self.signals.update((name, value if value >= self.lowest[name] else math.nan) for name, value in values.items())
         if message.name != "Motion":
             return None
         for name in NEEDED:

@@ -62,13 +62,14 @@ class CanLink:
             self._bus = self._given
             return
         s = self._settings
-        # Datagrams of the multicast bus stay on this machine, and those of others stay out: python-can binds to all of its addresses.
+        # Datagrams of the multicast bus stay on this machine, and those of others stay out: python-can binds to all of its addresses. Nor
+        # does it leave out what we have sent ourselves: to read that takes as long as all else that a tick is made of.
         local = s.can_interface == "udp_multicast"
         more = {"port": s.can_port, "hop_limit": 0} if local else {}
         try:
             self._bus = self._can.Bus(interface=s.can_interface, channel=s.can_channel, receive_own_messages=False, **more)
             if local:
-                take_local_only(self._bus.fileno())
+                take_local_only(self._bus.fileno(), own=sorted({m.frame_id for m in self._sends} - self._receives.keys()))
             self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended} for m in self._receives.values()])
         except Exception as error:  # each interface has its own
             if self._bus is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import select
 import socket
 import struct
 import zlib
@@ -68,6 +69,22 @@ def test_nothing_binds_to_more_than_this_machine(monkeypatch: pytest.MonkeyPatch
     # As if what the loopback device carries had come over a wire: only our own multicasts are left.
     take_local_only(bus.fileno(), next(name for _, name in socket.if_nameindex() if name != "lo"))
     assert heard(bus) == (True, False)
+    link.close()
+
+
+def test_what_we_have_sent_ourselves_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = LinkSettings(can_port=free_port())
+    opened, make = [], can.Bus
+    monkeypatch.setattr(can, "Bus", lambda **options: opened.append(make(**options)) or opened[-1])
+    link = CanLink(VEHICLE, settings)
+    link.open()
+    with make(interface="udp_multicast", channel=settings.can_channel, port=settings.can_port, hop_limit=0) as plain:
+        link.send(Packet(10_000_000, SIGNAL_VALUES))
+        heard = [plain.recv(5.0).arbitration_id for _ in messages_of("lfdm", controller=False)]
+        # Whoever is at the port has it by now.
+        assert heard == [512, 513, 514, 515] and not select.select([opened[0].fileno()], [], [], 0.0)[0]
+        plain.send(can.Message(arbitration_id=256, is_extended_id=False, data=bytes(8)))
+        assert plain.recv(5.0).arbitration_id == 256 and link.receive(0.0) is None and link.wire.refused == {"checksum": 1}
     link.close()
 
 
