@@ -122,7 +122,7 @@ def test_results_are_whole_or_as_they_were(tmp_path: Path) -> None:
     kept.save("rolling", run)
     results.write_inference_data(tmp_path / "posterior.nc", data)
     plots.save(figure, tmp_path / "figure.svg")
-    assert (tmp_path / "figure.svg").read_text().startswith("<?xml") and not list(tmp_path.glob(".*"))
+    assert (tmp_path / "figure.svg").read_text().startswith("<?xml") and not list(tmp_path.glob(".*.partial"))
     assert kept.load("rolling") is not None and results.load_posterior(tmp_path)["mass"].shape == (4, 5000)
 
 
