@@ -60,16 +60,19 @@ class FieldPosterior:
         Between nodes an observation is compared with the spline there, which is exact as far as a spline through the nodes is: where the
         spacing is well below the patches' length and gamma is 1, or at nodes.
         """
-        fields = self._embedding.draw(count, rng)
-        if len(self.observations):
-            seen = self.observations
-            missing = seen.latent - self.prior.mean(*seen.places.T) - seen.noise * rng.standard_normal((count, len(seen)))
-            there = [look_up(coefficients(field), self._wide, *seen.places.T)[0] for field in fields]
-            fields = np.ascontiguousarray(fields[:, RIM:-RIM, RIM:-RIM])
-            for field, weights in zip(fields, self._weigh((missing - np.array(there)).T).T):
-                field += self._spread(weights)
+        fields = self.condition(self._embedding.draw(count, rng), rng) if len(self.observations) else self._embedding.draw(count, rng)
         fields += self._mean
         return fields
+
+    def condition(self, fields: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Samples (count, ny, nx) without the mean, made of samples of the prior (count, ny + 2 RIM, nx + 2 RIM) around the map."""
+        seen = self.observations
+        missing = seen.latent - self.prior.mean(*seen.places.T) - seen.noise * rng.standard_normal((len(fields), len(seen)))
+        there = [look_up(coefficients(field), self._wide, *seen.places.T)[0] for field in fields]
+        inside = np.ascontiguousarray(fields[:, RIM:-RIM, RIM:-RIM])
+        for field, weights in zip(inside, self._weigh((missing - np.array(there)).T).T):
+            field += self._spread(weights)
+        return inside
 
     def _weigh(self, missing: np.ndarray) -> np.ndarray:
         """Weights of the observations for what is missing at them, both (n,) or (n, samples)."""
