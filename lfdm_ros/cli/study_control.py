@@ -87,11 +87,11 @@ def _prepare(args: argparse.Namespace) -> Prepared:
 
 
 def _prepare_risk(args: argparse.Namespace) -> Prepared:
-    from lfdm_ros.sharing.risk import HELD, RISK
+    from lfdm_ros.sharing.risk import HELD, OWN, RISK
     from lfdm_ros.studies import risk
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, **changes})
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, "tyres": OWN, **changes})
     return Prepared(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
                  _changed(settings))
 

@@ -23,6 +23,9 @@ class Plan:
                 float(np.interp(time, self.times, self.inputs[:, 1] - self.inputs[:, 2])))
 
 
+NO_PLAN = Plan((), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3)))
+
+
 @dataclass(frozen=True, eq=False)
 class PlanOutcome:
     """What a call of `Planner.plan` came to. `gap`: largest defect of the dynamics before the last step, `step`: the last step, both as

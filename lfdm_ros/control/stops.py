@@ -12,28 +12,24 @@ and under the law that brakes and steers in earnest. What it slides, and how far
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
+from lfdm_ros.control.grip import braked_of, peak_of
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stop_law import AHEAD, FASTEST, SPACING, TICKS, Braked, braking, law
+from lfdm_ros.control.stop_law import AHEAD, FASTEST, SPACING, TICKS, braking, law
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
-from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
-from lfdm_ros.vehicles.handling import mass_of, softness_of, understeer_of
 
 BEYOND = 60.0  # [m] straight on after the curve's end
 LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
@@ -128,24 +124,6 @@ def _grips(model: Model) -> tuple[str, ...]:
     return found
 
 
-def _peak_of(model: Model, vehicle: Vehicle) -> Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]:
-    """The acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), which are driven in a course [rad]: (n,), or (1,)
-    where it is the same everywhere."""
-    equations, p = casadi_model(model), vehicle.vector(model)
-    most = GRAVITY * vehicle.parameters["friction_max"]
-    names = [f.name for f in model.states]
-
-    def peak(x: ArrayLike, y: ArrayLike, course: ArrayLike) -> np.ndarray:
-        states = np.zeros((len(names), np.size(x)))
-        states[[names.index(name) for name in ("x", "y", "yaw")]] = np.reshape([x, y, course], (3, -1))
-        return most * np.asarray(equations.friction(states, 0.0, p)).ravel()
-
-    if not equations.uniform:
-        return peak
-    everywhere = peak(0.0, 0.0, 0.0)
-    return lambda x, y, course: everywhere
-
-
 class Stops:
     """Looks at stops and drives them. Keeps no state but the vehicle's numbers."""
 
@@ -153,8 +131,8 @@ class Stops:
         """Compiles the model that predicts, or loads it. Raises InputError if the vehicle lacks parameters of it."""
         self._settings, self.outline, self._lidar = settings, vehicle.footprint, vehicle.lidar
         self._rates = Rates.of(settings, vehicle.actuators)
-        model, values = vehicle.model(settings.model), SimpleNamespace(**vehicle.parameters)
-        self._peak, grips = _peak_of(model, vehicle), _grips(model)
+        model = vehicle.model(settings.model)
+        self._peak, grips = peak_of(model, vehicle), _grips(model)
         names = [f.name for f in model.states]
         self._pose, self._vx, self._ay = [names.index(name) for name in ("x", "y", "yaw")], names.index("vx"), names.index("ay")
         self._step = min(STEP, model.largest_step)
@@ -166,19 +144,7 @@ class Stops:
         self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
         arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 3]
         self._drive = native("lfdm_ros.control.stop_native", tuple(arguments), INTEGER, ("lfdm_ros.control.stop_law",))
-
-        a, b = values.cg_to_front_axle, values.cg_to_rear_axle
-        mass = mass_of(vehicle.parameters)
-        torques = [getattr(values, f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
-        radius = getattr(values, "wheel_radius", 0.0)
-        # Deceleration at full brake; who does not know it takes the peak.
-        known = min(sum(torques), radius, mass) > 0.0
-        self.braked = Braked(
-            full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * values.friction_max,
-            strongest=settings.stop_brake, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
-            lift=getattr(values, "cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
-            full_lock=values.max_road_wheel_angle, understeer=understeer_of(vehicle.parameters),
-            rear_slip=mass * a / (a + b) * softness_of(vehicle.parameters)[1])
+        self.braked = braked_of(vehicle, settings.stop_brake)
 
     def hardest_pedal(self, x: np.ndarray) -> float:
         """The brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the grip that is certain."""

@@ -37,7 +37,8 @@ class SharedPilot:
         """
         Args:
             period: between two commands where no state comes [s].
-            plan_period: in lockstep, between two plans of autonomy [s]; 0: plans are not waited for.
+            plan_period: in lockstep, between two plans of autonomy [s], the first one stamped as its first command, a plan of no rows where
+                it has none; 0: plans are not waited for.
             lidar_rate, lidar_latency: as `Eyes`.
             report: takes what a person should know, in one line.
         """
@@ -56,7 +57,7 @@ class SharedPilot:
         self._last: tuple[int, Mapping[str, float]] | None = None
         self._first_ns: int | None = None
         self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that are not heard yet
-        self._first_plan_ns: int | None = None
+        self._first_autonomy_ns: int | None = None  # stamp of its first command
         self._waiting: int | None = None  # stamp of the state that waits for its answers
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
         self._issued_ns: dict[str, int] = {}  # when that was asked for
@@ -128,8 +129,8 @@ class SharedPilot:
         self._last = (stamp_ns, usable)
         # What was stamped far ahead is no answer to this state.
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
-        if self._first_plan_ns is not None and self._first_plan_ns > stamp_ns + _AHEAD_NS:
-            self._first_plan_ns = None
+        if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
+            self._first_autonomy_ns = None
         return self._decide_or_wait(now_ns)
 
     def _decide_or_wait(self, now_ns: int) -> Decision | None:
@@ -145,10 +146,11 @@ class SharedPilot:
         due = {OPERATOR: stamp_ns} if mode != AUTONOMY else {}
         if mode != OPERATOR:
             due[AUTONOMY] = stamp_ns
-            # Of a cycle before: a plan goes out after its command.
-            first, period = self._first_plan_ns, self._plan_period_ns
-            if period and first is not None and stamp_ns > first:
-                due[PLAN] = first + (stamp_ns - 1 - first) // period * period
+            # Of a cycle before: a plan goes out after its command. The first one is waited for too: else it would count from the state
+            # on that it happens to overtake.
+            last, period = self._answered.get(PLAN, self._first_autonomy_ns), self._plan_period_ns
+            if period and last is not None and stamp_ns > last:
+                due[PLAN] = last + (stamp_ns - 1 - last) // period * period
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
         return late + (["scan"] if self.eyes.due(stamp_ns, self._first_ns) else [])
 
@@ -227,6 +229,7 @@ class SharedPilot:
 
     def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> Decision | None:
         """As `operator`."""
+        self._first_autonomy_ns = stamp_ns if self._first_autonomy_ns is None else self._first_autonomy_ns
         return self._source(AUTONOMY, stamp_ns, inputs, now_ns)
 
     def _source(self, name: str, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> Decision | None:
@@ -245,14 +248,13 @@ class SharedPilot:
 
     def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:
         """Autonomy's plan has come, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the
-        next state's: it may come before or after the command that it belongs to."""
+        next state's: it may come before or after the command that it belongs to. Without rows: it has none."""
         if self._lockstep and stamp_ns <= self._answered.get(PLAN, -1):
             return None
         if self.frame and frame != self.frame:
             self.refusals.refuse(PLAN, f"in frame '{frame}', the states are in '{self.frame}'", FRAME)
-        else:
+        elif len(plan.times):
             self._plans.append((stamp_ns, replace(plan, times=plan.times + 1e-9 * stamp_ns)))
-        self._first_plan_ns = stamp_ns if self._first_plan_ns is None else self._first_plan_ns
         return self._spoke(PLAN, stamp_ns)
 
     def _spoke(self, name: str, stamp_ns: int) -> Decision | None:

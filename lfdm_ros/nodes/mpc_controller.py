@@ -16,6 +16,7 @@ from visualization_msgs.msg import MarkerArray
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.guide_settings import LATTICE
+from lfdm_ros.control.plan import NO_PLAN
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP
@@ -72,7 +73,7 @@ class MpcController(PilotedComponent):
                   when=When("a vehicle whose `max_road_wheel_angle` is known", lambda value: _LOCK in load_vehicle(
                       value("vehicle"), value("vehicle_changes")).parameters)),
         publishes("autonomy/status", MpcStatus, qos.STATE, "each cycle: outcome, cost, times"),
-        publishes("autonomy/plan", PlanMessage, qos.STATE, "states and inputs to come"),
+        publishes("autonomy/plan", PlanMessage, qos.STATE, "states and inputs to come; in lockstep each cycle, without rows: none"),
         publishes("autonomy/horizon", PathMessage, qos.STATE, "the same as a path, for RViz"),
         publishes("autonomy/markers", MarkerArray, qos.STATUS, "obstacles as seen, route, horizon and goal, for RViz"),
     )
@@ -167,10 +168,11 @@ class MpcController(PilotedComponent):
         if cycle.outcome != before:
             self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}" if cycle.outcome != Outcome.SOLVED
                                       else "planning again", throttle_duration_sec=0.2)
-        if cycle.plan is not None:
-            self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan))
-            if self._horizon_publisher.get_subscription_count():
-                self._horizon_publisher.publish(messages.fill_horizon(decision, cycle.plan))
+        # In lockstep the one who shares waits for what each cycle has to say, be it that there is no plan.
+        if cycle.plan is not None or self._lockstep:
+            self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan or NO_PLAN))
+        if cycle.plan is not None and self._horizon_publisher.get_subscription_count():
+            self._horizon_publisher.publish(messages.fill_horizon(decision, cycle.plan))
         self._status_publisher.publish(messages.fill_status(
             decision, self.pilot, seconds if decision.measured else 0.0, self._posterior_version))
 

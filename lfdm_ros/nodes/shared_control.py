@@ -73,8 +73,8 @@ class SharedControl(TaskedComponent):
         Parameter("threats", ["risk", "clearance", "load_transfer"], "components of the threat, by their names"),
         Parameter("threat_settings", [], "settings of the components that are not the default, NAME.SETTING=VALUE: clearance.far=2.5"),
         Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
-        Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for once one has come; 0: never",
-                  0.0, 10.0, unit="s"),
+        Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for from its first command on; 0: "
+                                          "never, of an autonomy that sends none", 0.0, 10.0, unit="s"),
         Parameter("answer_patience", 5.0, "in lockstep, wall-clock time to wait for answers to a state", 0.1, 600.0, unit="s"),
         Parameter("take_posterior", True, "go by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken", choices=tuple(model_names())),

@@ -63,6 +63,8 @@ class TrackerSettings(GroupingSettings):
     moving_scans: int = setting(3, "1", "scans in a row for which it must be faster to count as moving", 1, 1000)
     weak_scans: int = setting(5, "1", "the same for what gives one or two returns only", 1, 1000)
     still_scans: int = setting(5, "1", "scans in a row with less than half of that speed before it is static again", 1, 1000)
+    standing_drift: float = setting(0.02, "m", "by which a standing thing wanders in a second against the poses that scans come with: "
+                                               "about as much as those of GNSS and inertia do", 0.0, 10.0)
     gate: float = setting(3.0, "m", "farthest step from one scan to the next beyond the predicted place", 0.001, 100.0)
     horizon: float = setting(250.0, "m", "how far returns count; what lies beyond is as if it were not there", 0.1, 10_000.0)
     static_memory: float = setting(4.0, "s", "for how long static things are kept unseen", 0.0, 1e4)
@@ -103,11 +105,14 @@ class _T(IntEnum):
     DOUBTFUL = 21  # a lone return that was seen once
     THING = 22  # number of the thing that it is part of; 0: of a long surface
     EXCESS = 23  # as in Circles [m]
-    BLUR = 24
+    VARIANCE = 24  # of the circle's middle along each axis, while it stands [m2]
+    BEARING = 25  # of that middle from the sensor's axis, at the last look that said something new [rad]
 
 
 _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
 _NO_PLACES = np.empty((0, 2))
+_SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
+_NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
 
 
 class ObstacleTracker:
@@ -118,6 +123,10 @@ class ObstacleTracker:
     part of a static thing wanders over the thing as the vehicle passes, but not beyond. A larger surface is static and simply what was
     seen last. A return without a second one near it, such as a cone far away, is given out when it has been seen twice: single false
     returns are not, and waiting costs one period of the scan.
+
+    Where a small thing stands, a post or a cone, or one that is seen to be round, is the weighted mean of all looks at it. Where it ends
+    between two beams a look does not tell; the next one does where its beams fall elsewhere, and one whose beams fall where they fell
+    before counts only in place of a worse one. A look that does not fit begins a new mean.
 
     What is not seen any more is kept for a time, unless something else is seen at its place or beams go through it. Beams that were lost
     (nan), or returned from nearer than the sensor can see, are no evidence of anything; what ended beyond its range saw nothing within it.
@@ -170,7 +179,8 @@ class ObstacleTracker:
         seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
         track, found = _associate(tracks, seen, st)
-        _correct(tracks, track, seen, found, scan, sensor, st)
+        bearing = np.arctan2(seen.y - sensor[1], seen.x - sensor[0]) - sensor[2]
+        _correct(tracks, track, seen, found, bearing[found], scan, sensor, st)
         # The circles of a frame move as it does.
         of_body = np.zeros((4, len(seen.x) + 1))  # the last is for those of no body
         of_body[:, found] = tracks[_OF_BODY][:, track]
@@ -178,7 +188,7 @@ class ObstacleTracker:
         tracks = tracks[:, _kept(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
         new = np.ones(len(seen.x), bool)
         new[found] = False
-        begun = _begin(seen, of_body, np.flatnonzero(new), tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
+        begun = _begin(seen, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
         tracks = np.concatenate([tracks, begun], axis=1)
 
         distance = np.hypot(tracks[_T.CX] - x, tracks[_T.CY] - y) - tracks[_T.RADIUS]
@@ -187,11 +197,9 @@ class ObstacleTracker:
         shown = tracks[:, tracks[_T.DOUBTFUL] + tracks[_T.FRAME] == 0.0][:, :st.max_obstacles]
         velocities = np.where(shown[_T.MOVING] > 0.0, shown[_T.VX:_T.VY + 1], 0.0).T
         self._tracks = tracks
-        # What stands is where it was seen, to the noise of the sensor and the spacing of its beams; of what moves the filter says how well
-        # place and velocity are known.
-        blur = np.hypot(st.noise_sd, shown[_T.BLUR])
-        deviations = np.where(shown[_T.MOVING] > 0.0, np.sqrt(np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0)),
-                              [blur, np.zeros_like(blur)]).T
+        # Of what moves the filter says how well place and velocity are known.
+        still = [shown[_T.VARIANCE], np.zeros(shown.shape[1])]
+        deviations = np.sqrt(np.where(shown[_T.MOVING] > 0.0, np.maximum([shown[_T.PXX], shown[_T.PVV]], 0.0), still)).T
         self._obstacles = Obstacles(_frozen(shown[_T.CX:_T.CY + 1].T), _frozen(shown[_T.RADIUS]), _frozen(velocities), scan.stamp,
                                     _frozen(deviations), _frozen(shown[_T.EXCESS]))
 
@@ -225,6 +233,7 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     tracks[_T.PXX] += elapsed * (2.0 * pxv + elapsed * pvv) + q * elapsed ** 2 / 3.0
     tracks[_T.PXV] = pxv + elapsed * pvv + 0.5 * q * elapsed
     tracks[_T.PVV] = pvv + q
+    tracks[_T.VARIANCE] += st.standing_drift ** 2 * elapsed
     return tracks
 
 
@@ -255,9 +264,14 @@ def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
     return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
 
 
-def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.ndarray, scan: Scan, sensor: tuple[float, float, float],
-             st: TrackerSettings) -> None:
-    """Takes the circles `found` for the tracks `track`, both (k,), in place."""
+def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
+    """Variance of a circle's middle along each axis by one look [m2]: the noise of the sensor and the spacing of its beams."""
+    return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
+
+
+def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.ndarray, bearing: np.ndarray, scan: Scan,
+             sensor: tuple[float, float, float], st: TrackerSettings) -> None:
+    """Takes the circles `found`, at a bearing [rad] each, for the tracks `track`, all (k,), in place."""
     if not len(track):
         return
     t = tracks[:, track]
@@ -265,8 +279,8 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
     # What is seen of a circle that was seen whole before tells where that circle is, not where its own middle is.
     inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
-    x, y, radius, excess, blur = (np.where(inner, t[row], now) for row, now in (
-        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found]), (_T.BLUR, seen.blur[found])))
+    x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
+        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
     variance = _position_variance(seen, found)
     pxx, pxv, pvv = t[_T.PXX].copy(), t[_T.PXV].copy(), t[_T.PVV].copy()
@@ -278,8 +292,8 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     t[_T.VY] += gain_v * ey
     t[_T.PXX], t[_T.PXV], t[_T.PVV] = (1.0 - gain_x) * pxx, (1.0 - gain_x) * pxv, pvv - gain_v * pxv
 
-    # The circle itself is the one that covers what was seen now.
-    t[_T.CX], t[_T.CY], t[_T.RADIUS], t[_T.EXCESS], t[_T.BLUR] = x, y, radius, excess, blur
+    _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
+               ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
     t[_T.REACH] = np.maximum(t[_T.REACH], radius)
     t[_T.SEEN] = scan.stamp
@@ -313,6 +327,30 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     at_rest = changes & moving
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(at_rest, x, t[_T.ANCHOR_X]), np.where(at_rest, y, t[_T.ANCHOR_Y])
     tracks[:, track] = t
+
+
+def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
+               arc: np.ndarray, spacing: float) -> None:
+    """Takes a look at the circles of tracks t (len(_T), k), in place.
+
+    Args:
+        look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: at which it is [rad].
+        known: nothing was seen but what is known.
+        whole: what is seen is the thing, and its middle that of the thing; else the circle is the one that covers what is seen now.
+        arc: it is seen to be round, by the noise of many beams and not by the two that end beside it.
+        spacing: angle between two beams [rad].
+    """
+    before, p = t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]], t[_T.VARIANCE]
+    moved = np.abs(np.remainder(bearing - t[_T.BEARING] + np.pi, 2.0 * np.pi) - np.pi) / spacing
+    news = np.where(arc, 1.0, np.where(moved < _NEW, 0.0, np.minimum(moved, 1.0)))
+    fits = (look[0] - before[0]) ** 2 + (look[1] - before[1]) ** 2 < 9.0 * (p + variance)
+    mean = whole & fits & (t[_T.MOVING] == 0.0) & (t[_T.FRAME] == 0.0) & ((t[_T.ARC] > 0.0) == arc)
+    information = np.where(mean, 1.0 / p + news / variance, 0.0)
+    alone = ~known & (information <= 1.0 / variance)  # it says more than all before
+    gain = np.where(known, 0.0, np.where(alone, 1.0, news / variance / np.maximum(information, 1e-12)))
+    t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]] = before + gain * (np.array(look) - before)
+    t[_T.VARIANCE] = np.where(known, p, np.where(alone, variance, 1.0 / np.maximum(information, 1e-12)))
+    t[_T.BEARING] = np.where(gain > 0.0, bearing, t[_T.BEARING])
 
 
 def _kept(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
@@ -391,15 +429,18 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1)
 
 
-def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, number: float, stamp: float, st: TrackerSettings) -> np.ndarray:
-    """New tracks (len(_T), k) of the circles `new` (k,), with what they have from their bodies; new things are counted from `number`."""
+def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
+           st: TrackerSettings) -> np.ndarray:
+    """New tracks (len(_T), k) of the circles `new` (k,), at a bearing (k,) [rad], with what they have from their bodies; new things are
+    counted from `number`."""
     t = np.zeros((len(_T), len(new)))
     t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
-    t[_T.EXCESS], t[_T.BLUR] = seen.excess[new], seen.blur[new]
+    t[_T.EXCESS] = seen.excess[new]
     t[_T.PXX], t[_T.PVV] = _position_variance(seen, new), st.speed_sd ** 2
     t[_T.SEEN], t[_T.SIGHTINGS] = stamp, 1.0
+    t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]
     t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
     things = new[body == new]

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lfdm_ros.control.grip import peak_of
 from lfdm_ros.control.stop_law import FASTEST
 from lfdm_ros.control.stops import outline_distance
-from lfdm_ros.sharing.demand import SLOW, sliding_angle
-from lfdm_ros.sharing.forecast import MODEL, Forecast
+from lfdm_ros.sharing.demand import LEAST_ANGLE, SLOW, sliding_angle
+from lfdm_ros.sharing.forecast import Forecast
 from lfdm_ros.sharing.load_transfer import Loads
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command, Situation
@@ -77,12 +78,13 @@ class Filter:
     def take(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
         times = np.arange(0.0, HORIZON + 1e-9, SAMPLE)
-        batch = BatchRollout(model=MODEL, vehicle=vehicle, dt=STEP, times=times, inputs=np.zeros((len(times), 3)), parameters=(),
+        model = vehicle.model(self.settings.forecast_model)
+        batch = BatchRollout(model=model.name, vehicle=vehicle, dt=STEP, times=times, inputs=np.zeros((len(times), 3)), parameters=(),
                              channels=CHANNELS)
         p = vehicle.parameters
-        self._front, self._lock, self._slides = p["cg_to_front_axle"], p["max_road_wheel_angle"], sliding_angle(p)
+        self._front, self._lock, self._peak = p["cg_to_front_axle"], p["max_road_wheel_angle"], peak_of(model, vehicle)
         self._batch, self._times, self._vehicle = batch, times, vehicle
-        self._forecast = Forecast(vehicle)
+        self._forecast = Forecast(vehicle, self.settings.forecast_model)
         try:
             self._loads: Loads | None = Loads(vehicle)
         except KeyError:
@@ -145,7 +147,9 @@ class Filter:
         slip = np.abs(table[:, :, 0] * self._lock - np.arctan2(vy + self._front * yaw_rate, np.maximum(vx, SLOW)))
         rear = np.abs(np.arctan2(vy - (self._vehicle.parameters["cg_to_rear_axle"]) * yaw_rate, np.maximum(vx, SLOW)))
         moving = vx > SLOW
-        slide = np.where(moving, np.maximum(slip, rear) / self._slides - self.settings.grip_use, -1.0)
+        held = np.broadcast_to(self._peak(x.ravel(), y.ravel(), yaw.ravel()), x.size).reshape(x.shape)
+        slides = np.maximum(sliding_angle(self._vehicle.parameters, held), LEAST_ANGLE)
+        slide = np.where(moving, np.maximum(slip, rear) / slides - self.settings.grip_use, -1.0)
         bad = np.maximum(bad, slide[:, 1:].max(axis=1) - max(slide[:, 0].max(), 0.0))  # who slides already may slide as much
         if self._loads is not None:
             bad = np.maximum(bad, (self._loads.ratio(ay, ax) - WITHIN)[:, 1:].max(axis=1))

@@ -1,9 +1,12 @@
 """The command gate: whatever is decided before it, what leaves it is finite, fresh, in range, and no faster than rates allow.
 
 Magnitude by speed. A steady turn at road-wheel angle d has the lateral acceleration v^2 d / (L + K v^2), with the wheelbase L and the
-understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives, `grip_use` mu g. Steering into a
-slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the vehicle does
-across.
+understeer gradient K of the vehicle's axles. The steering asks for no more of it than friction gives where the vehicle is, `grip_use` mu g.
+Steering into a slide is let through beyond that: up to where the front wheels point along their own motion, they do not add to what the
+vehicle does across.
+
+The brake. A rear axle that has to hold the vehicle in a bend and to slow it down locks, and the vehicle turns round: it is braked no harder
+than that axle holds beside what the vehicle does across, as autonomy's stops are. An emergency stop is not held back.
 
 Rate by speed. The steering moves as fast as its actuator does, but no faster than from one end of what is allowed to the other in
 `swing_time`; so the lateral jerk is bounded where full lock takes more than friction has.
@@ -14,9 +17,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from lfdm_ros.control.grip import braked_of, peak_of
 from lfdm_ros.control.limits import LimitTable
+from lfdm_ros.control.stop_law import braking
+from lfdm_ros.control.stops import LAST
 from lfdm_ros.errors import InputError
-from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command
 from lfdm_ros.vehicles import Vehicle
@@ -25,7 +30,7 @@ from lfdm_ros.vehicles.handling import understeer_of
 LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
 SLOW = 1.0  # [m/s] the selector changes near standstill only
 LEAST_LOCK = 0.02  # share of full lock that is left at any speed: a vehicle that cannot steer at all leaves the road on a straight
-NEEDED = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle")
+NEEDED = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle", "friction_max")
 OLD = 0.2  # [s] a decision that is older is none: the gate brakes
 
 
@@ -52,34 +57,35 @@ class Gate:
         missing = [name for name in NEEDED if name not in p]
         if missing:
             raise InputError(f"vehicle {vehicle.name} has no {', '.join(missing)}; the command gate needs it")
+        self._peak = peak_of(vehicle.model(self.settings.forecast_model), vehicle)
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
         self._wheelbase, self._front = a + b, a
         self._understeer = max(understeer_of(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
         self._lock = p["max_road_wheel_angle"]
-        self._grip = GRAVITY * p.get("friction_max", 1.0) * p.get("friction_scale", 1.0)
-        self._actuators = vehicle.actuators
+        self._actuators, self._braked = vehicle.actuators, braked_of(vehicle, 1.0)
 
     def reset(self) -> None:
         """Nothing was sent yet."""
         self.applied, self._reverse = Command(0.0), False
         self._vx = self._vy = self._yaw_rate = 0.0
+        self._pose = (0.0, 0.0, 0.0)
         self.begin()
 
     def begin(self) -> None:
         """Time begins anew; the command in force stays."""
         self._sent = False
 
-    def moves(self, vx: float, vy: float, yaw_rate: float) -> None:
-        """How the vehicle moves now [m/s, rad/s]; what is not finite is not taken."""
-        if all(map(math.isfinite, (vx, vy, yaw_rate))):
-            self._vx, self._vy, self._yaw_rate = vx, vy, yaw_rate
+    def moves(self, vx: float, vy: float, yaw_rate: float, pose: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
+        """How the vehicle moves now [m/s, rad/s], and where: x, y [m], yaw [rad]; what is not finite is not taken."""
+        if all(map(math.isfinite, (vx, vy, yaw_rate, *pose))):
+            self._vx, self._vy, self._yaw_rate, self._pose = vx, vy, yaw_rate, pose
 
     # -- What is allowed -----------------------------------------------------------------------------------------------
 
     def lock(self, vx: float) -> float:
-        """Largest steering at a speed, as share of full lock."""
-        v2 = vx * vx
-        angle = (self._wheelbase + self._understeer * v2) * self.settings.grip_use * self._grip / max(v2, 1e-6)
+        """Largest steering at a speed where the vehicle is, as share of full lock."""
+        v2, grip = vx * vx, float(self._peak(*self._pose)[0])
+        angle = (self._wheelbase + self._understeer * v2) * self.settings.grip_use * grip / max(v2, 1e-6)
         share = angle / self._lock
         if self._table is not None:
             share = min(share, float(self._table.at(abs(vx))))
@@ -91,6 +97,17 @@ class Gate:
         # In reverse the front wheels trail.
         along = math.atan2(self._vy + self._front * self._yaw_rate, self._vx) / self._lock if self._vx > SLOW else 0.0
         return max(min(-lock, along), -1.0), min(max(lock, along), 1.0)
+
+    def hardest_brake(self) -> float:
+        """Brake [0, 1] up to which the rear axle holds the vehicle now."""
+        circle = LAST.circle * float(self._peak(*self._pose)[0])
+        return min(braking(self._braked, abs(self._vx * self._yaw_rate), circle) / self._braked.full_brake, 1.0)
+
+    def within(self, command: Command) -> Command:
+        """What of a command is let through in the end, however long it takes: within the range of the steering and of the brake."""
+        low, high = self.range()
+        pedal = max(command.pedal, -self.hardest_brake())
+        return Command.of_pedal(command.time, min(max(command.steering, low), high), pedal, command.reverse)
 
     def turn_rate(self) -> float:
         """Largest rate of the steering now [1/s]."""
@@ -119,7 +136,9 @@ class Gate:
         rated = min(max(steering, before.steering - turn), before.steering + turn)
         if abs(rated - steering) > 1e-12:
             limits.append("steering_rate")
-        pedal = wanted.pedal
+        pedal = wanted.pedal if emergency else max(wanted.pedal, -self.hardest_brake())
+        if pedal != wanted.pedal:
+            limits.append("brake")
         if pedal > 0.0 and wanted.reverse != self._reverse:
             if before.pedal > 0.0 or abs(self._vx) > SLOW:
                 limits.append("selector")

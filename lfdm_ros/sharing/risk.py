@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
-from lfdm_ros.backends import hazard_kernel, in_parallel
+from lfdm_ros.backends import in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.plan import Plan
@@ -28,10 +27,13 @@ from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
+from lfdm_ros.sharing.fleet import Fleet, tyre_models
+from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
-HELD, DECAYING, PATH, REACTING, RELIEVED = "held", "decaying", "path", "reacting", "relieved"
+HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED = "held", "decaying", "path", "reacting", "foreseen", "relieved"
+ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
@@ -52,6 +54,8 @@ class RiskSettings(Declared):
     """
 
     model: str = setting("eight_dof", "", "vehicle model that is followed, by its name in the registry")
+    tyres: str = setting(ALL, "", "own: follow the vehicle's tyre model; all: share the runs among those that it has parameters for, since "
+                                  "where it slides nobody knows which holds", choices=(ALL, OWN))
     horizon: float = setting(3.0, "s", "how far it is looked ahead", 0.2, 10.0)
     rollouts: int = setting(1024, "1", "runs of each intention", 16, 100_000)
     first_rollouts: int = setting(256, "1", "runs after which it is enough if the answer is clear", 16, 100_000)
@@ -61,19 +65,24 @@ class RiskSettings(Declared):
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
-    intention: str = setting(REACTING, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
+    intention: str = setting(FORESEEN, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
                                            "ahead with open pedals; path: drives along the path at the present speed; reacting: held, and "
-                                           "after `reaction` back to the path, or else to the plan; relieved: held, and then driven by "
-                                           "autonomy, back to its plan, or else to the path; without either nothing counts then",
-                             choices=(HELD, DECAYING, PATH, REACTING, RELIEVED))
-    reaction: float = setting(1.0, "s", "after which a reacting operator corrects, delays of the link included, or one is relieved",
-                              0.0, 10.0, live=True)
+                                           "after `reaction` back to the path, or else to the plan; foreseen: the same, but along a path "
+                                           "he steers until then as the driver model answers what he has seen; relieved: held, and then "
+                                           "driven by autonomy, back to its plan, or else to the path; without either nothing counts then",
+                             choices=(HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED))
+    # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. He steers
+    # all the time: it is not the second of one who is surprised.
+    reaction: float = setting(0.3, "s", "after which an operator corrects who steers all the time, from picture to hands; what his link "
+                                        "takes is added, twice the age of his command. Of relieved: after which he is", 0.0, 10.0,
+                              live=True)
     decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
     spin: float = setting(SPIN, "rad", "sideslip from which on the vehicle counts as spinning", 0.05, 1.5)
-    remnant: float = setting(0.01, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
+    # That published with the driver model, `teleop.body.REMNANT_RMS`, of the HMMWV's 0.65 rad; its corner is at 3 rad/s.
+    remnant: float = setting(0.0015, "1", "standard deviation of the operator's steering, share of full lock", 0.0, 1.0)
     remnant_time: float = setting(0.3, "s", "for how long it is much the same", 0.01, 60.0)
     position_sd: float = setting(0.05, "m", "standard deviation of the vehicle's place, along and across", 0.0, 10.0)
     heading_sd: float = setting(0.005, "rad", "standard deviation of its heading", 0.0, 1.0)
@@ -156,7 +165,8 @@ class Risk:
 class Intention:
     """What a driver means to do from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
     `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
-    whether the pedal drives backwards; and for how long it is known [s]: what fails later does not count."""
+    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and what is added to the steering
+    (K,), times the gains of the person, which are not known."""
 
     wanted: np.ndarray
     reference: np.ndarray
@@ -164,10 +174,11 @@ class Intention:
     steady: float = math.inf
     reverse: bool = False
     until: float = math.inf
+    answer: np.ndarray | None = None
 
 
 class RiskRollouts:
-    """Follows intentions of one vehicle model; compiled on first use, allocated once. The same situation gives the same answer."""
+    """Follows intentions of one vehicle; compiled on first use, allocated once. The same situation gives the same answer."""
 
     def __init__(self, vehicle: Vehicle, settings: RiskSettings | None = None) -> None:
         """Raises:
@@ -177,9 +188,10 @@ class RiskRollouts:
         self.model = vehicle.model(s.model)
         if len(self.model.inputs) != len(INPUTS):
             raise InputError(f"model '{self.model.name}' has more inputs than the driver's; risk is of models that meet a plane")
-        self.kernel = hazard_kernel(self.model, "float" if s.single else "double")
-        lanes = self.kernel.lanes
-        self._dtype: Any = self.kernel.dtype
+        self._fleets = [Fleet.of(model, s.single) for model in (tyre_models(vehicle, s.model) if s.tyres == ALL else [self.model])]
+        kernel = self._fleets[0].kernel
+        lanes = self._lanes = kernel.lanes
+        self._dtype: Any = kernel.dtype
         self.rollouts = -(-s.rollouts // lanes) * lanes
         self._first = min(-(-s.first_rollouts // lanes) * lanes, self.rollouts)
         samples = max(1, round(s.horizon / s.sample))
@@ -192,6 +204,8 @@ class RiskRollouts:
         hand = unsteady(rng.standard_normal((samples + 1, n)), s)
         self._hand: np.ndarray = hand.astype(self._dtype)
         self._normals: np.ndarray = np.ascontiguousarray(rng.standard_normal((ROWS, NORMALS, n)), dtype=self._dtype)
+        # Of a person as far from the median as that of all but one in twenty.
+        self._persons: np.ndarray = np.exp(GAIN_LOG_SD * np.clip(rng.standard_normal(n), -2.0, 2.0)).astype(self._dtype)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
         self._vehicle: Vehicle | None = None
         self._draws: Draws | None = None
@@ -205,23 +219,14 @@ class RiskRollouts:
         """
         if vehicle is self._vehicle and draws is self._draws:
             return
-        s, n = self.settings, self.rollouts
-        names = [f.name for f in self.model.parameters]
-        p = np.repeat(vehicle.vector(self.model)[:, None], n, axis=1)
-        if draws is not None and len(draws.values):
-            which = (self._uniform[0] * len(draws.values)).astype(int)
-            for column, name in enumerate(draws.names):
-                if name in names:
-                    p[names.index(name)] = draws.values[which, column]
-        if "friction_scale" in names:
-            row = names.index("friction_scale")
-            fields = {f.name: f for f in self.model.parameters}
-            p[row] = np.clip(p[row] * friction_draws(s.friction, s.friction_sd, self._uniform[1]), 0.02, fields["friction_scale"].upper)
+        s = self.settings
+        parameters = [fleet.parameters(vehicle, draws, self._uniform, (s.friction, s.friction_sd)) for fleet in self._fleets]
         prediction = Prediction(s.model, vehicle, vehicle.actuators.delay, vehicle.actuators.steering_lag)
-        self._p, self._prediction = np.ascontiguousarray(p, dtype=self._dtype), prediction
+        self._parameters, self._prediction = parameters, prediction
         self._vehicle, self._draws = vehicle, draws
         values, outline = vehicle.parameters, vehicle.footprint
         self._footprint = outline
+        self._foreseen = Foreseen(vehicle)
         self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
@@ -275,26 +280,31 @@ class RiskRollouts:
         there is no path: the command is held."""
         s, command = self.settings, situation.operator
         assert command is not None
-        (wanted, reference), until, steady = self._held(command), math.inf, math.inf
+        (wanted, reference), until, steady, answer = self._held(command), math.inf, math.inf, None
         if s.intention == DECAYING:
             wanted *= np.exp(-self.times / s.decay)[:, None]
         elif s.intention == PATH and situation.path is not None and not command.reverse:
             wanted, reference = self._along(situation.path, x, command)
-        elif s.intention in (REACTING, RELIEVED):
+        elif s.intention in (REACTING, FORESEEN, RELIEVED):
             relieved = s.intention == RELIEVED
+            # The way up to him is taken to be as long as the way down, which the age of his command tells.
+            reaction = s.reaction + (0.0 if relieved else 2.0 * max(situation.operator_age, 0.0))
             if command.reverse or (situation.path is None and situation.plan is None):
-                until = s.reaction
+                until = reaction
             elif situation.plan is None or (situation.path is not None and not relieved):
                 assert situation.path is not None
                 wanted, reference = self._along(situation.path, x, command)
             else:
                 wanted, reference = self._planned(situation.plan, x[[self._place["x"], self._place["y"]]], begin)
-            waits = self.times < s.reaction - 1e-9
+            waits = self.times < reaction - 1e-9
             wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
             if relieved:
-                steady = s.reaction
+                steady = reaction
+            elif s.intention == FORESEEN and situation.path is not None and situation.past and not command.reverse:
+                answer = np.zeros(len(self.times))
+                answer[waits] = self._foreseen.steering(situation.path, situation.past, situation.time, self.times[waits], reaction)
         wanted[0] = acting
-        return Intention(wanted, reference, s.remnant, steady, command.reverse, until)
+        return Intention(wanted, reference, s.remnant, steady, command.reverse, until, answer)
 
     def _held(self, command: Command) -> tuple[np.ndarray, np.ndarray]:
         """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""
@@ -383,6 +393,8 @@ class RiskRollouts:
         if intention.remnant:
             shakes = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
             wanted[:, 0] += shakes[:, None] * self._hand
+        if intention.answer is not None:
+            wanted[:, 0] += intention.answer.astype(self._dtype)[:, None] * self._persons
         numbers = self._numbers.copy()
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
         return wanted, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
@@ -391,16 +403,16 @@ class RiskRollouts:
              results: np.ndarray, first: int, end: int) -> None:
         """Fills results (intentions, 9, n) of the runs first ... end - 1, all intentions at once: who is made to wait for a core waits
         once, and the other threads take what is left meanwhile."""
-        lanes = self.kernel.lanes
-        blocks = (end - first) // lanes
-        pieces = min(blocks, PIECES)
-        bounds = [first + lanes * (blocks * i // pieces) for i in range(pieces + 1)]
+        blocks, kinds = (end - first) // self._lanes, len(self._fleets)
+        pieces = max(min(blocks, PIECES) // kinds, 1) * kinds  # as many of each fleet
+        bounds = [first + self._lanes * (blocks * i // pieces) for i in range(pieces + 1)]
         circles, first_circle, normal_rows, edges, first_edge = met
 
         def piece(i: int) -> None:
             (wanted, reference, numbers), k = followed[i // pieces], i % pieces
-            self.kernel.run(self._p, start, wanted, reference, numbers, circles, first_circle, normal_rows, self._normals, edges,
-                            first_edge, self._substeps, results[i // pieces], bounds[k], bounds[k + 1])
+            self._fleets[k % kinds].kernel.run(
+                self._parameters[k % kinds], start, wanted, reference, numbers, circles, first_circle, normal_rows, self._normals, edges,
+                first_edge, self._substeps, results[i // pieces], bounds[k], bounds[k + 1])
 
         in_parallel(piece, len(followed) * pieces)
 
@@ -521,14 +533,6 @@ def unsteady(noise: np.ndarray, settings: RiskSettings) -> np.ndarray:
     for k in range(1, len(noise)):
         hand[k] = share * hand[k - 1] + math.sqrt(1.0 - share * share) * noise[k]
     return hand
-
-
-def friction_draws(mean: float, sd: float, uniform: np.ndarray) -> np.ndarray:
-    """Friction of a road that is known to `sd`, over the vehicle's: normal, cut off at 0.05 (n,)."""
-    if not sd:
-        return np.full(len(uniform), mean)
-    # Not by scipy.stats, whose import takes as long as that of all the rest of a node.
-    return np.maximum(mean - sd * ndtri((1.0 - uniform) * ndtr((mean - 0.05) / sd)), 0.05)
 
 
 def _outlook(results: np.ndarray, until: float) -> Outlook:

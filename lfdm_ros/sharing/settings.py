@@ -25,6 +25,8 @@ class SharingSettings(Declared):
 
     mode: str = setting(BLEND, "", "who drives: blend, both by their shares; filter, the operator, changed as little as the obstacles, the "
                                    "friction and the loads ask; operator or autonomy alone", choices=MODES, live=True)
+    forecast_model: str = setting("driven_bicycle", "", "vehicle model that commands are followed with, by its name in the registry; its "
+                                                        "ground says what the tyres hold where the vehicle is: driven_bicycle/GROUND")
     period: float = setting(0.05, "s", "between two looks at the threat; commands go out with every state", 0.005, 1.0)
 
     # -- k(threat) ----------------------------------------------------------------------------------------------------
@@ -36,7 +38,8 @@ class SharingSettings(Declared):
     steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
     hysteresis: float = setting(0.15, "1", "by so much the threat must fall before k does", 0.0, 1.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
-    k_down: float = setting(1.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
+    # In the 0.3 s of a reaction, `risk.reaction`: he was found to come through alone for at least that long.
+    k_down: float = setting(3.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
 
     # -- Opposite sides of an obstacle --------------------------------------------------------------------------------
     sides: bool = setting(True, "", "where operator and autonomy pass an obstacle on opposite sides one of them drives, not their mean",

@@ -35,6 +35,7 @@ from lfdm_ros.vehicles import Vehicle
 REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
 AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
+PAST, PAST_STEP = 3.0, 0.02  # [s] that states are kept for, and apart: nobody who is not lost answers an older one
 OLD_PLAN = 5.0  # [s] an older plan does not say where to stop
 STANDING = 0.3  # [m/s] a slower vehicle that waits is held by the brake
 MOVING = 0.5  # [m/s] a faster one does not stay where it is
@@ -87,7 +88,8 @@ class Sharer:
         self.components, self.vehicle = tuple(components), vehicle
         self.refusals = Refusals(refused, SOURCES)
         self._law = self.settings.law_of()
-        self._forecast, self._gate, self._filter = Forecast(vehicle), Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
+        self._forecast = Forecast(vehicle, self.settings.forecast_model)
+        self._gate, self._filter = Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)
@@ -108,6 +110,7 @@ class Sharer:
         self._plan: Plan | None = None
         self._plan_stamp = -math.inf
         self._measured: Measured | None = None
+        self._past: deque[Measured] = deque(maxlen=round(PAST / PAST_STEP))
         self._obstacles: Obstacles = NOTHING
         self._sent: deque[Command] = deque(maxlen=REMEMBERED)
         self._k = self._wanted = self._of_law = 0.0
@@ -214,9 +217,11 @@ class Sharer:
         except Refused as error:
             self.refusals.refuse("state", error)
             return False
-        self._measured = Measured(stamp, {name: value for name, value in values.items() if value == value})
+        self._measured = measured = Measured(stamp, {name: value for name, value in values.items() if value == value})
+        if not self._past or stamp >= self._past[-1].time + PAST_STEP - 1e-6:
+            self._past.append(measured)
         self._first_state = min(self._first_state, now)
-        self._gate.moves(values["vx"], values["vy"], values["yaw_rate"])
+        self._gate.moves(values["vx"], values["vy"], values["yaw_rate"], (values["x"], values["y"], values["yaw"]))
         return True
 
     @staticmethod
@@ -289,8 +294,10 @@ class Sharer:
             return self._requested[name] if presence is FRESH else None
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
-        return Situation(now, self.vehicle, self._measured, sent, counts(OPERATOR, seen.operator), counts(AUTONOMY, seen.autonomy),
-                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws)
+        # His command as the gate will let it through: what it would cut off threatens nobody.
+        operator = counts(OPERATOR, seen.operator)
+        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.within(operator), counts(AUTONOMY, seen.autonomy),
+                         self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past))
 
     def _counting_plan(self, now: float) -> Plan | None:
         return self._plan if now - self._plan_stamp <= self.settings.plan_age + 1e-9 else None

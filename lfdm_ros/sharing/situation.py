@@ -97,6 +97,7 @@ class Situation:
     operator, autonomy: the newest command of each; plan: that the autonomy's comes from; None: there is none, or it is too old to count.
     obstacles: as they are seen, at their own time.
     path: that is driven, if one is known, and `corridor` the room beside it; walls: edges that a map knows, starts and ends (E, 4) [m].
+    past: states up to the newest, oldest first, as far back as anybody may still answer them.
     intention: what becomes of the operator's command, held as it is (`lfdm_ros.sharing.forecast`); None: he has none that counts.
     """
 
@@ -113,6 +114,7 @@ class Situation:
     draws: Draws | None = None
     intention: Plan | None = None
     walls: np.ndarray | None = None
+    past: tuple[Measured, ...] = ()
 
     @property
     def applied(self) -> Command:

@@ -25,8 +25,9 @@ from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.components import component_names, make_components
+from lfdm_ros.sharing.fleet import friction_draws
 from lfdm_ros.sharing.forecast import Forecast
-from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, friction_draws, unsteady
+from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, unsteady
 from lfdm_ros.sharing.risk_threat import RiskThreat
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import Component, assess
@@ -35,7 +36,7 @@ from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MADE_BY = (*SIMULATING, "parameters", "proportions", "solvers", "sensors", "perception", "control", "sharing", "studies/risk")
+MADE_BY = (*SIMULATING, "parameters", "proportions", "solvers", "sensors", "perception", "control", "sharing", "teleop", "studies/risk")
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
 AHEAD = 3.0  # [s] of the held command that the other components look at

@@ -43,9 +43,6 @@ MADE_BY = (*DRIVEN_BY, "proportions", "sharing", "teleop", "studies/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
-# [s] after which the risk has an operator correct, beside the latency of the link: 0.085 perception, 0.05 decision, 0.05 motor and the lag
-# of the hands, 2 x 0.707 / 10 rad/s, of `OperatorSettings`. He steers all the time: it is not the second of one who is surprised.
-REACTION = 0.3
 PATIENCE = 8.0  # [s] who has stood for so long will not go on
 
 
@@ -103,7 +100,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
 # What else the threat may be made of, or done about it, beside the risk that is blended in.
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
-    "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER},
+    "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER}, "reacting": {"changes": ("risk.intention=reacting",)},
     "relieved": {"changes": ("risk.intention=relieved", "risk.reaction=0.5")}}
 ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
@@ -181,8 +178,7 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     controller = (Blinded if item.blind else Controller)(vehicle, settings, limits_of(vehicle, settings))
     if item.control == AUTONOMY:
         return controller
-    changes = (f"risk.reaction={REACTION + item.latency:g}", *item.changes)
-    components = make_components(item.threats, changes)
+    components = make_components(item.threats, item.changes)
     sharer = Sharer(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
     return SharedDriver(sharer, operator, controller, notes.take)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.prediction import Measured, Pose
+from lfdm_ros.control.prediction import REQUIRED, Measured, Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.wayfinding import Way, Wayfinder
 from lfdm_ros.errors import InputError
@@ -31,13 +31,12 @@ from lfdm_ros.simulation import Goal
 from lfdm_ros.teleop.body import Body
 from lfdm_ros.teleop.cognition import Percept, get_operator
 from lfdm_ros.teleop.distraction import TABLE, Attention
-from lfdm_ros.teleop.salvucci import near_distance
 from lfdm_ros.teleop.settings import OperatorSettings, Person
+from lfdm_ros.teleop.sight import SLOWEST, moved_on, two_points
 from lfdm_ros.vehicles import Vehicle
 
 BESIDE = 0.5  # [m] what has its centre beside the vehicle's way and reaches less far into it stands beside it: cones do
 LOOKED = 0.5  # [m] between the points of the way at which somebody ahead is looked for
-SLOWEST = 1.0  # [m/s] a slower vehicle's headway and far point are as at this speed
 _SAME = 1e-9  # [s]
 
 
@@ -182,21 +181,22 @@ class Operator:
         self._acted = now
         own = now - came + s.cognitive_cycle + self.person.motor_delay
         ahead = s.anticipation * own + s.latency_anticipation * (came - measured.time)
-        decision = self._mind.act(self._percept(now, elapsed, measured, _moved_on(measured, ahead), finder.way))
+        decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
 
-    def _percept(self, now: float, elapsed: float, measured: Measured, pose: Pose, way: Way) -> Percept:
-        station, speed = self._finder.station(pose.x, pose.y), max(pose.vx, 0.0)
+    def _percept(self, now: float, elapsed: float, measured: Measured, ahead: float, way: Way) -> Percept:
+        """ahead: time [s] by which the motion is thought on."""
+        values = measured.values
+        x, y, yaw = moved_on({name: np.array([values[name]]) for name in REQUIRED}, ahead)
+        station, speed = self._finder.station(float(x[0]), float(y[0])), max(float(values["vx"]), 0.0)
         self._station = station
-        far = max(self.person.far_time * max(speed, SLOWEST), near_distance(0.0))
-        near = near_distance(far)
-        x, y, *_ = way.path.at(station + np.array([near, far]))
-        angles = [math.remainder(math.atan2(py - pose.y, px - pose.x) - pose.yaw, 2.0 * math.pi) for px, py in zip(x.tolist(), y.tolist())]
+        away, angles = two_points(way.path, np.array([station]), x, y, yaw, np.array([speed]), self.person.far_time)
+        (near, far), (near_angle, far_angle) = away[:, 0].tolist(), angles[:, 0].tolist()
         wanted = min(way.speed_at(station), way.speed_at(station + self.settings.preview * speed))
-        return Percept(now, elapsed, angles[0], angles[1], near, far, pose.vx, float(measured.values["yaw_rate"]), wanted,
+        return Percept(now, elapsed, near_angle, far_angle, near, far, float(values["vx"]), float(values["yaw_rate"]), wanted,
                        self._headway(measured.time, way, station, speed))
 
     def _headway(self, seen: float, way: Way, station: float, speed: float) -> float:
@@ -225,13 +225,3 @@ class Operator:
             return Cycle(nothing, Outcome.STOPPED, f"the picture stands still for {now - self._came:.2f} s", age=age)
         return Cycle(nothing, Outcome.SOLVED, reason or (BLOCKED if way.blocked else ""), blocked=way.blocked, route=way.path, age=age,
                      remaining=way.path.length - self._station)
-
-
-def _moved_on(measured: Measured, span: float) -> Pose:
-    """Where the vehicle is after a span [s] if speed and yaw rate stay: what a predictor does for the human operator in the optimal control
-    model of Kleinman, Baron & Levison 1970, Automatica 6, where it makes up for his delay."""
-    v = measured.values
-    turn = v["yaw_rate"] * span
-    chord = math.hypot(v["vx"], v["vy"]) * span * float(np.sinc(0.5 * turn / math.pi))
-    course = v["yaw"] + math.atan2(v["vy"], v["vx"]) + 0.5 * turn
-    return Pose(v["x"] + chord * math.cos(course), v["y"] + chord * math.sin(course), v["yaw"] + turn, v["vx"])

@@ -8,6 +8,7 @@ import pytest
 
 from lfdm_ros.control import Plan
 from lfdm_ros.control.path import Path
+from lfdm_ros.control.plan import NO_PLAN
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker
@@ -70,6 +71,37 @@ def test_lockstep_gives_the_same_whatever_the_order():
     assert len(outcomes) == 1
 
 
+def test_a_first_plan_that_is_late_counts_as_one_that_is_not():
+    """Before the next state, or after all else has answered that one."""
+    ages = []
+    for late in (False, True):
+        rig = Rig(plan_period=0.01)
+        rig.state(10)
+        rig.operator(10)
+        rig.autonomy(10)
+        if not late:
+            rig.plan(10)
+        rig.state(20)
+        rig.operator(20)
+        decision = rig.autonomy(20)
+        if late:
+            assert decision is None
+            decision = rig.plan(10)
+        ages.append(decision.ages["plan"])
+    assert ages == [pytest.approx(0.01)] * 2
+
+
+def test_an_autonomy_without_a_plan_says_so_and_is_not_waited_for():
+    rig = Rig(plan_period=0.01)
+    for ms in (10, 20, 30):
+        rig.state(ms)
+        rig.operator(ms)
+        decision = rig.autonomy(ms)
+        assert decision.row.state == "sharing" and math.isnan(decision.ages["plan"])
+        rig.pilot.plan(ms * MS, "odom", NO_PLAN)
+    assert rig.pilot.missing == {} and rig.pilot.refusals.counts["plan"] == 0
+
+
 def test_a_state_waits_for_those_who_take_part():
     assert Rig().pilot.awaited(10 * MS) == ["operator", "autonomy"]
     assert Rig(mode="operator").pilot.awaited(10 * MS) == ["operator"] and Rig(mode="autonomy").pilot.awaited(10 * MS) == ["autonomy"]
@@ -100,9 +132,8 @@ def test_an_answer_from_far_ahead_is_none():
     rig.operator(2_000_000)
     rig.plan(3_000_000)
     assert rig.pilot.refusals.counts["operator"] == 1
-    assert rig.state(20) is None and rig.pilot.awaited(20 * MS) == ["operator", "autonomy"]
-    assert rig.operator(20) is None and rig.autonomy(20).row.state == "sharing"
-    rig.plan(20)
+    assert rig.state(20) is None and rig.pilot.awaited(20 * MS) == ["operator", "autonomy", "plan"]
+    assert rig.operator(20) is None and rig.autonomy(20) is None and rig.plan(20).row.state == "sharing"
     rig.state(30)
     rig.operator(30)
     assert rig.autonomy(30).ages["plan"] == pytest.approx(0.01)

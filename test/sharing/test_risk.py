@@ -17,7 +17,8 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, friction_draws, straightened
+from lfdm_ros.sharing.fleet import friction_draws
+from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
@@ -25,8 +26,8 @@ from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 SPEED = 15.0
-KNOWN = RiskSettings(intention="held", friction_sd=0.0, remnant=0.0, position_sd=0.0, heading_sd=0.0, speed_sd=0.0, obstacle_sd=0.0,
-                     single=False)
+KNOWN = RiskSettings(intention="held", tyres="own", friction_sd=0.0, remnant=0.0, position_sd=0.0, heading_sd=0.0, speed_sd=0.0,
+                     obstacle_sd=0.0, single=False)
 ROAD = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.zeros(61)]))
 
 
@@ -240,6 +241,33 @@ def test_who_reacts_in_time_misses_what_a_held_command_hits(made):
     # It is hit after 2 s.
     for reaction, value in ((1.0, 0.0), (2.8, 1.0)):
         assert made(replace(KNOWN, intention="reacting", reaction=reaction)).assess(driven).operator.collision.value == value
+
+
+def test_who_is_behind_a_link_corrects_later_by_the_way_there_and_back(made):
+    """A command that took 0.25 s to come down answers a picture that took as long to go up."""
+    post, known = circles((38.0, 4.0, 1.0)), replace(KNOWN, intention="reacting")
+    driven = situation(steering=0.04, obstacles=post, path=ROAD)
+
+    def outlook(reaction, age):
+        now = replace(driven, operator=replace(driven.operator, time=-age))
+        return made(replace(known, reaction=reaction, position_sd=0.5)).assess(now).operator.collision.count
+
+    assert outlook(0.3, 0.25) == outlook(0.8, 0.0) and outlook(0.3, 0.8) == outlook(1.9, 0.0)
+    assert outlook(0.3, 0.25) < outlook(0.3, 0.8)
+
+
+def test_what_the_operator_has_seen_he_will_answer(made):
+    """He winds the wheel off as he has come back to the lane: held it leads into the posts beside it."""
+    posts = circles(*((float(x), -1.9, 0.2) for x in range(12, 40, 3)))
+    came = [Measured(-0.02 * k, {"x": -0.3 * k, "y": 0.002 * k * k, "yaw": -0.0001 * k * k, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0})
+            for k in range(60, -1, -1)]
+    driven = replace(situation(steering=-0.04, obstacles=posts, path=ROAD), past=tuple(came))
+    held, answered = (made(replace(KNOWN, intention=i, reaction=0.8)).assess(driven).operator.collision.value
+                      for i in ("reacting", "foreseen"))
+    assert held > answered
+    # Where no path is known nobody knows what he steers by.
+    plan = replace(driven, path=None, plan=straight_plan())
+    assert len({made(replace(KNOWN, intention=i)).assess(plan).operator.collision.value for i in ("reacting", "foreseen")}) == 1
 
 
 def test_who_relieves_the_operator_has_a_steady_hand(made):

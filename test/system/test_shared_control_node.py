@@ -83,7 +83,7 @@ class Sources:
         self._commands = {name: publish(DriverCommand, f"{name}/command", qos.COMMAND) for name in ("operator", "autonomy")}
         self.posterior = publish(Posterior, "posterior", qos.LATCHED)
         self.path, self.goal = publish(PathMessage, "reference_path", qos.TASK), publish(PoseStamped, "goal", qos.TASK)
-        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3,
+        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3, plan_period=0.0,
                               **{"threats": ["clearance", "load_transfer"], **parameters})
         self.commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand")
         self.status = graph.listen("shared_control/status", "lfdm_ros/msg/SharedControlStatus")
