@@ -77,6 +77,42 @@ def test_steering_into_a_slide_is_let_through():
     assert run(sliding, (-1.0, 0.0, 0.0), 3.0).command.steering == pytest.approx(sliding.range()[0])
 
 
+@pytest.mark.parametrize("brake", [0.3, 0.6, 1.0])
+def test_who_brakes_in_a_bend_is_not_turned_round(brake):
+    """On tyres whose locked wheels do not hold across, the vehicle spins by what was asked, and does not by what is let through."""
+    def slips(gated):
+        simulator, made = Simulator(HMMWV, "eighteen_dof", 0.002, "tmeasy"), gate()
+        index, asked, worst = simulator.output_index, (0.19, 0.0, brake), 0.0
+        simulator.reset(vx=16.5, vy=-1.1, yaw_rate=0.45)
+        # It came with the steering that it has.
+        made.moves(16.5, -1.1, 0.45)
+        run(made, (0.19, 0.0, 0.0), 1.0)
+        for k in range(150):
+            now, o = 1.01 + 0.01 * k, simulator.outputs
+            made.moves(*(float(o[index[name]]) for name in ("vx", "vy", "yaw_rate")))
+            u = np.array(made.let(Command(now, *asked), now).command.inputs if gated else asked)
+            simulator.advance(u, u, 5)
+            if simulator.outputs[index["vx"]] > 3.0:
+                worst = max(worst, abs(math.atan2(simulator.outputs[index["vy"]], simulator.outputs[index["vx"]])))
+        return worst, simulator.outputs[index["vx"]]
+
+    (asked, _), (through, slower) = slips(False), slips(True)
+    assert math.degrees(asked) > 30.0 and math.degrees(through) < 20.0
+    assert slower < 13.5  # and it brakes
+
+
+def test_the_brake_goes_as_far_as_the_rear_axle_holds():
+    assert 0.45 < gate(15.0).hardest_brake() < 0.6 and gate(15.0, yaw_rate=0.5).hardest_brake() < 0.5 * gate(15.0).hardest_brake()
+    made = gate(15.0, yaw_rate=0.5)
+    held = run(made, (0.1, 0.0, 1.0), 1.0)
+    assert held.command.brake == pytest.approx(made.hardest_brake()) and "brake" in held.limits
+    assert run(gate(15.0, yaw_rate=0.5), (0.1, 0.0, 1.0), 1.0, emergency=True).command.brake == 1.0
+    asked = Command(1.0, 0.9, 0.0, 1.0)
+    inside = made.within(asked)
+    assert inside.steering == made.range()[1] and inside.brake == pytest.approx(made.hardest_brake()) and inside.time == 1.0
+    assert made.within(Command(1.0, 0.0, 0.2)) == Command(1.0, 0.0, 0.2)
+
+
 def test_the_steering_slows_down_with_speed():
     assert gate().turn_rate() == FULL_RATE and gate(30.0).turn_rate() < FULL_RATE
     assert gate(30.0).turn_rate() == pytest.approx(2.0 * gate().lock(30.0) / S.swing_time)

@@ -17,7 +17,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.fleet import friction_draws
+from lfdm_ros.sharing.fleet import friction_draws, tyre_models
 from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
@@ -311,6 +311,18 @@ def test_a_spin_is_a_failure(made):
             situation(steering=0.45, throttle=0.7), measured=Measured(0.0, situation().measured.values | {"vx": 12.0, "yaw_rate": 0.5})))
         assert found.operator.spin.value == spins
         assert found.operator.failure.count >= found.operator.spin.count
+
+
+def test_which_tyre_holds_in_a_slide_is_not_known(made):
+    """Braked in a bend, a vehicle spins on one of the tyre models that it has and does not on the other: on half of the runs."""
+    braked = replace(situation(steering=0.19, throttle=0.0, brake=0.6), sent=(Command(-1.0, 0.19, 0.0, 0.6),), measured=Measured(
+        0.0, situation().measured.values | {"vx": 16.5, "vy": -1.1, "yaw_rate": 0.45}))
+    known = replace(KNOWN, clear=0.0, friction_sd=0.05)
+    shares = [made(replace(known, **changes)).assess(braked).operator.spin.value
+              for changes in ({}, {"tyres": "all"}, {"model": "eight_dof/tmeasy_nr", "tyres": "all"})]
+    assert shares[0] < 0.05 and shares[2] > 0.8 and shares[1] == pytest.approx(0.5 * (shares[0] + shares[2]), abs=0.05)
+    assert [model.name for model in tyre_models(HMMWV, "eight_dof")] == ["eight_dof", "eight_dof/tmeasy_nr"]
+    assert [model.name for model in tyre_models(HMMWV, "eight_dof/tmeasy")] == ["eight_dof/tmeasy"]
 
 
 def test_fast_in_a_bend_fails_more_the_less_friction_there_is(made):

@@ -129,7 +129,7 @@ def test_who_is_lost_gives_way_by_a_ramp_within_200_ms(lost, state, target):
     assert after.row.state == state and after.row.alarm and lost in after.reason
     assert drive.run(1.0).k == target
     ks = np.diff([d.k for d in drive.decisions])
-    assert ks.max() <= SharingSettings().k_up * DT + 1e-9 and ks.min() >= -1.0 * DT - 1e-9
+    assert ks.max() <= SharingSettings().k_up * DT + 1e-9 and ks.min() >= -SharingSettings().k_down * DT - 1e-9
     assert drive.back(lost).run(1.5).row.state == "sharing" and drive.decisions[-1].k == pytest.approx(0.5, abs=0.15)
 
 
