@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -143,5 +144,5 @@ class Situation:
 
 def still_acting(commands: Sequence[Command], since: float, delay: float) -> tuple[Command, ...]:
     """Of commands in the order of their times those that act at `since` [s] or later, when each acts a `delay` [s] after it was sent."""
-    first = max((i for i, command in enumerate(commands) if command.time + delay <= since), default=0)
-    return tuple(commands[first:])
+    first = bisect_right(commands, since, key=lambda command: command.time + delay) - 1
+    return tuple(commands[max(first, 0):])
