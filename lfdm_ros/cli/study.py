@@ -8,6 +8,7 @@ delay: what do old states and a slow actuator cost, and what does it help to pre
 lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model, pure pursuit and MPPI.
 risk: is the probability of failing right? What was predicted against what happened, in the world that it knows and in others.
+friction: what does friction do that is not known? Samples of a friction field, conditioned on what was seen, driven over (paper 004).
 sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ EPILOG = """example:
   lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
+  lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
 
 The directory then holds results.json and plots; the studies of driving, from mpc on, also write
 their table, and need no directory.
 Ctrl-C keeps what is done; the same command goes on from there, sbc, mpc, density and risk with more --seeds add to it. mpc, delay,
-lane_change, density and risk use all cores of this machine. Exit status 1: a stage fails sbc, bags contradict each other, the controller
-hits something (mpc, density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed), or probabilities are wrong
-(risk)."""
+lane_change, density, risk and friction use all cores of this machine. Exit status 1: a stage fails sbc, bags contradict each other, the
+controller hits something (mpc, density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed), or probabilities are
+wrong (risk)."""
 
 CALIBRATIONS = ("sbc", "priors", "bags")
 STUDIES = (*CALIBRATIONS, *study_control.NAMES)
@@ -61,6 +63,7 @@ _DRIVEN = ("seeds", "vehicle", "set", "json")
 OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
+           "friction": ("seeds", "vehicle", "json"),
            "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
 DEFAULT_RECIPE = "hmmwv_demo"
 RATE = 100.0  # Hz, of the recordings that are made
@@ -74,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "windows, inputs and initial states from it; without it, the scenario of that name is driven")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
     parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay, density: obstacle fields at "
-                        "each speed (default 100, 10, 30; density: and each density)")
+                        "each speed (default 100, 10, 30; density: and each density); friction: fields of each cell (default 200)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")

@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk` and `sharing`: driving in closed loop, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing` and `friction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lfdm_ros.control.settings import Settings
     from lfdm_ros.parameters import Exposed
 
-NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50}
+NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -32,7 +32,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_ros.scheduling import available_cores, get_scheduler
     from lfdm_ros.studies.resuming import carry_out
 
-    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing}.get(args.study, _prepare)(args)
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -107,6 +107,12 @@ def _prepare_sharing(args: argparse.Namespace) -> Prepared:
         least = min((x for x in latencies if x), default=0.0)
         items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
     return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
+
+
+def _prepare_friction(args: argparse.Namespace) -> Prepared:
+    from lfdm_ros.studies import friction
+
+    return Prepared(friction.items(_seeds(args), args.vehicle), friction.work, friction.key, _report_friction, {})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -228,6 +234,18 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
+def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.studies import driving_tables as tables
+    from lfdm_ros.studies import friction
+    from lfdm_ros.studies import friction_pictures as pictures
+
+    outcome["rows"] = friction.rows(runs)
+    # It shows what a field does: there is nothing to pass.
+    return "\n\n".join(tables.markdown(table) for table in friction.tables(runs)), True, {
+        "yaw_rates": lambda: pictures.draw_yaw_rates(runs), "spin_outs": lambda: pictures.draw_spin_outs(runs),
+        "convergence": lambda: pictures.draw_convergence_and_cost(runs)}
+
+
 # -- Settings -----------------------------------------------------------------------------------------------------------------
 
 
@@ -306,7 +324,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, the filter, and an "
                         "operator who is relieved, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
-    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk: name or file (default hmmwv)")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk, friction: name or file "
+                        "(default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
                         "setting of all; repeat")
     parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")

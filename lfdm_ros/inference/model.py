@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,6 +28,21 @@ class ErrorPriors:
 
     noise: Prior
     correlation: Prior | None = None
+
+
+class Target(Protocol):
+    """What a population of particles (N, D) is moved to: see `BatchedDensity`, which says what each of these gives."""
+
+    @property
+    def evaluations(self) -> int: ...
+
+    def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def log_likelihood(self, particles: np.ndarray) -> np.ndarray: ...
+
+    def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray: ...
+
+    def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]: ...
 
 
 class BatchedDensity:

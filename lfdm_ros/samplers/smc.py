@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.inference.model import Density
+from lfdm_ros.inference.model import Target
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
@@ -32,7 +32,7 @@ Chain = Generator[np.ndarray, Evaluation, None]
 class LockstepKernel(TemperedPopulation):
     """Independence and random-walk Metropolis moves in turn, with the density of all particles in one call."""
 
-    def __init__(self, *args: Any, density: Density, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
+    def __init__(self, *args: Any, density: Target, steps: int = STEPS, final_steps: int = FINAL_STEPS, **kwargs: Any):
         """`density`: what is sampled, that of the model in pm.sample_smc; `steps`, `final_steps`: moves at each temperature, the last."""
         super().__init__(*args, **kwargs)
         self.density = density
@@ -233,7 +233,7 @@ def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, 
             step(pending)
 
 
-def together(density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
+def together(density: Target, evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation], populations: np.ndarray,
              seeds: Sequence[np.random.SeedSequence], *, steps: int, final_steps: int) -> np.ndarray:
     """One chain for each data set; see `lfdm_ros.samplers.sampler.Together`."""
     kernel = LockstepKernel(draws=populations.shape[1], density=density, steps=steps, final_steps=final_steps)
@@ -242,7 +242,7 @@ def together(density: Density, evaluate: Callable[[np.ndarray, Sequence[int]], E
     return np.array([own.tempered_posterior for own in kernels])
 
 
-def sample(density: Density, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,
+def sample(density: Target, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS, final_steps: int = FINAL_STEPS,
            report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
     """Runs SMC chains in lock step; the same seed gives the same draws.
 

@@ -32,10 +32,10 @@ class Fit:
     converged: bool
 
 
-def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray) -> float:
-    """Of latent values (n,) at places (n, 2) [m] with noise sigma_n; -inf where their covariance is singular."""
+def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, noise: np.ndarray | None = None) -> float:
+    """Of latent values (n,) at places (n, 2) [m] with noise sigma_n, or of their own (n,); -inf where their covariance is singular."""
     try:
-        factor = linalg.cholesky(_covariance(prior, places), lower=True)
+        factor = linalg.cholesky(_covariance(prior, places, noise), lower=True)
     except linalg.LinAlgError:
         return -np.inf
     missing = linalg.solve_triangular(factor, latent - prior.mean(*places.T), lower=True)
@@ -109,9 +109,9 @@ def fit(places: np.ndarray, latent: np.ndarray, *, start: FieldPrior | None = No
     return Fit(best[1], best[0], best[2])
 
 
-def _covariance(prior: FieldPrior, places: np.ndarray) -> np.ndarray:
+def _covariance(prior: FieldPrior, places: np.ndarray, noise: np.ndarray | None = None) -> np.ndarray:
     covariance = prior.covariance(places, places)
-    covariance[np.diag_indices_from(covariance)] += prior.sigma_n**2
+    covariance[np.diag_indices_from(covariance)] += prior.sigma_n**2 if noise is None else noise**2
     return covariance
 
 
