@@ -27,6 +27,7 @@ class CasadiModel:
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
     tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
     friction(x, u, p) -> that of the ground under the wheels, their mean;
+    reach(x, u, p) -> how far each wheel is from where its linkage ends, 1 to 0, below 0 beyond; of a model that is `linked`;
     wheel_loads(x, u, p) -> (4,) [N], one for each of these wheels, negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.
     """
@@ -37,6 +38,7 @@ class CasadiModel:
     tyre_forces: ca.Function
     outputs: ca.Function
     input_time: float
+    linked: bool
 
     @property
     def stem(self) -> str:
@@ -50,6 +52,13 @@ class CasadiModel:
         loads = ca.vertcat(*equations.wheel_loads(tuple(x), tuple(u), q))
         return ca.Function(f"{self.stem}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
                            ["x", "u", "p"], ["loads"])
+
+    @cached_property
+    def reach(self) -> ca.Function:
+        equations, x, u, p, q = _symbols(self.model)
+        assert equations.reach is not None
+        values = ca.vertcat(*equations.reach(tuple(x), tuple(u), q))
+        return ca.Function(f"{self.stem}_reach", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(values)], ["x", "u", "p"], ["reach"])
 
     @cached_property
     def friction(self) -> ca.Function:
@@ -98,7 +107,7 @@ def casadi_model(model: Model) -> CasadiModel:
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
         outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces))], arguments, ["y"]),
-        input_time=equations.input_time,
+        input_time=equations.input_time, linked=equations.reach is not None,
     )
 
 

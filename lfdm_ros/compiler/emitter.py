@@ -103,7 +103,8 @@ class Code(Builder):
         for i in users:
             for a in self._graph.nodes[i].arguments:
                 users[a].add(i)
-        self._users = {i: some for i, some in users.items() if i not in set(ends)}
+        used = set(ends)
+        self._users = {i: some for i, some in users.items() if i not in used}
 
     def _jump(self, jump: Jump, sides: dict[tuple[int, int], str]) -> None:
         """The regions of a jump, each computed only where some lane takes its side."""

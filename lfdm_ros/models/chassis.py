@@ -32,6 +32,7 @@ ROLL = (
     Field("roll_centre_drop_front", "m", "front roll centre, distance below the sprung mass's centre", "hrcf", -5.0, 5.0),
     Field("roll_centre_drop_rear", "m", "rear roll centre, distance below the sprung mass's centre", "hrcr", -5.0, 5.0),
 )
+PITCH_INERTIA = Field("pitch_inertia", "kg*m^2", "pitch inertia of the sprung mass", "Jy", 0.0, 1e7, True)
 WHEELS_AND_BRAKES = (
     Field("wheel_inertia", "kg*m^2", "spin inertia of one wheel", "Jw", 0.0, 1e4, True),
     Field("wheel_radius", "m", "unloaded tyre radius", "r0", 0.0, 5.0, True),

@@ -92,6 +92,7 @@ class Chassis:
     largest_step: float = 0.1  # as `Part.largest_step` [s]
     slots: tuple[str, ...] = ("tyre", "ground", "powertrain", "steering")  # and "conventions", where it has variants for others
     friction_scale: bool = True  # whether the plane has the vehicle's; not if its tyres have coefficients of their own
+    resting: tuple[tuple[str, str], ...] = ()  # as `Model.resting`
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,8 @@ class Model:
     build: Callable[[Operations], Equations]
     wheels: tuple[str, ...] = WHEELS
     largest_step: float = 0.1  # [s]; longer ones may run, but wrongly
+    # States that are not 0 at rest, each with the velocity that is then: where a run begins is found from these.
+    resting: tuple[tuple[str, str], ...] = ()
 
     @property
     def reported(self) -> tuple[str, ...]:

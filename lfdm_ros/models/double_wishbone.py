@@ -20,11 +20,13 @@ with the sign of the construction pose, where the angle is 0. Where r is imagina
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lfdm_ros.models.declaration import AXLES, Field, Part, vector_fields
 from lfdm_ros.models.equations import Operations, Record, Scalar
+from lfdm_ros.models.rigid_body import ANGLE, STEERING, Body, Column, principal, tensor
 from lfdm_ros.models.vectors import ZERO, Basis, Vector, X, Y, turned, unit, vector_of
 
 POINTS = {
@@ -119,7 +121,10 @@ class DoubleWishbone:
         upper_sign = self._sign(upper_axis.cross(arm).dot(q.lower_ball_joint - q.upper_arm_fore))
         rod_sign = self._sign(first.cross(outer).dot(q.tie_rod_inner - q.lower_ball_joint))
 
-        return q.but(lower_axis=lower_axis, upper_axis=upper_axis, upper_arm=arm, kingpin=first, kingpin_length2=kingpin.squared,
+        masses = {f"{body}_mass": getattr(p, f"{body}_mass_{axle}") for body in _INERTIAS}
+        inertias = {f"{body}_inertia": vector_of(p, f"{body}_inertia_{axle}") for body in _INERTIAS}
+        return q.but(**masses, **inertias,
+                     lower_axis=lower_axis, upper_axis=upper_axis, upper_arm=arm, kingpin=first, kingpin_length2=kingpin.squared,
                      rod_length2=rod.squared, rod_arm=outer, upper_sign=upper_sign, rod_sign=rod_sign,
                      normal_lower=unit(self._m, lower_axis.cross(q.lower_ball_joint - q.lower_arm_fore)),
                      normal_upper=unit(self._m, upper_axis.cross(arm)))
@@ -192,6 +197,47 @@ class DoubleWishbone:
         slip = rates.on_upright(pose, pose.outer) - inner
         mu = (rod.dot(inner_acceleration - outer) - slip.squared) / rod.dot(kingpin.cross(arm))
         return Rates(0.0, psi, ball_joint, across + kingpin * mu)
+
+    # -- Bodies --------------------------------------------------------------------------------------------------------------------
+    def carrier(self, q: Record, wheel_mass: Scalar, wheel_inertia: Vector) -> Record:
+        """Upright and wheel, which but for its spin is fixed to it, as one body: mass, centre and inertia in the upright's axes."""
+        mass = q.upright_mass + wheel_mass
+        centre = (q.upright_centre * q.upright_mass + q.wheel_centre * wheel_mass) * (1.0 / mass)
+        parts = ((q.upright_mass, q.upright_centre - centre, q.upright_inertia), (wheel_mass, q.wheel_centre - centre, wheel_inertia))
+
+        def inertia(w: Vector) -> Vector:
+            total = ZERO
+            for part, arm, moments in parts:
+                total = total + Vector(moments.x * w.x, moments.y * w.y, moments.z * w.z) + arm.cross(w.cross(arm)) * part
+            return total
+
+        return Record(mass=mass, arm=centre - q.lower_ball_joint, inertia=tensor(inertia))
+
+    def bodies(self, q: Record, carrier: Record, pose: Pose, by_angle: Rates, by_steering: Rates, motion: Rates, bias: Rates,
+               spin: Vector) -> Sequence[tuple[Body, dict[int, Column]]]:
+        """Arms and `carrier`, by how the corner follows its coordinates and moves; bias: of `accelerations`; spin: the wheel's."""
+        w, bodies = motion.upright, []
+        arms = (("lower_arm", q.lower_axis, pose.normal_lower, q.normal_lower, 1.0, motion.lower, bias.lower),
+                ("upper_arm", q.upper_axis, pose.normal_upper, q.normal_upper, by_angle.upper, motion.upper, bias.upper))
+        for name, axis, normal, first, slope, rate, change in arms:
+            pivot = getattr(q, f"{name}_fore")
+            axes, before = (Basis(axis, n.cross(axis), n) for n in (normal, first))
+            arm = axes.out(before.into(getattr(q, f"{name}_centre") - pivot))
+            swing = axis.cross(arm)
+            bodies.append((Body(getattr(q, f"{name}_mass"), pivot + arm, principal(getattr(q, f"{name}_inertia"), axes), swing * rate,
+                                axis * rate, swing * change + axis.cross(swing) * (rate * rate), axis * change),
+                           {ANGLE: Column(swing * slope, axis * slope)}))
+        centre = pose.lower + pose.basis.out(carrier.arm)
+        arm = centre - pose.lower
+        acceleration = bias.ball_joint + bias.upright.cross(arm) + w.cross(w.cross(arm))
+
+        def inertia(w: Vector) -> Vector:
+            return pose.basis.out(carrier.inertia(pose.basis.into(w)))
+
+        bodies.append((Body(carrier.mass, centre, inertia, motion.on_upright(pose, centre), w, acceleration, bias.upright, spin),
+                       {STEERING: Column(by_steering.on_upright(pose, centre), by_steering.upright),
+                        ANGLE: Column(by_angle.on_upright(pose, centre), by_angle.upright)}))
+        return bodies
 
 
 def together(theta: Rates, steering: Rates, theta_rate: Scalar, steering_rate: Scalar) -> Rates:

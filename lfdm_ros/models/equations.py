@@ -227,6 +227,14 @@ class Standing(Protocol):
         """What the wheels meet, and the plane that they make together."""
 
 
+@runtime_checkable
+class Reaching(Protocol):
+    """Equations of wheels on linkages that do not reach everywhere."""
+
+    def reach(self, x: Record, u: Record, q: Any) -> Sequence[Scalar]:
+        """Of each wheel how far it is from where its linkage ends, 1 to 0; below 0 the equations give what is not a number."""
+
+
 # -- From equations to functions of plain sequences -------------------------------------------------------------------------------
 
 
@@ -241,6 +249,7 @@ class Functions:
     wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground;
     drive(x, u, q) -> (gear, engine speed, road-wheel angle);
     friction(x, u, q) -> the ground's friction, the mean of the wheels; 1 for equations without a ground;
+    reach(x, u, q) -> as `Reaching.reach`; None for equations without linkages;
     input_time: as `Equations.input_time`.
     """
 
@@ -251,6 +260,7 @@ class Functions:
     wheel_loads: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]]
     drive: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, Scalar, Scalar]]
     friction: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Scalar]
+    reach: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]] | None
     input_time: float
 
 
@@ -299,7 +309,12 @@ def functions_of(model: Model, m: Operations) -> Functions:
         # Where it is the same for all, as on a plane, nothing is computed.
         return first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
 
-    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction, equations.input_time)
+    def reach(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
+        assert isinstance(equations, Reaching)
+        return equations.reach(states.record(x), inputs.record(u), q)
+
+    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction,
+                     reach if isinstance(equations, Reaching) else None, equations.input_time)
 
 
 class Layout:

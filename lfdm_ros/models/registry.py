@@ -21,6 +21,7 @@ from lfdm_ros.models import (
     lfdm_library,
     linear_single_track,
     motor,
+    multibody,
     nonlinear_bicycle,
     roll_chassis,
     steering,
@@ -69,6 +70,10 @@ CHASSIS: Registry[Chassis] = _open(
     Chassis("twenty_four_dof", "24 degrees of freedom: sprung mass in six, four unsprung masses, wheels and tyres, crankshaft",
             "paper 003; Shim & Ghike 2007", twenty_four_dof.STATES, twenty_four_dof.PARAMETERS, twenty_four_dof.TwentyFourDof,
             usual="tmeasy/automatic", slots=_ALL, largest_step=0.01),  # its unsprung masses are explicit
+    Chassis("multibody_hmmwv", "15 degrees of freedom: an embedded multibody with its suspension's linkages, body in six, steering, four "
+            "suspension angles and wheels", "paper 001 (Jayakumar et al. 2015)", multibody.STATES, multibody.PARAMETERS,
+            multibody.Multibody, slots=("tyre", "ground", "powertrain", "suspension", "struts", "steering_linkage"), largest_step=2e-3,
+            resting=multibody.RESTING),
 )
 _WHOLE: Registry[Model] = _open()  # from outside
 
@@ -235,4 +240,4 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
         inputs=(*INPUTS, *of_wheels("wheel_inputs"), *(field for part in parts.values() for field in part.inputs)),
         outputs=outputs_of(chassis.wheels), wheels=chassis.wheels,
         parameters=tuple({f.name: f for f in parameters}.values()), build=build,
-        largest_step=min(chassis.largest_step, *(part.largest_step for part in parts.values())))
+        largest_step=min(chassis.largest_step, *(part.largest_step for part in parts.values())), resting=chassis.resting)

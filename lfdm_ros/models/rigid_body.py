@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from lfdm_ros.models.equations import Scalar
 from lfdm_ros.models.vectors import ZERO, Basis, Vector, X, Y, Z
 
+# Coordinates of a corner after the carrier's six: the steering linkage, the suspension's angle, the wheel's spin.
+STEERING, ANGLE, SPIN = 6, 7, 8
+
 
 @dataclass(frozen=True)
 class Column:
@@ -50,6 +53,12 @@ def principal(moments: Vector, axes: Basis) -> Callable[[Vector], Vector]:
         inner = axes.into(w)
         return axes.out(Vector(moments.x * inner.x, moments.y * inner.y, moments.z * inner.z))
     return of
+
+
+def tensor(inertia: Callable[[Vector], Vector]) -> Callable[[Vector], Vector]:
+    """The same inertia, its nine entries computed once."""
+    axes = Basis(inertia(X), inertia(Y), inertia(Z))
+    return axes.out
 
 
 class System:
@@ -100,6 +109,11 @@ class System:
                 if k <= j:
                     self.add(j, k, momentum.dot(column.velocity) + angular.dot(column.turning))
             self.b[j] = self.b[j] - columns[j].velocity.dot(force) - columns[j].turning.dot(torque)
+
+    def absorb(self, other: System) -> None:
+        """Adds a system of the same coordinates."""
+        self.b = [mine + its for mine, its in zip(self.b, other.b, strict=True)]
+        self.a = [[mine + its for mine, its in zip(*rows, strict=True)] for rows in zip(self.a, other.a, strict=True)]
 
     # -- Solution: the last coordinate first (L D L' from the end) ----------------------------------------------------------------
     def eliminate(self) -> Eliminated:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PLANE, ROLL, VELOCITY, WHEELS_AND_BRAKES, Spin, spin
+from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PITCH_INERTIA, PLANE, ROLL, VELOCITY, WHEELS_AND_BRAKES, Spin, spin
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import (
     Contact,
@@ -70,7 +70,7 @@ STATES = (
 )
 PARAMETERS = (
     *BODY, _CG_HEIGHT, *ROLL, *WHEELS_AND_BRAKES,
-    Field("pitch_inertia", "kg*m^2", "pitch inertia of the sprung mass", "Jy", 0.0, 1e7, True),
+    PITCH_INERTIA,
     Field("suspension_stiffness_front", "N/m", "stiffness of one front strut", "ksf", 0.0, 1e8, True),
     Field("suspension_stiffness_rear", "N/m", "stiffness of one rear strut", "ksr", 0.0, 1e8, True),
     Field("suspension_damping_front", "N*s/m", "damping of one front strut", "bsf", 0.0, 1e7),

@@ -7,7 +7,7 @@ import numpy as np
 from lfdm_ros.backends import casadi_model, compiled_model_function, sensitivity_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.simulator import SimulationDiverged, Simulator
+from lfdm_ros.simulation.simulator import Simulator, diverged
 
 # Steps in one compiled call; bounds the memory of a long run.
 CHUNK = 20_000
@@ -46,7 +46,7 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
         states[first:last] = run[first * substeps - done::substeps]
         if not np.isfinite(run[-1]).all():
             bad = int(np.argmax(~np.isfinite(run).all(axis=1)))
-            raise SimulationDiverged(float(steps[bad]), run[max(bad - 1, 0)])
+            raise diverged(simulator, float(steps[bad]), run[max(bad - 1, 0)])
         x = run[-1]
     times = start + np.arange(count) * output_step
     inputs = simulator.complete(profile.sample(times))

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import advance_kernel, compiled_model_function
+from lfdm_ros.backends import advance_kernel, casadi_model, compiled_model_function
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 from lfdm_ros.models.chassis import static_loads
+from lfdm_ros.models.declaration import PLACES
+from lfdm_ros.simulation.equilibrium import equilibrium
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -23,11 +25,30 @@ class SimulationDiverged(RuntimeError):
         self.time, self.state = time, state
 
 
+class OutOfReach(SimulationDiverged):
+    """A wheel has gone where its linkage does not reach. `time` [s] and `state` (nx,) say when and where, `wheel` which (fl ...)."""
+
+    def __init__(self, time: float, state: np.ndarray, wheel: str):
+        RuntimeError.__init__(self, f"the {PLACES.get(wheel, wheel)} wheel is out of the reach of its linkage at t = {time:.6g} s")
+        self.time, self.state, self.wheel = time, state, wheel
+
+
+def diverged(simulator: Simulator, time: float, state: np.ndarray) -> SimulationDiverged:
+    """What to raise for a run that has come to `state`, its last that is finite, at `time`."""
+    functions = casadi_model(simulator.model)
+    if functions.linked and np.isfinite(state).all():
+        margins = np.array(functions.reach(state, simulator.complete(np.zeros(3)), simulator.vehicle.vector(simulator.model))).ravel()
+        if margins.min() < 0.0:
+            return OutOfReach(time, state, simulator.model.wheels[int(margins.argmin())])
+    return SimulationDiverged(time, state)
+
+
 def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
-    """A state (nx,) from named values [SI]; the rest is 0, but wheels that are not given roll freely, in the first gear.
+    """A state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in the
+    first gear.
 
     Raises:
-        InputError: no such state, or not a finite number.
+        InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`).
     """
     chosen = vehicle.model(model)
     fields = chosen.states
@@ -38,7 +59,7 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
             raise InputError(f"model '{chosen.name}' has no state '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
         if not np.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
-    state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields}
+    state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields} | equilibrium(chosen, vehicle)
     for field in fields:
         if field.wheel and field.stem == "omega":
             # Wheels are named by their axle and side; axles between the first and the last are as the last.
@@ -105,6 +126,8 @@ class Simulator:
         self._h = np.array([dt])
         self.state = np.zeros(len(self.model.states))
         self._advance = advance_kernel(self.model)(self.state, self._p, self._u_from, self._u)
+        self._linked = casadi_model(self.model).linked
+        self._before = self.state.copy()
         self._report = compiled_model_function(self.model, "outputs").bind(self.state, self._u, self._p, self._h)
         self.reset()
 
@@ -138,15 +161,31 @@ class Simulator:
         Without the ground, what the wheels meet is kept (`meet`).
 
         Raises:
-            SimulationDiverged: a state is not finite.
+            SimulationDiverged: a state is not finite; `OutOfReach` where a wheel's linkage does not reach.
         """
         if len(u0) < len(self._u):  # type: ignore[arg-type]
             u0, u1 = self.complete(u0), self.complete(u1)
         self._u_from[:], self._u[:] = u0, u1
+        if self._linked:
+            self._before[:] = self.state
         finite = self._advance(n, self.dt) if n else True
         self._steps += n
         if not finite:
-            raise SimulationDiverged(self.time, self.state.copy())
+            raise self._diverged(n)
+
+    def _diverged(self, n: int) -> SimulationDiverged:
+        """What has become of the last n steps; of a vehicle with linkages they are driven again one by one, up to where they end."""
+        if not self._linked:
+            return SimulationDiverged(self.time, self.state.copy())
+        first, last, lost = self._u_from.copy(), self._u.copy(), self.state.copy()
+        self.state[:] = self._before
+        for k in range(n):
+            self._before[:] = self.state
+            self._u_from[:], self._u[:] = (first + (last - first) * ((k + i) / n) for i in (0, 1))
+            if not self._advance(1, self.dt):
+                break
+        self._u_from[:], self._u[:], self.state[:] = first, last, lost
+        return diverged(self, self.time - (n - k) * self.dt, self._before.copy())
 
     def jump(self, state: ArrayLike, n: int, u: ArrayLike) -> None:
         """Takes over what another integrator made of n steps: the state (nx,) after them and the input there, (nu,) or (3,)."""

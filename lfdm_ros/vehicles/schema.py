@@ -153,6 +153,9 @@ _GROUPS: dict[str, Group] = {
             f"{body}_{quantity}_{axle}" for body in ("lower_arm", "upper_arm", "upright") for quantity in ("mass", "inertia"))))}),
     "struts": Group("a spring, damper and stop at each wheel", {"suspension": tuple(
         f"{key}_{axle}" for axle in AXLES for key in struts.KEYS)}, needs=("double_wishbone",)),
+    "multibody": Group("a multibody", {
+        "chassis": ("cg_above_pivots",), "wheels": ("wheel_transverse_inertia", "axle_inertia"),
+        "tyre": ("tyre_vertical_damping_front", "tyre_vertical_damping_rear")}, needs=("pitch", "struts")),
     "linkage": Group("a steering linkage", {"steering": ("steering_stiffness", "steering_damping")}),
     "pitman_arm": Group("a pitman arm", {"steering": (
         "pitman_arm_length", "pitman_arm_lock", "pitman_arm_tilt", "pitman_arm_pivot", "pitman_arm_mass", "pitman_arm_centre",

@@ -1,0 +1,65 @@
+"""Where a vehicle stands at rest: found by Newton's method, not simulated."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from lfdm_ros.backends import casadi_model
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import Model
+from lfdm_ros.vehicles import Vehicle
+
+_ITERATIONS = 60
+_LARGEST = 0.05  # change of a coordinate in one iteration [rad, m]: springs with stops are anything but linear
+_AT_REST = 1e-9  # largest acceleration [m/s^2, rad/s^2]
+_DIFFERENCE = 1e-6
+_LOWER = 0.95
+
+
+def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
+    """The states of `model.resting` with which nothing accelerates; none for a model that has none.
+
+    Straight ahead on level ground (the inputs' defaults), at standstill.
+
+    Raises:
+        InputError: the vehicle's springs and geometry hold it nowhere.
+    """
+    found = _found(model, tuple(vehicle.vector(model)), vehicle.parameters.get("cg_height", 0.0))
+    if found is None:
+        raise InputError(f"vehicle '{vehicle.name}' finds no rest as {model.name}: its springs do not carry it within the reach of its "
+                         "suspension; look at the points, free lengths and stops by `lfdm vehicle check`")
+    return found
+
+
+@cache
+def _found(model: Model, parameters: tuple[float, ...], height: float) -> dict[str, float] | None:
+    if not model.resting:
+        return {}
+    names = [field.name for field in model.states]
+    places, rates = ([names.index(pair[k]) for pair in model.resting] for k in (0, 1))
+    rhs, u = casadi_model(model).rhs, np.array([field.default for field in model.inputs])
+    start = np.zeros(len(names))
+    if "z" in names:
+        start[names.index("z")] = _LOWER * height  # so low that all wheels carry
+
+    def accelerations(values: np.ndarray) -> np.ndarray:
+        state = start.copy()
+        state[places] = values
+        return np.array(rhs(state, u, parameters)).ravel()[rates]
+
+    values = start[places]
+    for _ in range(_ITERATIONS):
+        now = accelerations(values)
+        if not np.isfinite(now).all():
+            return None
+        if np.abs(now).max() < _AT_REST:
+            return {names[place]: float(value) for place, value in zip(places, values)}
+        steps = _DIFFERENCE * np.eye(len(values))
+        slope = np.column_stack([(accelerations(values + d) - accelerations(values - d)) / (2.0 * _DIFFERENCE) for d in steps])
+        if not np.isfinite(slope).all():
+            return None
+        change = np.linalg.lstsq(slope, now, rcond=1e-12)[0]
+        values = values - change * min(1.0, _LARGEST / np.abs(change).max())
+    return None
