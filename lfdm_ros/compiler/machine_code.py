@@ -39,6 +39,11 @@ class Target:
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
 
 
+# Characters of a module from which on LLVM does not look for vectors: its search takes minutes there, and finds next to none beside
+# those that are packed already.
+_LARGE = 1_000_000
+
+
 class MachineCode:
     """A loaded object. Its functions keep it alive."""
 
@@ -84,7 +89,7 @@ def compile_text(text: str, linked: bool = False, target: Target | None = None) 
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # The four wheels make like instructions side by side, which become vectors: a third off one vehicle's step. The loops hold
     # too much to unroll.
-    options.slp_vectorization = True
+    options.slp_vectorization = len(text) < _LARGE
     options.loop_vectorization = options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+
 from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TABLE, TRUTH, VALUE, Graph
 
 # Operations worth a vector wherever there are as many alike as wheels.
 _EXPENSIVE = ("tanh", "sin", "cos", "sqrt", "div", "inv")
 # Depth to which two expressions are compared.
 _DEPTH = 4
+
+
+def _bit(i: int) -> np.uint64:
+    return np.uint64(1 << i % 64)
 
 
 class _Plan:
@@ -24,13 +30,13 @@ class _Plan:
         self.graph = graph
         self.place: dict[int, tuple[tuple[int, ...], int]] = {}
         self.arguments: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        # Bit j of before[i]: node i needs node j, where a group is one node.
-        self._before: list[int] = []
+        # Bit j of before[i], in words of 64: node i needs node j, where a group is one node.
+        count = len(graph.nodes)
+        self._before = np.zeros((count, count // 64 + 1), np.uint64)
         for i, node in enumerate(graph.nodes):
-            bits = 1 << i
             for a in node.arguments:
-                bits |= self._before[a]
-            self._before.append(bits)
+                self._before[i] |= self._before[a]
+            self._before[i, i // 64] |= _bit(i)
 
     def grow(self, group: tuple[int, ...]) -> None:
         """Adds a group and, from it backwards, what can be computed the same way."""
@@ -49,15 +55,15 @@ class _Plan:
             return False
         if first.operation == "read" and len({node.arguments[0] for node in nodes}) > 1:
             return False  # of different arrays
-        own, needs = sum(1 << i for i in group), 0
-        for node in nodes:
-            for a in node.arguments:
-                needs |= self._before[a]
-        if needs & own:
+        needs = np.bitwise_or.reduce(self._before[[a for node in nodes for a in node.arguments]], axis=0)
+        if any(needs[i // 64] & _bit(i) for i in group):
             return False  # one lane would wait for another
-        for i, bits in enumerate(self._before):
-            if bits & own:
-                self._before[i] = bits | needs | own
+        for i in group:
+            needs[i // 64] |= _bit(i)
+        # Who needs one of them needs all, and what they need: later nodes, but for those that wait for a group.
+        later = np.flatnonzero(sum(self._before[:, i // 64] & _bit(i) for i in group))
+        words = int(np.flatnonzero(needs)[-1]) + 1
+        self._before[later, :words] |= needs[:words]
         for lane, i in enumerate(group):
             self.place[i] = group, lane
         self.arguments[group] = list(zip(*(self._ordered(first.arguments, node.arguments, first.operation) for node in nodes)))

@@ -8,7 +8,8 @@ Of a wheel with its axis e (to the left) on ground with the normal n, its centre
 
     (1) cos g = sqrt(1 - (e.n)^2),  t = e x n / cos g,  l = n x t                        along and across on the ground; g: camber to it
     (2) R = H / cos g,  P = S + R (e (e.n) - n) / cos g                                  loaded radius; contact point from the centre S
-    (3) Fz = k d + c d' where d = r0 - R > 0 and that is above 0,  d' = -v_P.n / cos g   v_P: of P as a point of the upright
+    (3) Fz = (k d + c d') / cos g where d = r0 - R > 0 and that is above 0,              a spring in the wheel's plane, whose work it does
+        d' = -v_P.n / cos g                                                              v_P: of P as a point of the upright
     (4) J_x = (t, P x t, t.dv_P/dq', -R),  J_y = (l, P x l, l.dv_P/dq', 0)               the tyre's velocities follow all rates
     (5) (M + h (kx J_x J_x' + ky J_y J_y')) q'' = Q + fx J_x + fy J_y + Fz J_z           tyres stiff in their slip: implicit over the step h
 
@@ -200,7 +201,8 @@ class Multibody:
                     + corner.motion.on_upright(pose, point))
         compression = q.radius - radius
         damped = m.where(compression > 0.0, -at.damping * per_camber * velocity.dot(normal), 0.0)
-        return Footprint(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius), at.stiffness * compression + damped)
+        return Footprint(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius),
+                         (at.stiffness * compression + damped) * per_camber)
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         attitude, corners = Attitude.of(self._m, x), self.corners(x, q)

@@ -13,6 +13,6 @@ from lfdm_ros.simulation.world import Circle, Goal, Polygon, Pose, World
 from lfdm_ros.vehicles.body import Footprint
 
 __all__ = ["Actuator", "BatchRollout", "Circle", "Footprint", "Goal", "InputProfile", "IntegrationFailed", "NotDifferentiable",
-           "OutOfReach", "Polygon", "Pose", "Scenario", "Selector", "Sensitivities", "SensitivityRollout", "SimulationDiverged", "Simulator",
-           "World", "equilibrium", "forward_sensitivity", "initial_state", "load_scenario", "rollout", "rollout_implicit", "rollout_rk4",
-           "with_ground"]
+           "OutOfReach", "Polygon", "Pose", "Scenario", "Selector", "Sensitivities", "SensitivityRollout", "SimulationDiverged",
+           "Simulator", "World", "equilibrium", "forward_sensitivity", "initial_state", "load_scenario", "rollout", "rollout_implicit",
+           "rollout_rk4", "with_ground"]

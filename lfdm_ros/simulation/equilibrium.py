@@ -19,9 +19,9 @@ _LOWER = 0.95
 
 
 def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
-    """The states of `model.resting` with which nothing accelerates; none for a model that has none.
+    """The states of `model.resting` with which nothing accelerates, and what is held then; none for a model that has none.
 
-    Straight ahead on level ground (the inputs' defaults), at standstill.
+    Straight ahead on level ground (the inputs' defaults), at standstill; where it is pushed, it comes back.
 
     Raises:
         InputError: the vehicle's springs and geometry hold it nowhere.
@@ -44,22 +44,30 @@ def _found(model: Model, parameters: tuple[float, ...], height: float) -> dict[s
     if "z" in names:
         start[names.index("z")] = _LOWER * height  # so low that all wheels carry
 
-    def accelerations(values: np.ndarray) -> np.ndarray:
+    held = [i for i, field in enumerate(model.states) if field.role == "held"]
+
+    def slopes(values: np.ndarray) -> np.ndarray:
         state = start.copy()
         state[places] = values
-        return np.array(rhs(state, u, parameters)).ravel()[rates]
+        return np.array(rhs(state, u, parameters)).ravel()
+
+    def accelerations(values: np.ndarray) -> np.ndarray:
+        return slopes(values)[rates]
 
     values = start[places]
     for _ in range(_ITERATIONS):
         now = accelerations(values)
         if not np.isfinite(now).all():
             return None
-        if np.abs(now).max() < _AT_REST:
-            return {names[place]: float(value) for place, value in zip(places, values)}
         steps = _DIFFERENCE * np.eye(len(values))
         slope = np.column_stack([(accelerations(values + d) - accelerations(values - d)) / (2.0 * _DIFFERENCE) for d in steps])
         if not np.isfinite(slope).all():
             return None
+        if np.abs(now).max() < _AT_REST:
+            if np.linalg.eigvals(slope).real.max() >= 0.0:
+                return None  # it would tip over
+            found = dict(zip(places, values)) | {i: slopes(values)[i] for i in held}
+            return {names[i]: float(value) for i, value in found.items()}
         change = np.linalg.lstsq(slope, now, rcond=1e-12)[0]
         values = values - change * min(1.0, _LARGEST / np.abs(change).max())
     return None

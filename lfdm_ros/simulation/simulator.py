@@ -69,6 +69,9 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
             speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * offset
             state[field.name] = speed / _static_radius(vehicle, axle)
     state.update(values)
+    if chosen.resting and "vz" in state and "vz" not in values:
+        # A body that stands nose down moves along the ground all the same.
+        state["vz"] = state["vx"] * np.tan(state["pitch"]) / np.cos(state["roll"])
     return np.array([state[name] for name in names])
 
 

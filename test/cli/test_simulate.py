@@ -78,7 +78,7 @@ def test_models_json(capsys):
     assert main(["models", "--json"]) == 0
     models = {model["name"]: model for model in json.loads(capsys.readouterr().out)}
     assert set(models) == {"linear_single_track", "nonlinear_bicycle", "driven_bicycle", "kinematic_bicycle", "eight_dof", "eleven_dof",
-                           "eighteen_dof", "twenty_four_dof"}
+                           "eighteen_dof", "twenty_four_dof", "multibody_hmmwv"}
     assert len(models["eight_dof"]["states"]) == 14
     assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
     assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr"]

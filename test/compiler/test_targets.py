@@ -30,9 +30,11 @@ def test_lanes_are_those_of_two_registers(name: str) -> None:
 @pytest.mark.parametrize("spec", model_names())
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_every_model_is_lowered(name: str, spec: str) -> None:
-    """One vehicle, and many in single precision; of one model derivatives too: objects of that processor."""
+    """One vehicle, and many in single precision but for the largest; of one model derivatives too: objects of that processor."""
     (target, lanes, machine), model = PROCESSORS[name], get_model(spec)
-    texts = [advance_text(model), batch_text(model, "float", False, "half_implicit", lanes["float"])]
+    texts = [advance_text(model)]
+    if spec != "multibody_hmmwv":  # a minute
+        texts.append(batch_text(model, "float", False, "half_implicit", lanes["float"]))
     if spec == "eight_dof":
         texts.append(sensitivity_text(model, [0, 1], [3], "half_implicit"))
     for text in texts:

@@ -313,7 +313,8 @@ def test_forces_stay_in_the_friction_circle():
 @pytest.mark.parametrize("chassis", model_names())
 def test_wheel_loads_are_those_of_the_tyres_on_the_ground(chassis):
     spec = usual_spec(chassis)
-    vehicle = load_vehicle("hmmwv_shafts") if "automatic" in spec else HMMWV.replace(friction_front=0.9, friction_rear=0.9)
+    vehicle = (load_vehicle("hmmwv_multibody") if "multibody" in spec else load_vehicle("hmmwv_shafts") if "automatic" in spec
+               else HMMWV.replace(friction_front=0.9, friction_rear=0.9))
     model, functions, rng = get_model(spec), casadi_model(get_model(spec)), np.random.default_rng(2)
     p, names = vehicle.vector(model), [f.name for f in model.states]
     start = initial_state(model, vehicle, vx=15.0)

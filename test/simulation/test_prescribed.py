@@ -84,7 +84,7 @@ def test_equal_to_a_plain_loop(chassis: str, vehicle, prescribed: tuple[str, ...
 def test_every_model_is_dragged_along(chassis: str) -> None:
     """A speed that rises by a tenth without throttle: the vehicle gets as far as that takes it, and its wheels, with some slip, follow."""
     spec = usual_spec(chassis)
-    vehicle = SHAFTS if "automatic" in spec else HMMWV
+    vehicle = load_vehicle("hmmwv_multibody") if "multibody" in spec else SHAFTS if "automatic" in spec else HMMWV
     speed = SPEED + 3.0 * TIMES
     inputs = np.column_stack([np.zeros((len(TIMES), 3)), speed])
     model = vehicle.model(spec)
