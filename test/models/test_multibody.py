@@ -1,4 +1,4 @@
-"""The embedded multibody as a vehicle: how it stands, that left is right, that its loops stay closed, and what it says where they cannot."""
+"""The embedded multibody as a vehicle: how it stands, that left is right, that its loops stay closed, what it says where they cannot."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def weaving(steering: float) -> InputProfile:
 
 
 def test_it_stands_as_statics_says() -> None:
-    """Nothing accelerates; the loads are those of a rigid body on its wheels' contact points, and each arm is in balance by virtual work."""
+    """Nothing accelerates, and the loads are those of all masses where they are."""
     x, p = initial_state(MODEL, HMMWV), SimpleNamespace(**HMMWV.parameters)
     functions = casadi_model(MODEL)
     rates = np.array(functions.rhs(x, np.zeros(3), HMMWV.vector(MODEL))).ravel()

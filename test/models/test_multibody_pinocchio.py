@@ -131,7 +131,7 @@ class Tree:
         q[self.place("arm", "q")] = np.arcsin(x["link_displacement"] / p.pitman_arm_length)
         q[self.place("link", "q")] = shift.components
         wishbone = DoubleWishbone(ARRAYS)
-        for wheel, at in self.at.items():
+        for wheel in WHEELS:
             front, theta = wheel[0] == "f", x[f"arm_angle_{wheel}"]
             prepared = wishbone.prepare(p, "front" if front else "rear", wheel[1] == "l", ZERO if not front else origin)
             pose = wishbone.pose(prepared, np.cos(theta), np.sin(theta), shift if front else ZERO)
@@ -343,7 +343,7 @@ FREE |= {"steering_damping": 0.0, "tyre_vertical_damping_front": 0.0, "tyre_vert
 
 
 def test_momentum_is_kept_in_the_air() -> None:
-    """A vehicle that tumbles, its springs and dampers at work: momentum changes by the weight alone, angular momentum about the centre not."""
+    """A vehicle that tumbles: its momentum changes by the weight alone, the angular one about its centre not."""
     tree, x = Tree(VEHICLE), states(1)[0]
     x[NAMES.index("z")] = 100.0
     names = dict(zip(NAMES, x))
