@@ -26,7 +26,8 @@ _PLAIN = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 # Factors of what files hold most: pint's registry takes as long to make as all else that `lfdm simulate` imports.
 COMMON = {
     ("rpm", "rad/s"): math.pi / 30.0, ("deg", "rad"): math.pi / 180.0, ("mm", "m"): 1e-3, ("ms", "s"): 1e-3, ("kN", "N"): 1e3,
-    ("kN/m", "N/m"): 1e3, ("kN/rad", "N/rad"): 1e3, ("kN*m/rad", "N*m/rad"): 1e3, ("kN*m*s/rad", "N*m*s/rad"): 1e3, ("kW", "W"): 1e3}
+    ("kN/m", "N/m"): 1e3, ("kN/m^2", "N/m^2"): 1e3, ("kPa", "N/m^2"): 1e3, ("kN/rad", "N/rad"): 1e3,
+    ("kN*m/rad", "N*m/rad"): 1e3, ("kN*m*s/rad", "N*m*s/rad"): 1e3, ("kW", "W"): 1e3}
 _FORM = "write names joined by * or /, with powers as in kg*m^2"
 
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "models": "list models with states, inputs, parameters and units",
     "vehicle": "import vehicles of the C++ library LFDM",
     "simulate": "run a vehicle model on a file of driver inputs",
+    "soil": "list the named soils, and how a wheel stands and pulls on them",
     "drive": "let the controller or an operator drive a scenario, without ROS",
     "teleop": "drive by the keys of this terminal, or a joystick, on ROS",
     "bag": "record, inspect, import and damage rosbag2 recordings",

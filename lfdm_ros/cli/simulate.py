@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vehicle", required=True, help="name in config/vehicles, or a YAML file")
     parser.add_argument("--model", default="eight_dof", help="model name, see `lfdm models` (default %(default)s)")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="tyre model (default: the vehicle's)")
+    parser.add_argument("--soil", metavar="NAME",
+                        help="drive on this soil (config/soils, or a YAML file), by default with the tyre bekker_wong")
     parser.add_argument("--inputs", required=True, type=Path, help="file of driver inputs")
     parser.add_argument("--dt", type=float, default=1e-3, help="physics step [s] (default %(default)s)")
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")
@@ -67,7 +69,14 @@ def run(args: argparse.Namespace) -> int:
     _check_work(until, args.dt, args.output_step)
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
-    simulator = Simulator(load_vehicle(args.vehicle), model=args.model, dt=args.dt, tyre=args.tyre)
+    vehicle, model, tyre = load_vehicle(args.vehicle), args.model, args.tyre
+    if args.soil is not None:
+        from lfdm_ros.terrain.soils import load_soil
+
+        soil = load_soil(args.soil)
+        vehicle, model = vehicle.replace(**soil.parameters, source=f"soil {soil.name}"), f"{model}/soil"
+        tyre = tyre or (None if set(model.split("/")) & set(SLOTS["tyre"]) else "bekker_wong")
+    simulator = Simulator(vehicle, model=model, dt=args.dt, tyre=tyre)
     for name in args.also:
         if name not in simulator.output_index:
             raise InputError(f"--also {name}: no such output; there are: {', '.join(simulator.output_names)}")

@@ -1,4 +1,4 @@
-"""Sine, cosine, tangent and hyperbolic tangent in a few operations each: calls of libm would end vectorisation.
+"""Sine, cosine, tangent, hyperbolic tangent, exponential and logarithm in a few operations each: calls of libm would end vectorisation.
 
 Each writes its instructions into a `Builder` and returns the register of the result; `width` is the number of lanes.
 """
@@ -6,16 +6,23 @@ Each writes its instructions into a `Builder` and returns the register of the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import factorial, log, pi
+from math import factorial, inf, log, nan, pi, sqrt
+from struct import pack
 
 from lfdm_ros.compiler.builder import FLAGS, ORDERED, Builder
 
 # ln 2 in two parts, the first short enough that its product with a small integer is exact, also in single precision.
 _LN2_HIGH = 0.693359375
-_LN2_LOW = log(2.0) - _LN2_HIGH  # exact: both are close
+_LN2_LOW = -2.12194440054690583e-4  # not from log(2.0), whose rounding large multiples would show
 
 # Coefficients by powers of x^2, in double and in single precision: there fewer reach the last bit.
 _TERMS = {"double": 11, "float": 7}
+# Of a number: its type as an integer, bits of its mantissa, bias of its exponent, terms of e^r below.
+_LAYOUT = {"double": ("i64", 52, 1023, 14), "float": ("i32", 23, 127, 8)}
+# Where 2^n leaves the type's normal numbers: smallest and largest argument of the exponential.
+_EXPONENTS = {"double": (-708.0, 709.4), "float": (-87.0, 88.3)}
+# Smallest normal number, and terms of the logarithm's series.
+_LOGARITHM = {"double": (2.0 ** -1022, 11), "float": (2.0 ** -126, 5)}
 _SIN = [(-1) ** k / factorial(2 * k + 1) for k in range(11)]
 _COS = [(-1) ** k / factorial(2 * k) for k in range(11)]
 
@@ -63,32 +70,89 @@ def angle_function(builder: Builder, function: str, x: str, width: int) -> str:
     return sine if function == "sin" else op("fdiv", sine, cosine)
 
 
+class _Bits(_Arithmetic):
+    """The same with the bits of the numbers, in the order written."""
+
+    def __init__(self, builder: Builder, width: int):
+        super().__init__(builder, width, ORDERED)
+        self.bits, self.mantissa, self.bias, self.terms = _LAYOUT[builder.real]
+        self.integers = builder.vector(self.bits, width)
+
+    def integer(self, name: str, a: str, value: int) -> str:
+        number = str(value) if self.width == 1 else "<" + ", ".join([f"{self.bits} {value}"] * self.width) + ">"
+        return self.builder.new(f"{name} {self.integers} {a}, {number}")
+
+    def as_integer(self, x: str) -> str:
+        return self.builder.new(f"bitcast {self.type} {x} to {self.integers}")
+
+    def as_number(self, i: str) -> str:
+        return self.builder.new(f"bitcast {self.integers} {i} to {self.type}")
+
+    def chosen(self, condition: str, a: str, b: str) -> str:
+        return self.builder.new(f"select {self.builder.vector('i1', self.width)} {condition}, {self.type} {a}, {self.type} {b}")
+
+    def compared(self, how: str, a: str, b: str) -> str:
+        return self.builder.new(f"fcmp {how} {self.type} {a}, {b}")
+
+    def exponential(self, y: str) -> tuple[str, str]:
+        """2^n and e^r - 1, where y = n ln 2 + r, |r| <= ln(2) / 2."""
+        constant, op = self.constant, self.op
+        # Adding 1.5 2^mantissa rounds to an integer and leaves it in the lowest bits.
+        shift = constant(1.5 * 2.0 ** self.mantissa)
+        shifted = op("fadd", op("fmul", y, constant(1.0 / log(2.0))), shift)
+        n = op("fsub", shifted, shift)
+        r = op("fsub", y, op("fmul", n, constant(_LN2_HIGH)))
+        r = op("fsub", r, op("fmul", n, constant(_LN2_LOW)))
+        power = self.as_number(self.integer("shl", self.integer("add", self.as_integer(shifted), self.bias), self.mantissa))
+        return power, op("fmul", r, self.polynomial([1.0 / factorial(k + 1) for k in range(self.terms)], r))
+
+
 def tanh(builder: Builder, x: str, width: int) -> str:
     """The hyperbolic tangent of x.
 
-    With m = expm1(-2 |x|): tanh |x| = -m / (m + 2), without cancellation at small x. m = 2^n (e^r - 1) + 2^n - 1, where
-    -2 |x| = n ln 2 + r, |r| <= ln(2) / 2.
+    With m = expm1(-2 |x|): tanh |x| = -m / (m + 2), without cancellation at small x. m = 2^n (e^r - 1) + 2^n - 1.
     """
-    a = _Arithmetic(builder, width, ORDERED)
-    constant, op, t = a.constant, a.op, a.type
-    bits, mantissa, bias, smallest, terms = ("i64", 52, 1023, -40.0, 14) if builder.real == "double" else ("i32", 23, 127, -20.0, 8)
-    i = builder.vector(bits, width)
-
-    def integer(name: str, a: str, value: int) -> str:
-        number = str(value) if width == 1 else "<" + ", ".join([f"{bits} {value}"] * width) + ">"
-        return builder.new(f"{name} {i} {a}, {number}")
-
+    a = _Bits(builder, width)
+    constant, op = a.constant, a.op
+    smallest = constant(-40.0 if builder.real == "double" else -20.0)
     y = op("fmul", constant(-2.0), builder.call("fabs", [x], width))
-    below = builder.new(f"fcmp olt {t} {y}, {constant(smallest)}")
-    y = builder.new(f"select {builder.vector('i1', width)} {below}, {t} {constant(smallest)}, {t} {y}")
-    # Adding 1.5 2^mantissa rounds to an integer and leaves it in the lowest bits.
-    shift = constant(1.5 * 2.0 ** mantissa)
-    shifted = op("fadd", op("fmul", y, constant(1.0 / log(2.0))), shift)
-    n = op("fsub", shifted, shift)
-    r = op("fsub", y, op("fmul", n, constant(_LN2_HIGH)))
-    r = op("fsub", r, op("fmul", n, constant(_LN2_LOW)))
-    exponent = integer("add", builder.new(f"bitcast {t} {shifted} to {i}"), bias)
-    power = builder.new(f"bitcast {i} {integer('shl', exponent, mantissa)} to {t}")
-    series = op("fmul", r, a.polynomial([1.0 / factorial(k + 1) for k in range(terms)], r))
+    power, series = a.exponential(a.chosen(a.compared("olt", y, smallest), smallest, y))
     m = op("fadd", op("fmul", power, series), op("fsub", power, constant(1.0)))
     return builder.call("copysign", [op("fdiv", m, op("fadd", m, constant(2.0))), x], width)
+
+
+def exponential(builder: Builder, x: str, width: int) -> str:
+    """e^x; 0 and infinity where it leaves the normal numbers."""
+    a = _Bits(builder, width)
+    least, most = (a.constant(bound) for bound in _EXPONENTS[builder.real])
+    below, above = a.compared("olt", x, least), a.compared("ogt", x, most)
+    power, series = a.exponential(a.chosen(below, least, a.chosen(above, most, x)))
+    value = a.op("fadd", a.op("fmul", power, series), power)
+    return a.chosen(below, a.constant(0.0), a.chosen(above, a.constant(inf), value))
+
+
+def logarithm(builder: Builder, x: str, width: int) -> str:
+    """The natural logarithm of x; that of what is less than the smallest normal number is minus infinity, of what is below 0 NaN.
+
+    x = 2^n m with m in [sqrt(1/2), sqrt(2)): log x = n ln 2 + 2 atanh((m - 1) / (m + 1)).
+    """
+    a = _Bits(builder, width)
+    constant, op = a.constant, a.op
+    smallest, terms = _LOGARITHM[builder.real]
+    half = sqrt(0.5)
+    lowest = int.from_bytes(pack(">d", half), "big") if builder.real == "double" else int.from_bytes(pack(">f", half), "big")
+    x_bits = a.as_integer(x)
+    # n + bias + 1, which is positive, in the bits of the exponent; and from there into the lowest bits of 1.5 2^mantissa.
+    biased = a.integer("lshr", a.integer("add", x_bits, ((a.bias + 1) << a.mantissa) - lowest), a.mantissa)
+    shift = 1.5 * 2.0 ** a.mantissa
+    shift_bits = int.from_bytes(pack(">d", shift), "big") if builder.real == "double" else int.from_bytes(pack(">f", shift), "big")
+    n = op("fsub", a.as_number(a.integer("add", biased, shift_bits)), constant(shift + a.bias + 1))
+    scaled = a.integer("shl", a.integer("sub", biased, a.bias + 1), a.mantissa)
+    m = a.as_number(builder.new(f"sub {a.integers} {x_bits}, {scaled}"))
+    s = op("fdiv", op("fsub", m, constant(1.0)), op("fadd", m, constant(1.0)))
+    series = op("fmul", s, a.polynomial([2.0 / (2 * k + 1) for k in range(terms)], op("fmul", s, s)))
+    value = op("fadd", op("fmul", n, constant(_LN2_HIGH)), op("fadd", series, op("fmul", n, constant(_LN2_LOW))))
+    none = a.chosen(a.compared("olt", x, constant(0.0)), constant(nan), constant(-inf))
+    value = a.chosen(a.compared("olt", x, constant(smallest)), none, value)
+    # Infinity and NaN stay what they are.
+    return a.chosen(a.compared("olt", x, constant(inf)), value, x)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lfdm_ros.compiler.graph import Graph
 
 # Rough times of operations in additions; a side is jumped over if it costs as much as a wrong guess of the processor.
-_WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30, "read": 4}
+_WEIGHTS = {"div": 5, "inv": 5, "sqrt": 6, "sin": 30, "cos": 20, "tan": 35, "tanh": 30, "exp": 20, "log": 25, "read": 4}
 _WORTH = 20
 
 CHOICES = ("select", "if_else_zero")

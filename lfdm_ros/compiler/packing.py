@@ -14,7 +14,7 @@ import numpy as np
 from lfdm_ros.compiler.graph import COMMUTE, PACK, PACK_TRUTH, TABLE, TRUTH, VALUE, Graph
 
 # Operations worth a vector wherever there are as many alike as wheels.
-_EXPENSIVE = ("tanh", "sin", "cos", "sqrt", "div", "inv")
+_EXPENSIVE = ("tanh", "exp", "log", "sin", "cos", "sqrt", "div", "inv")
 # Depth to which two expressions are compared.
 _DEPTH = 4
 

@@ -34,6 +34,8 @@ class Operations(Protocol):
     sin: Callable[[Scalar], Scalar]
     cos: Callable[[Scalar], Scalar]
     tanh: Callable[[Scalar], Scalar]
+    exp: Callable[[Scalar], Scalar]
+    log: Callable[[Scalar], Scalar]
     atan2: Callable[[Scalar, Scalar], Scalar]  # for reports: in a step it ends vectorisation
     floor: Callable[[Scalar], Scalar]
     row: Callable[[Scalar, Scalar], Sequence[Scalar]]

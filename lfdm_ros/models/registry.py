@@ -10,6 +10,7 @@ from typing import Any
 from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import (
+    bekker_wong,
     double_wishbone,
     driven_bicycle,
     eleven_dof,
@@ -24,6 +25,7 @@ from lfdm_ros.models import (
     multibody,
     nonlinear_bicycle,
     roll_chassis,
+    soil,
     steering,
     steering_linkage,
     struts,
@@ -40,10 +42,10 @@ def _open(*entries: Any) -> Registry[Any]:
 
 
 _SLOTS: dict[str, Registry[Any]] = {
-    "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR),
+    "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR, bekker_wong.BEKKER_WONG, bekker_wong.BEKKER_WONG_RIGID),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND),
+    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),

@@ -1,4 +1,4 @@
-"""The ground: friction as a random field (paper 004). It knows nothing of ROS."""
+"""The ground: friction as a random field (paper 004), soft soil (paper 001 section 3). It knows nothing of ROS."""
 
 from lfdm_ros.terrain.dense import DensePosterior
 from lfdm_ros.terrain.embedding import Embedding
@@ -9,7 +9,10 @@ from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
+from lfdm_ros.terrain.soil_wheel import Motion, Outcome, Settled, SoilWheel, outcome_of, settle
+from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
 from lfdm_ros.terrain.tables import FieldTable
 
 __all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
-           "Observations", "fit", "log_likelihood"]
+           "Motion", "Observations", "Outcome", "Settled", "Soil", "SoilWheel", "fit", "load_soil", "log_likelihood", "outcome_of",
+           "settle", "soil_names"]

@@ -113,6 +113,28 @@ def test_tanh_at_the_ends(x: float) -> None:
     assert value == pytest.approx(np.full(8, np.tanh(x)), rel=1e-15, nan_ok=True)
 
 
+@pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-9, 1.0, -700.0, 709.0, 710.0, -800.0, 1e-300, 0.5 ** 0.5, 1e300])
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exponential_and_logarithm_at_the_ends(name: str, x: float) -> None:
+    """Zero, infinity and what is no number, as the library has them; so is a negative logarithm."""
+    value = evaluate(function_of(getattr(ca, name), 1), np.full((1, 8), x), lanes=8)
+    with np.errstate(all="ignore"):
+        assert value == pytest.approx(np.full(8, getattr(np, name)(x)), rel=1e-14, abs=1e-300, nan_ok=True)
+
+
+@pytest.mark.parametrize(("real", "lanes", "error"), [("double", 8, 4e-16), ("float", 16, 3e-7)])
+def test_exponential_and_logarithm_to_the_last_bits(real: str, lanes: int, error: float) -> None:
+    x = np.random.default_rng(5).uniform(-30.0, 30.0, (1, 1024))
+    if real == "float":
+        x = x.astype(np.float32).astype(float)
+    exponential = evaluate(function_of(ca.exp, 1), x, real, lanes)
+    np.testing.assert_allclose(exponential, np.exp(x[0]), rtol=error)
+    y = np.exp(x)
+    if real == "float":
+        y = y.astype(np.float32).astype(float)
+    np.testing.assert_allclose(evaluate(function_of(ca.log, 1), y, real, lanes), np.log(y[0]), rtol=2.0 * error, atol=error)
+
+
 def test_matrices_are_in_c_order_and_structural_zeros_are_zero() -> None:
     a, b = ca.SX.sym("a", 2, 3), ca.SX.sym("b", 3)
     f = compiled(ca.Function("f", [a, b], [ca.mtimes(a, b), a, ca.diag(b)]))

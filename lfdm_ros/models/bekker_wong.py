@@ -1,0 +1,201 @@
+"""Wheels on soft soil: Bekker's pressure, Wong and Reece's stresses, Janosi and Hanamoto's shear (paper 001 eqs 1-9), and the soft tyre on
+a surrogate circle (eq 22).
+
+Angles are measured from the lowest point, forward; theta_f is where the soil begins, on a circle of radius Rs at sinkage h:
+
+    (1) sigma = (kc / b + kphi) z^n                                                 z: depth below the undisturbed surface
+    (2) theta_r = -acos(1 - lambda h / Rs)                                          the soil rises behind the wheel
+    (3) theta_m = (a0 + a1 S) theta_f                                               largest pressure
+    (4) z = Rs (cos theta - cos theta_f) ahead of theta_m; behind it that of the angle which lies as far towards theta_f
+    (5) tau = (c + sigma tan phi) (1 - exp(-j)),  j^2 = (jx / kx)^2 + (jy / ky)^2,  along (jx / kx, jy / ky)
+    (6) jx = Rs ((theta_f - theta) - vx / (R Omega) (sin theta_f - sin theta)),  jy = -vy / (R Omega) Rs (theta_f - theta)
+    (7) kx = kx0 + kx1 |alpha|, ky likewise
+    (8, 9) Fx, Fy, Fz = b Rs integral of (tau_x cos - sigma sin, tau_y, tau_x sin + sigma cos)
+    (22) a tyre pressed in by d has a flat part of half length X = sqrt(d (2 R - d)) and its lowest point R - d below the centre:
+         h = (R - d) (1 - cos theta_f) + X sin theta_f,  Rs = h / (1 - cos theta_f)
+
+Differences from the paper, and why: tau has the sign of j, which the paper drops; the exit lies behind the lowest point; both shear
+displacements share one strength, which in the paper a wheel that slides along and across exceeds by up to sqrt(2). (22) is solved for h
+here, where d is the load over the tyre's stiffness; the moment about the wheel's centre is the shear force times the loaded radius, for the
+surrogate circle's own radius is no lever.
+
+theta_f is what carries the load. It is found by quasi-Newton steps on logarithms from a closed form, each with the integrals at a few Gauss
+points: no table, and every value of the soil may differ from wheel to wheel and is differentiated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
+from lfdm_ros.models.soil import SoilPatch
+
+# Speed of the rim [m/s] below which the soil is sheared as at that speed: a wheel that stands is a stiff damper on what slides.
+RIM_SPEED_FLOOR = 0.1
+# Speed of travel [m/s] over which the resistance of the soil that is pressed down fades out: at rest it does not push.
+RESISTANCE_SPEED = 0.05
+# The angle of the largest pressure over the entry angle stays between these.
+LEAST_STRESS_ANGLE, MOST_STRESS_ANGLE = 0.02, 0.9
+# Loads [N] below this are carried as this one is, and their forces scaled down.
+LEAST_LOAD = 1.0
+# Entry angle [rad] of a wheel that has sunk to its axle: deeper there is no equilibrium.
+DEEPEST = 0.5 * math.pi
+# A load that is not carried there has the forces of that depth, and no more.
+MOST_SCALING = 1.05
+STEPS = 2
+# Places and weights on [0, 1], from the largest pressure to the entry: Gauss-Legendre's in v, where the place is 1 - v^1.5. So they are
+# close at the entry, where the pressure begins as a power and the soil is sheared first.
+_GAUSS = ((0.06943184420297371, 0.17392742256872693), (0.33000947820757187, 0.32607257743127307),
+          (0.6699905217924281, 0.32607257743127307), (0.9305681557970263, 0.17392742256872693))
+POINTS = tuple((1.0 - v ** 1.5, 1.5 * v ** 0.5 * weight) for v, weight in _GAUSS)
+
+PARAMETERS = (Field("tyre_width", "m", "width of the wheel or of the tyre's tread", "b", 0.0, 3.0, True),)
+STATES = (Field("sinkage", "m", "depth of the wheel's lowest point in the soil, in the last step", "h", role="held"),)
+
+
+class BekkerWong:
+    """A tyre (`lfdm_ros.models.equations.Tyre`); `points` and `steps` are what its integrals and its equilibrium are computed with."""
+
+    implicit, rigid = True, False
+    points: Sequence[tuple[float, float]] = POINTS
+    steps = STEPS
+
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        compliance = (0.0, 0.0) if self.rigid else (1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear)
+        return Record(radius=p.wheel_radius, width=p.tyre_width, compliance=compliance)
+
+    def forces(self, q: Any, wheel: Wheel) -> Contact:
+        fmin, fmax = self._m.fmin, self._m.fmax
+        load = fmax(wheel.load, LEAST_LOAD)
+        at = self.under(q, wheel, load)
+        theta = self.guess(at, load)
+        for _ in range(self.steps):
+            theta = self.deeper(at, theta, load)
+        done = self.carried(at, theta, slopes=True)
+        share = fmin(load / fmax(done.fz, 1e-3 * load), MOST_SCALING) * fmax(wheel.load, 0.0) / load
+
+        # The soil that is pressed down stands against the travel, whatever the rim does.
+        way = fmin(fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
+        fx = share * (at.sense * done.traction - way * done.resistance)
+        moment = share * at.sense * wheel.radius * done.shear
+        return Contact(fx, share * done.fy, share * done.kx, share * done.ky, torque=wheel.radius * fx - moment,
+                       changes={"sinkage": self.arc(at, theta).sinkage * fmin(fmax(wheel.load, 0.0) / LEAST_LOAD, 1.0)})
+
+    # -- What does not change with the depth -----------------------------------------------------------------------------------
+    def under(self, q: Any, wheel: Wheel, load: Scalar) -> Record:
+        """The soil under a wheel, how it is sheared, and the tyre's own shape."""
+        where, sqrt, fabs, fmin, fmax, log = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax, self._m.log
+        if not isinstance(wheel.ground, SoilPatch):
+            raise InputError("a wheel of Bekker and Wong stands on a ground that has no soil; choose the ground 'soil' or 'given_soil'")
+        soil, rim, vx, vy = wheel.ground.soil, wheel.radius * wheel.omega, wheel.along, wheel.across
+        # The wheel as it travels: a reversed one is its mirror image.
+        sense = where(rim + vx < 0.0, -1.0, 1.0)
+        transport = fmax(fabs(rim), RIM_SPEED_FLOOR)
+        slip = sense * (rim - vx) / fmax(transport, fabs(vx))
+        stress_angle = fmin(fmax(soil.stress_angle + soil.stress_angle_growth * slip, LEAST_STRESS_ANGLE), MOST_STRESS_ANGLE)  # (3)
+        # (7); the arc tangent to 0.004 rad, which is more than a linear law of the slip angle can claim.
+        along, across = fabs(vx), fabs(vy)
+        ratio = fmin(along, across) / fmax(fmax(along, across), 1e-9)
+        angle = ratio * (0.25 * math.pi + 0.273 * (1.0 - ratio))
+        alpha = where(across > along, 0.5 * math.pi - angle, angle)
+        deflection = load * q.compliance[0 if wheel.front else 1]
+        modulus = soil.cohesive_modulus / q.width + soil.frictional_modulus  # (1)
+        return Record(
+            soil=soil, sense=sense, transport=transport, stress_angle=stress_angle, width=q.width, log_modulus=log(modulus),
+            per_kx=1.0 / (soil.shear_modulus_x + soil.shear_growth_x * alpha),
+            per_ky=1.0 / (soil.shear_modulus_y + soil.shear_growth_y * alpha),
+            rim=sense * rim / transport, travel=sense * vx / transport, across=-vy / transport, rebound=sqrt(soil.rebound + 1e-12),
+            low=q.radius - deflection, flat=sqrt(deflection * (2.0 * q.radius - deflection)) if not self.rigid else 0.0)
+
+    # -- The circle in the soil (22) -------------------------------------------------------------------------------------------
+    def arc(self, at: Record, theta: Scalar) -> Record:
+        """The circle of an entry angle; sines and cosines of half angles, whose differences keep their digits where the angle is small."""
+        s, c = self._m.sin(0.5 * theta), self._m.cos(0.5 * theta)
+        rise = 2.0 * s * s
+        sinkage = at.low * rise + at.flat * (2.0 * s * c)
+        return Record(s=s, c=c, sinkage=sinkage, radius=sinkage / rise)
+
+    def growth(self, at: Record, theta: Scalar, arc: Record) -> Scalar:
+        """Slope of the logarithm of the load over that of the entry angle, where load = const sinkage^n chord."""
+        sine, cosine = 2.0 * arc.s * arc.c, 1.0 - 2.0 * arc.s * arc.s
+        return (at.soil.sinkage_exponent + 1.0) * theta * (at.low * sine + at.flat * cosine) / arc.sinkage - theta / sine
+
+    def guess(self, at: Record, load: Scalar) -> Scalar:
+        """An entry angle for a load: of small angles, a rigid wheel's and a flat tyre's put together, and a step on the pressure alone."""
+        m, n, a = self._m, at.soil.sinkage_exponent, at.stress_angle
+        # Mean of (1 - y^2)^n between y = a and 1: load = width chord modulus sinkage^n mean.
+        mean = n * m.log((1.0 - a) * (1.0 + 0.5 * a)) + m.log(1.0 - n / 3.0 + 0.04 * n * n)
+        wanted = m.log(load / at.width) - mean - at.log_modulus
+        round_ = (wanted - (n + 1.0) * m.log(at.low) + n * math.log(2.0)) / (2.0 * n + 1.0)
+        if self.rigid:
+            return m.fmin(m.exp(round_), 1.0)
+        flat = (wanted - m.log(2.0 * at.flat)) / n - m.log(at.flat)
+        low = m.fmin(round_, flat)
+        theta = m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
+        arc = self.arc(at, theta)
+        step = wanted - n * m.log(arc.sinkage) - m.log(2.0 * arc.radius * arc.s * arc.c)
+        return m.fmin(theta * m.exp(m.fmin(step / m.fmax(self.growth(at, theta, arc), 0.05), 1.0)), 1.0)
+
+    def deeper(self, at: Record, theta: Scalar, load: Scalar) -> Scalar:
+        """A better entry angle."""
+        m = self._m
+        carried = m.fmax(self.carried(at, theta).fz, 1e-3 * load)
+        step = m.log(load / carried) / m.fmax(self.growth(at, theta, self.arc(at, theta)), 0.05)
+        return m.fmin(theta * m.exp(m.fmin(step, 1.0)), DEEPEST)
+
+    # -- Stresses and their integrals (4-9) ------------------------------------------------------------------------------------
+    def carried(self, at: Record, theta: Scalar, slopes: bool = False) -> Record:
+        """What the soil gives at an entry angle, in the sense of travel: the load, and with `slopes` traction, resistance, shear force
+        along the rim, lateral force, and the slopes of the first and the last against the slip velocities."""
+        m, soil = self._m, at.soil
+        sin, cos, exp, sqrt = m.sin, m.cos, m.exp, m.sqrt
+        arc = self.arc(at, theta)
+        largest = at.stress_angle * theta
+        exit_ = at.rebound * arc.s
+        least = -2.0 * exit_ * (1.0 + exit_ * exit_ * (1.0 / 6.0 + 0.075 * exit_ * exit_))  # (2), the arc sine of small angles
+        fz = traction = resistance = shear = fy = kx = ky = 0.0
+        for place, weight in self.points:
+            front, rear = largest + place * (theta - largest), largest - place * (largest - least)
+            half = sin(0.5 * front)
+            depth = 2.0 * arc.radius * (arc.s - half) * (arc.s + half)
+            sigma = exp(soil.sinkage_exponent * m.log(depth) + at.log_modulus)  # (1, 4): the same at both places
+            strength = soil.cohesion + sigma * soil.friction
+            for angle, s, width in ((front, half, weight * (theta - largest)), (rear, sin(0.5 * rear), weight * (largest - least))):
+                c = cos(0.5 * angle)
+                turned, advanced = arc.radius * (theta - angle), 2.0 * arc.radius * (arc.s * arc.c - s * c)
+                ex, ey = (at.rim * turned - at.travel * advanced) * at.per_kx, at.across * turned * at.per_ky  # (6)
+                e = sqrt(ex * ex + ey * ey + 1e-8)
+                left = exp(-e)
+                mobilised = (1.0 - left) / e  # (5)
+                tau, sine, cosine = strength * mobilised * ex, 2.0 * s * c, 1.0 - 2.0 * s * s
+                fz = fz + width * (tau * sine + sigma * cosine)
+                if slopes:
+                    traction, resistance, shear = traction + width * tau * cosine, resistance + width * sigma * sine, shear + width * tau
+                    fy = fy + width * strength * mobilised * ey
+                    steepness = (left - mobilised) / (e * e)
+                    kx = kx + width * strength * (mobilised + steepness * ex * ex) * advanced * cosine
+                    ky = ky + width * strength * (mobilised + steepness * ey * ey) * turned
+        unit = at.width * arc.radius
+        if not slopes:
+            return Record(fz=unit * fz)
+        return Record(fz=unit * fz, traction=unit * traction, resistance=unit * resistance, shear=unit * shear, fy=unit * fy,
+                      kx=unit * kx * at.per_kx / at.transport, ky=unit * ky * at.per_ky / at.transport)
+
+
+class RigidBekkerWong(BekkerWong):
+    """A wheel without a deflection of its own."""
+
+    rigid = True
+
+
+_SOURCE = "on soft soil: Bekker's sinkage, Janosi-Hanamoto shear"
+BEKKER_WONG = Part("bekker_wong", f"tyre {_SOURCE}, surrogate circle", PARAMETERS, BekkerWong, wheel_states=STATES, largest_step=5e-3)
+BEKKER_WONG_RIGID = Part("bekker_wong_rigid", f"rigid wheel {_SOURCE}", PARAMETERS, RigidBekkerWong, wheel_states=STATES,
+                         largest_step=5e-3)

@@ -1,0 +1,83 @@
+"""Soft soil as what a ground hands out: the values of Bekker, Mohr-Coulomb and Janosi (paper 001 eqs 1-7), one soil or one for each wheel.
+
+A tyre that knows of soil finds them in its patch, as `wheel.ground.soil`; others find level ground of friction 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
+from lfdm_ros.models.ground import WIND
+
+# Moduli of pressure over sinkage have units of their own for each exponent; these are those of a sinkage of 1 m. What is said of no soil
+# is said of LETE sand.
+SOIL = (
+    Field("soil_frictional_modulus", "N/m^2", "pressure over sinkage: part free of the width, at a sinkage of 1 m", "kphi", 0.0, 1e9,
+          default=5301e3),
+    Field("soil_cohesive_modulus", "N/m", "pressure over sinkage: part over the width, at a sinkage of 1 m", "kc", 0.0, 1e8, default=102e3),
+    Field("soil_sinkage_exponent", "1", "pressure over sinkage: exponent of the sinkage", "n", 0.05, 3.0, default=0.793),
+    Field("soil_cohesion", "N/m^2", "shear strength without pressure", "c", 0.0, 1e6, default=1300.0),
+    Field("soil_friction_angle", "rad", "angle of internal friction", "phi", 0.0, 1.2, default=0.543),
+    Field("soil_shear_modulus_x", "m", "shear displacement that mobilises all but 1/e of the strength, along the wheel", "kx0", 1e-4, 1.0,
+          default=0.012),
+    Field("soil_shear_modulus_y", "m", "the same across the wheel", "ky0", 1e-4, 1.0, default=0.012),
+    Field("soil_shear_growth_x", "m/rad", "growth of the shear modulus along the wheel with the slip angle", "kx1", 0.0, 1.0),
+    Field("soil_shear_growth_y", "m/rad", "growth of the shear modulus across the wheel with the slip angle", "ky1", 0.0, 1.0),
+    Field("soil_stress_angle", "1", "angle of the largest pressure over the entry angle, without slip", "a0", 0.0, 0.9, default=0.18),
+    Field("soil_stress_angle_growth", "1", "growth of that with the slip", "a1", 0.0, 0.9, default=0.32),
+    Field("soil_rebound", "1", "height to which the soil rises behind the wheel, over the sinkage", "lambda", 0.0, 0.5),
+)
+
+
+@dataclass(frozen=True)
+class SoilPatch(Patch):
+    """A patch of soil: its values by the names of SOIL without `soil_`, and the tangent of the angle of internal friction."""
+
+    soil: Record = field(default_factory=Record)
+
+
+def soil_of(m: Operations, values: Any) -> Record:
+    """The record of `SoilPatch` from one with the fields of SOIL."""
+    named = {declared.name.removeprefix("soil_"): getattr(values, declared.name) for declared in SOIL}
+    angle = named.pop("friction_angle")
+    return Record(**named, friction=m.sin(angle) / m.cos(angle))
+
+
+class Soil:
+    """Level ground of one soil, no wind."""
+
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        return SoilPatch(soil=soil_of(self._m, p))
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        return q
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 0.0, 0.0
+
+
+class GivenSoil:
+    """The soil of each wheel, and the wind, as the inputs say."""
+
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        return None
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        return SoilPatch(soil=soil_of(self._m, u.wheels[wheel]))
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return u.wind_x, u.wind_y
+
+
+UNIFORM_SOIL = Part("soil", "level ground of one soft soil", SOIL, Soil)
+GIVEN_SOIL = Part("given_soil", "level ground, the soft soil of each wheel and the wind as inputs", (), GivenSoil, wheel_inputs=SOIL,
+                  inputs=WIND)
