@@ -32,9 +32,9 @@ def command(pid: int) -> list[str]:
     return _text(_PROC / str(pid) / "cmdline").split("\0")[:-1]
 
 
-def processor_time(pids: Iterable[int]) -> float:
-    """That processes have used [s], with those of their children that have ended."""
-    return sum(_TICK * sum(map(int, fields[11:15])) for pid in pids if (fields := _fields(pid)))
+def processor_time(pids: Iterable[int], ended: bool = True) -> float:
+    """That processes have used [s]; ended: with those of their children that have ended."""
+    return sum(_TICK * sum(map(int, fields[11:15 if ended else 13])) for pid in pids if (fields := _fields(pid)))
 
 
 def waited(pids: Iterable[int]) -> dict[int, float]:

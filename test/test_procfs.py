@@ -49,6 +49,13 @@ def test_memory_and_processor_time_are_those_that_the_kernel_counts(tmp_path: Pa
         assert "a" in procfs.mapped(os.getpid(), tmp_path) and "a" not in procfs.mapped(os.getpid(), tmp_path / "other")
 
 
+def test_children_that_have_ended_count_where_they_are_asked_for() -> None:
+    own, all_ = (procfs.processor_time([os.getpid()], ended) for ended in (False, True))
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
+    assert procfs.processor_time([os.getpid()], ended=False) - own < 0.3
+    assert procfs.processor_time([os.getpid()]) - all_ > 0.4
+
+
 def test_who_shares_a_core_waits_for_it() -> None:
     core = min(os.sched_getaffinity(0))
     spin = f"import os; os.sched_setaffinity(0, [{core}]); print(flush=True)\nwhile True: pass"

@@ -10,7 +10,7 @@ import numpy as np
 from geometry_msgs.msg import TransformStamped
 from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.bounds import FRAME, Refusals, Refused, require, require_all
+from lfdm_ros.bounds import FRAME, TOO_MANY, Refusals, Refused, require, require_all
 from lfdm_ros.control.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.errors import InputError
@@ -57,7 +57,10 @@ class FrameTree:
         self._parents[child] = parent, Placed(place.x, place.y, yaw)
 
     def hear(self, message: TFMessage, refusals: Refusals) -> None:
-        """All transforms of a message; those that are none are counted."""
+        """All transforms of a message; those that are none are counted, more than there can be are not looked at."""
+        if len(message.transforms) > _MOST:
+            refusals.refuse("transform", f"{len(message.transforms)} transforms in a message, more than {_MOST}", TOO_MANY)
+            return
         for transform in message.transforms:
             try:
                 self.take(transform)

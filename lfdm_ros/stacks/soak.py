@@ -257,7 +257,7 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
             continue
         for pid, name in members.items():
             samples.setdefault((pid, name), []).append(
-                _Sample(now - begin, watcher.time - first, procfs.resident(pid), procfs.processor_time([pid])))
+                _Sample(now - begin, watcher.time - first, procfs.resident(pid), procfs.processor_time([pid], ended=False)))
         if (now - begin) // 60.0 > told:
             told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)

@@ -70,6 +70,11 @@ def test_what_is_no_transform_is_refused_and_circles_end() -> None:
     tree.take(transform("b", "a", 1.0, 0.0, 0.0))
     with pytest.raises(Refused):
         tree.points(np.zeros((1, 2)), "b", "map")
+    many, refusals = [transform("map", "far", 0.0, 0.0, 0.0)] * 1001, Refusals()
+    tree.hear(TFMessage(transforms=many), refusals)
+    assert refusals.reasons == {("transform", "too_many"): 1} and not tree.knows("map", "far")
+    tree.hear(TFMessage(transforms=many[1:]), refusals)
+    assert refusals.total == 1 and tree.knows("map", "far")
     for k in range(2000):
         try:
             tree.take(transform("map", f"f{k}", 0.0, 0.0, 0.0))
