@@ -21,7 +21,8 @@ RMW = "rmw_fastrtps_cpp"  # the only one that the wheels bring
 SHARED_MEMORY_MIB = 64
 IMPORTS = ("numpy", "scipy", "llvmlite", "casadi", "pymc", "arviz", "h5netcdf", "matplotlib", "pint", "yaml", "rosbags")
 # One message of each package that is generated here, where no ROS installation has it.
-MESSAGES = (("lfdm_ros.msg", "VehicleState"), ("tf2_msgs.msg", "TFMessage"), ("ackermann_msgs.msg", "AckermannDriveStamped"))
+MESSAGES = (("lfdm_ros.msg", "VehicleState"), ("tf2_msgs.msg", "TFMessage"), ("ackermann_msgs.msg", "AckermannDriveStamped"),
+            ("grid_map_msgs.msg", "GridMap"))
 
 
 class Check(NamedTuple):

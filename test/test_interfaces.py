@@ -121,8 +121,13 @@ def test_interfaces_of_other_packages_are_those_of_a_ros_installation(path: Path
     assert typestore().hash_rihs01(name) == installed.hash_rihs01(name)
 
 
-# ackermann_msgs as released, which rosbags does not know.
+# ackermann_msgs and grid_map_msgs as released, which rosbags does not know.
 RELEASED = {
     **get_types_from_msg("float32 steering_angle\nfloat32 steering_angle_velocity\nfloat32 speed\nfloat32 acceleration\nfloat32 jerk",
                          "ackermann_msgs/msg/AckermannDrive"),
-    **get_types_from_msg("std_msgs/Header header\nackermann_msgs/AckermannDrive drive", "ackermann_msgs/msg/AckermannDriveStamped")}
+    **get_types_from_msg("std_msgs/Header header\nackermann_msgs/AckermannDrive drive", "ackermann_msgs/msg/AckermannDriveStamped"),
+    **get_types_from_msg("float64 resolution\nfloat64 length_x\nfloat64 length_y\ngeometry_msgs/Pose pose",
+                         "grid_map_msgs/msg/GridMapInfo"),
+    **get_types_from_msg("std_msgs/Header header\nGridMapInfo info\nstring[] layers\nstring[] basic_layers\n"
+                         "std_msgs/Float32MultiArray[] data\nuint16 outer_start_index\nuint16 inner_start_index",
+                         "grid_map_msgs/msg/GridMap")}

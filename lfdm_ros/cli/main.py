@@ -36,7 +36,7 @@ COMMANDS = {
 }
 
 # Packages of messages that are built with ours.
-_INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs")
+_INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -23,6 +23,7 @@ from lfdm_ros.nodes.hil_ends import ENDPOINTS, ROS, ControllerEnd, VehicleEnd
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import publishes, serves
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED
 from lfdm_ros.ros.messages import set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter, of_record
 from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
@@ -57,7 +58,7 @@ class HilBridge(Component):
         Parameter("realism", "", "sensors and actuators: file, or the name of one in config/hil; empty: ideal"),
         Parameter("faults", "", "schedule of faults: file, or the name of one in config/hil; empty: none"),
         *of_record(LINK),
-        VEHICLE_NAME, VEHICLE_CHANGES,
+        VEHICLE_NAME, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
@@ -99,7 +100,7 @@ class HilBridge(Component):
     def activate(self) -> None:
         self._before = (0, 0, 0)
         self._reported = False
-        self._end.core.start()
+        self._end.start()
 
     def deactivate(self) -> None:
         self._end.core.stop()

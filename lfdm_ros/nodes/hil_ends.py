@@ -25,6 +25,7 @@ from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, 
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import given, hears, publishes, unless
+from lfdm_ros.ros.grounds import GroundTopics, Underfoot, ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar
@@ -59,6 +60,10 @@ class _End:
         self._node = node
         self._faults_publisher = node.publisher("hil/faults")
 
+    def start(self) -> None:
+        """The node is active."""
+        self.core.start()
+
     def _publish_faults(self, time_ns: int, active: tuple[Fault, ...]) -> None:
         message = HilFaults(active=[str(fault) for fault in active])
         set_stamp(message.header.stamp, time_ns)
@@ -74,7 +79,10 @@ class VehicleEnd(_End):
     def __init__(self, node: Component, realism: Realism, faults: Injector, wanted: Wanted, ended: Callable[[str], None]) -> None:
         super().__init__(node)
         value = node.value
-        vehicle = vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items()))
+        ground = ground_of(node)
+        self._underfoot = Underfoot(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
+                                    ground.field if ground else None)
+        vehicle = self._underfoot.vehicle
         period = 1.0 / value("rate")
         simulator = simulator_of(node, vehicle)
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
@@ -86,6 +94,7 @@ class VehicleEnd(_End):
 
         self._judge = Judge(world, vehicle.footprint, simulator.output_index)
         self._topics = VehicleTopics(node, simulator, vehicle)
+        self._ground = GroundTopics(node, ground)
         self._lidar: SimulatedLidar | None = None
         self._make_lidar = lambda world: SimulatedLidar(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar), plant.period_ns * every)
@@ -106,6 +115,10 @@ class VehicleEnd(_End):
                  value("stop_time"), every, wanted),
             Listeners(self._publish_state, self._publish_command, self._publish_faults, ended, node.give_up),
             realism=realism, faults=faults)
+
+    def start(self) -> None:
+        self._ground.publish()
+        super().start()
 
     def summary(self) -> dict[str, Any]:
         """For whoever runs the node in its own process."""

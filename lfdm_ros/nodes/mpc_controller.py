@@ -29,6 +29,7 @@ from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import When, given, hears, publishes
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, Underfoot, ground_of
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
@@ -51,7 +52,7 @@ class MpcController(PilotedComponent):
 
     NAME = "mpc_controller"
     PARAMETERS = (
-        VEHICLE, VEHICLE_CHANGES,
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         *driving_parameters("vehicle/state"),
         Parameter("shared", False, "another node sends the vehicle its commands: they are heard on control/command, and plans go on from "
                                    "them; in lockstep a state waits for that of the one before"),
@@ -82,17 +83,19 @@ class MpcController(PilotedComponent):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        vehicle = vehicle_of(self)
+        plain, ground = vehicle_of(self), ground_of(self)
+        self._underfoot = Underfoot(plain, ground.known if ground else None)
+        vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         # In lockstep the wall clock must not decide anything.
         settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self.first_task()
-        self.controller = Controller(vehicle, settings, limits_of(vehicle, settings), LATTICE.record(self.value))
+        self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
         self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight,
                                      shared=self.controller.applied if self.value("shared") else None)
 
         self._vehicle, self._settings = vehicle, settings
-        self._models = tuple(vehicle.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
+        self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
         self._posterior_version = 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 

@@ -30,6 +30,7 @@ from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSetti
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes, serves
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, Underfoot, ground_of
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
@@ -61,7 +62,7 @@ class SharedControl(TaskedComponent):
     NAME = "shared_control"
     pilot: SharedPilot
     PARAMETERS = (
-        VEHICLE, VEHICLE_CHANGES,
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
                                             "who take part have answered it", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is shared by"),
@@ -103,10 +104,12 @@ class SharedControl(TaskedComponent):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        vehicle = vehicle_of(self)
+        plain, ground = vehicle_of(self), ground_of(self)
+        self._underfoot = Underfoot(plain, ground.known if ground else None)
+        vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)
-        table = lift_limits(vehicle, manoeuvres=Manoeuvres(
+        table = lift_limits(plain, manoeuvres=Manoeuvres(
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.sharer = Sharer(vehicle, settings, components, table, self.warn_of_refusal)
@@ -120,7 +123,7 @@ class SharedControl(TaskedComponent):
             path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
             self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
 
-        self._vehicle, self._model, self._posterior_version = vehicle, vehicle.spec(self.value("posterior_model")), 0
+        self._vehicle, self._model, self._posterior_version = vehicle, plain.spec(self.value("posterior_model")), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()
         self._command_publisher, self._status_publisher, self._marker_publisher = (
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))

@@ -15,6 +15,7 @@ from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
+from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.simulation import Simulator, load_scenario
@@ -64,6 +65,7 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
     """What VehicleTopics publishes."""
     return (
         publishes("/clock", Clock, qos.CLOCK, "simulated time", when=when, sole=True),
+        *ground_endpoints(when),
         publishes("odom", Odometry, qos.STATE, "pose and velocity, exact", when=when),
         publishes("imu", Imu, qos.STATE, "what the IMU feels where it sits, exact", when=when),
         publishes("joint_states", JointState, qos.STATE, "turning and steered wheels", when=when),

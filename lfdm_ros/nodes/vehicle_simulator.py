@@ -22,6 +22,7 @@ from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, 
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, Underfoot, ground_of
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
@@ -42,7 +43,7 @@ class VehicleSimulator(Component):
 
     NAME = "vehicle_simulator"
     PARAMETERS = (
-        VEHICLE, VEHICLE_CHANGES,
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
         Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
         Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
         Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
@@ -86,7 +87,9 @@ class VehicleSimulator(Component):
     # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        vehicle = vehicle_of(self)
+        plain, ground = vehicle_of(self), ground_of(self)
+        self._underfoot = Underfoot(plain, ground.field if ground else None)
+        vehicle = self._underfoot.vehicle
         simulator = simulator_of(self, vehicle)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
@@ -101,6 +104,7 @@ class VehicleSimulator(Component):
         self._start, self._origin_ns = pose, 0
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
+        self._learned = plain.spec(self.value("model"), self.value("tyre") or None)  # by posteriors, wherever it drives
         self._posterior_version, self._posterior_refused = 0, ""
         self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
@@ -112,6 +116,7 @@ class VehicleSimulator(Component):
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
         self._topics = VehicleTopics(self, simulator, vehicle)
+        self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
         self.subscription("posterior", self._on_posterior)
@@ -129,6 +134,7 @@ class VehicleSimulator(Component):
         return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar), tick_ns)
 
     def activate(self) -> None:
+        self._ground.publish()
         self._stepper.start()
 
     def deactivate(self) -> None:
@@ -166,7 +172,7 @@ class VehicleSimulator(Component):
 
     def _on_posterior(self, posterior: Posterior) -> None:
         try:
-            vehicle = calibrated(self._vehicle, self._model_name, posterior)
+            vehicle = calibrated(self._vehicle, self._learned, posterior)
             self._stepper.swap(simulator_of(self, vehicle))
         except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
             self._posterior_refused = str(error)

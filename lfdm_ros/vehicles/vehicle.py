@@ -19,7 +19,8 @@ from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
-_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear"), "ground": ("plane",)}
+_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear"),
+               "ground": ("friction_field", "plane")}
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 
 

@@ -1,0 +1,79 @@
+"""The ground that a node's vehicle is on: by its parameters, and as maps on topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from grid_map_msgs.msg import GridMap
+from nav_msgs.msg import OccupancyGrid
+
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.endpoints import Endpoint, When, publishes, unless
+from lfdm_ros.ros.grid_map import grid_map_message
+from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
+from lfdm_ros.ros.parameters import Parameter, seed_of
+from lfdm_ros.terrain import FieldTable, FrictionField
+from lfdm_ros.terrain.ground_file import Ground, load_ground
+from lfdm_ros.vehicles import Vehicle
+
+GROUND = Parameter("ground", "", "name of a ground in config/grounds, or a path: friction by place; empty: the same everywhere")
+GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
+
+
+class Underfoot:
+    """A vehicle on a ground: its friction, place by place, is what every model of the vehicle steps on as long as this lives."""
+
+    def __init__(self, vehicle: Vehicle, field: FrictionField | None):
+        """field: None leaves the vehicle as it is."""
+        self._table = None if field is None else FieldTable(field)
+        self.vehicle = vehicle if self._table is None else vehicle.replace(friction_field=self._table.number)
+
+
+def ground_of(node: Any) -> Ground | None:
+    """That of a node's parameters; None: none is given.
+
+    Raises:
+        InputError: as `load_ground`.
+    """
+    name = node.value("ground")
+    return load_ground(name, seed_of(node.value("ground_seed"))) if name else None
+
+
+def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
+    """What GroundTopics publishes."""
+    on = when & unless("ground", "")
+    return (publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
+            publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on))
+
+
+class GroundTopics:
+    """What is told of a vehicle's ground."""
+
+    def __init__(self, node: Any, ground: Ground | None) -> None:
+        self._ground, self._map, self._picture = ground, node.publisher("ground/map"), node.publisher("ground/friction")
+
+    def publish(self) -> None:
+        """Once, when the node is active."""
+        if self._ground is None:
+            return
+        field, grid = self._ground.field, self._ground.field.grid
+        friction = field.link.friction(field.latent)
+        self._map.publish(grid_map_message(grid, {
+            "friction_mean": friction, "friction_latent_mean": field.latent, "friction_latent_sd": np.zeros(grid.shape),
+            "elevation": np.zeros(grid.shape)}, ODOM_FRAME, 0))
+        self._picture.publish(_occupancy(field, friction))
+
+
+def _occupancy(field: FrictionField, friction: np.ndarray) -> OccupancyGrid:
+    """Where it is slippery, as a costmap has it where it is occupied."""
+    grid, message = field.grid, OccupancyGrid()
+    message.header.frame_id = ODOM_FRAME
+    set_stamp(message.header.stamp, 0)
+    info = message.info
+    info.resolution, info.width, info.height = grid.spacing, grid.nx, grid.ny
+    info.origin.position.x, info.origin.position.y = grid.x - 0.5 * grid.spacing, grid.y - 0.5 * grid.spacing
+    info.origin.orientation.w = 1.0
+    most, least = friction.max(), friction.min()
+    message.data = np.round(100.0 * (most - friction) / max(most - least, 1e-9)).astype(np.int8).ravel().tolist()
+    return message

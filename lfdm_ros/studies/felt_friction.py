@@ -1,0 +1,122 @@
+"""Is a friction field that was learned from driving right, where the vehicle drove and where it did not?
+
+    python -m lfdm_ros.studies.felt_friction docs/felt_friction.png [FIELDS [SECONDS]]
+
+Each hidden field is drawn from the prior. An 18-DOF vehicle drives over it, and its sensors' signals, the 8-DOF model and the prior are all
+that the learner has.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from lfdm_ros.perception.felt_friction import Drive, FeltFriction, FeltSettings
+from lfdm_ros.proportions import interval_of
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.studies.pictures import save_png
+from lfdm_ros.terrain import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.terrain.learning import learn
+from lfdm_ros.vehicles import load_vehicle
+
+VEHICLE = load_vehicle("hmmwv")
+LINK = FrictionLink(0.1, 1.0)
+PRIOR = FieldPrior(a0=0.5, alpha_x=12.0, alpha_y=12.0, sigma_f=1.5)
+GRID = Grid.covering((-350.0, -350.0), (350.0, 350.0), 2.0)
+TRUTH = "eighteen_dof/friction_field"
+RATE = 100  # [Hz]
+BESIDE = 40.0  # [m] from where it drove, where nothing can have been learned
+LEVEL, DEVIATIONS = 0.9, 1.645
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A hidden field, what was felt of it, and how wrong it is: z (N,) of the latent friction where the vehicle drove, error of the
+    friction there, that of the prior, and the largest share of its deviation that the prior lost far beside the way."""
+
+    field: FrictionField
+    drive: Drive
+    posterior: FieldPosterior
+    z: np.ndarray
+    error: float
+    prior_error: float
+    lost: float
+
+
+def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> Drive:
+    """Bends to both sides, full throttle and hard braking in turn from 4 to 14 m/s, as its sensors say it; with noise by the seed."""
+    table, rng = FieldTable(field), np.random.default_rng(seed)
+    simulator = Simulator(VEHICLE.replace(friction_field=table.number), TRUTH, dt=1e-3)
+    simulator.reset(vx=10.0)
+    names = [f.name for f in simulator.model.states]
+    vx, phase, period = names.index("vx"), rng.uniform(0.0, 6.0), rng.uniform(3.0, 5.0)
+    times = np.arange(round(RATE * seconds) + 1) / RATE
+    inputs, states = np.zeros((len(times), 3)), np.empty((len(times), len(names)))
+    states[0] = simulator.state
+    for k, t in enumerate(times[1:], 1):
+        speed, turn = states[k - 1, vx], t % 4.0
+        inputs[k] = (0.45 * np.sin(2.0 * np.pi * t / period + phase), 0.8 * float(turn < 2.4 and speed < 14.0),
+                     0.6 * float(turn > 3.2 and speed > 4.0))
+        simulator.advance(inputs[k - 1], inputs[k], round(1000 / RATE))
+        states[k] = simulator.state
+    noise, by_name = FeltSettings().noise, dict(zip(names, states.T))
+    measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in by_name.items()
+                for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
+    return Drive(times, inputs, measured | {name: by_name[name] for name in ("x", "y", "yaw")})
+
+
+def learned(seed: int, seconds: float = 20.0, felt: FeltFriction | None = None) -> Learned:
+    """One hidden field, by its seed."""
+    latent = FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng([7, seed]))[0]
+    field = FrictionField(GRID, latent, LINK)
+    driven = drive_over(field, seed, seconds)
+    what = (felt or FeltFriction(VEHICLE, LINK, PRIOR)).feel(driven)
+    seen = learn(PRIOR, what)
+    there = DensePosterior(PRIOR, what.places, seen)
+    true = field.latent_at(*what.places.T)
+    posterior = FieldPosterior(PRIOR, GRID, seen)
+    apart = np.sqrt(((GRID.places[:, None, :] - what.places[None, ::5]) ** 2).sum(axis=2)).min(axis=1).reshape(GRID.shape)
+    frictions = [LINK.friction(values) for values in (true, there.mean, np.full(len(true), PRIOR.a0))]
+    return Learned(field, driven, posterior, (true - there.mean) / np.sqrt(np.diag(there.covariance)),
+                   float(np.sqrt(np.mean((frictions[0] - frictions[1]) ** 2))), float(np.sqrt(np.mean((frictions[0] - frictions[2]) ** 2))),
+                   float(1.0 - posterior.sd()[apart > BESIDE].min() / PRIOR.sigma_f))
+
+
+def draw_learned(one: Learned) -> Figure:
+    """The hidden friction, the learned one and how well it is known, around the way that was driven."""
+    figure = Figure(figsize=(12.0, 4.0), layout="constrained")
+    x, y = one.drive.states["x"], one.drive.states["y"]
+    extent = (GRID.x, GRID.xs[-1], GRID.y, GRID.ys[-1])
+    pictures = (("friction, hidden", LINK.friction(one.field.latent), "viridis", (LINK.ice, LINK.dry)),
+                ("learned from driving: median", LINK.friction(one.posterior.mean()), "viridis", (LINK.ice, LINK.dry)),
+                ("deviation of its latent value", one.posterior.sd(), "magma", (0.0, PRIOR.sigma_f)))
+    for axis, (title, values, colours, (low, high)) in zip(figure.subplots(1, 3, sharex=True, sharey=True), pictures):
+        image = axis.imshow(values, origin="lower", extent=extent, cmap=colours, vmin=low, vmax=high)
+        axis.plot(x, y, color="white", lw=1.2)
+        axis.set(title=title, xlabel="x [m]", xlim=(x.min() - 30.0, x.max() + 30.0), ylim=(y.min() - 30.0, y.max() + 30.0))
+        figure.colorbar(image, ax=axis, shrink=0.8)
+    return figure
+
+
+def main(out: str, fields: str = "20", seconds: str = "20") -> int:
+    """Prints a row for each field and all together, and writes the picture of the first."""
+    felt, inside, total = FeltFriction(VEHICLE, LINK, PRIOR), 0, 0
+    print("field  windows  in the 90 % interval  friction's error  the prior's  deviation lost beside the way")
+    for seed in range(1, int(fields) + 1):
+        one = learned(seed, float(seconds), felt)
+        inside, total = inside + int((np.abs(one.z) < DEVIATIONS).sum()), total + len(one.z)
+        print(f"{seed:5d} {len(one.z):8d} {np.mean(np.abs(one.z) < DEVIATIONS):21.2f} {one.error:17.3f} {one.prior_error:12.3f} "
+              f"{one.lost:31.1%}", flush=True)
+        if seed == 1:
+            save_png(draw_learned(one), Path(out))
+    low, high = interval_of(inside, total)
+    print(f"all: {inside / total:.3f} of {total} places in their {LEVEL:.0%} interval (were they independent: {low:.3f} to {high:.3f})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""Grounds that people write down (config/grounds/*.yaml): friction the same everywhere, as a random field, and in patches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros import documents
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.terrain.field import FrictionField
+from lfdm_ros.terrain.grid import Grid
+from lfdm_ros.terrain.link import LARGEST, FrictionLink
+from lfdm_ros.terrain.observations import Observations
+from lfdm_ros.terrain.posterior import FieldPosterior
+from lfdm_ros.terrain.prior import FieldPrior
+
+_KEYS = ("description", "area", "seed", "friction", "observations", "patches")
+_LINK = tuple(f.name for f in fields(FrictionLink))
+_PRIOR = tuple(f.name for f in fields(FieldPrior))
+_MARGIN = 0.02  # of the range between ice and dry beyond what patches have: a latent value is finite, and a spline through it stays inside
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A ground: what is there, and what who has its file knows of it.
+
+    Friction is that of the road over the one that the vehicle's file is of: 1 is its own road.
+
+    Attributes:
+        name: of its file.
+        field: what is there.
+        known: the median of what is known, which is `field` but for a random field.
+        sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
+        prior: of a random field.
+    """
+
+    name: str
+    field: FrictionField
+    known: FrictionField
+    sd: np.ndarray
+    prior: FieldPrior | None = None
+
+
+def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> Ground:
+    """Reads a ground by its name, from a file or a document.
+
+    Args:
+        seed: of the random field, in place of the file's.
+
+    Raises:
+        InputError: one line that names file and key.
+    """
+    data, where = documents.of_config("grounds", source, "ground")
+    data = documents.mapping(data, where, ("area", "friction"), _KEYS)
+    grid = _grid(data["area"], f"{where}: area")
+    patches = _patches(data.get("patches") or [], f"{where}: patches")
+    name = os.path.splitext(os.path.basename(where))[0]
+    if isinstance(data["friction"], dict):
+        ground = _random(name, data, grid, seed, where)
+    else:
+        for key in ("seed", "observations"):
+            if key in data:
+                raise InputError(f"{where}: {key}: the friction is the same everywhere; leave it out, or give a field")
+        if seed is not None:
+            raise InputError(f"{where}: no random field that a seed could change; leave the seed out")
+        everywhere = _friction(data["friction"], f"{where}: friction")
+        values = [everywhere, *(value for value, _ in patches)]
+        link = FrictionLink((1.0 - _MARGIN) * min(values), (1.0 + _MARGIN) * max(values))
+        field = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
+        ground = Ground(name, field, field, np.zeros(grid.shape))
+    return _patched(ground, patches, where)
+
+
+def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> Ground:
+    here = f"{where}: friction"
+    given = {key: documents.number(value, f"{here}: {key}")
+             for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
+    if seed is None:
+        seed = documents.integer(data.get("seed", 0), f"{where}: seed", 0)
+    try:
+        link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
+        prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
+    except InputError as error:
+        raise InputError(f"{here}: {error}") from None
+    seen = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
+    try:
+        posterior = FieldPosterior(prior, grid, seen)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    latent = posterior.draw(1, np.random.default_rng(seed))[0]
+    return Ground(name, FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link), posterior.sd(), prior)
+
+
+def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]], where: str) -> Ground:
+    """With patches, whose friction is known; later ones lie on earlier ones."""
+    if not patches:
+        return ground
+    grid, link = ground.field.grid, ground.field.link
+    latent, known, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
+    x, y = np.meshgrid(grid.xs, grid.ys)
+    for i, (friction, shape) in enumerate(patches):
+        inside = _within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2
+        if not inside.any():
+            raise InputError(f"{where}: patches[{i}]: covers no node of the map; is it outside, or smaller than the spacing, "
+                             f"{grid.spacing:g} m?")
+        try:
+            latent[inside] = known[inside] = link.latent(friction)
+        except InputError as error:
+            raise InputError(f"{where}: patches[{i}]: {error}") from None
+        sd[inside] = 0.0
+    field = FrictionField(grid, latent, link)
+    return Ground(ground.name, field, FrictionField(grid, known, link) if ground.prior else field, sd, ground.prior)
+
+
+def _within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
+    inside = np.zeros(x.shape, bool)
+    for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0)):
+        if ay != by:
+            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * (bx - ax) / (by - ay))
+    return inside
+
+
+def _grid(node: Any, where: str) -> Grid:
+    values = documents.mapping(node, where, ("x", "y", "spacing"))
+    ends = []
+    for key in ("x", "y"):
+        if not isinstance(values[key], list) or len(values[key]) != 2:
+            raise InputError(f"{where}: {key}: give [lowest, highest], found {quote(values[key])}")
+        low, high = (documents.number(value, f"{where}: {key}") for value in values[key])
+        if low >= high:
+            raise InputError(f"{where}: {key}: {low:g} m is not below {high:g} m")
+        ends.append((low, high))
+    try:
+        return Grid.covering((ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), documents.number(values["spacing"], f"{where}: spacing"))
+    except InputError as error:
+        raise InputError(f"{where}: {error}; nodes are {values['spacing']!r} m apart") from None
+
+
+def _friction(node: Any, where: str) -> float:
+    value = documents.number(node, where)
+    if not 0.0 < value <= LARGEST / (1.0 + _MARGIN):
+        raise InputError(f"{where}: {value:g} is not between 0 and {LARGEST / (1.0 + _MARGIN):.3g}")
+    return value
+
+
+def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) -> Observations:
+    if not isinstance(node, list):
+        raise InputError(f"{where}: give a list of {{x, y, friction}}")
+    rows = []
+    for i, entry in enumerate(node):
+        here = f"{where}[{i}]"
+        values = {key: documents.number(value, f"{here}: {key}")
+                  for key, value in documents.mapping(entry, here, ("x", "y", "friction"), ("noise",)).items()}
+        try:
+            rows.append((values["x"], values["y"], float(link.latent(values["friction"])), values.get("noise", prior.sigma_n)))
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
+    table = np.array(rows).reshape(-1, 4)
+    try:
+        return Observations(table[:, :2], table[:, 2], table[:, 3])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:
+    """Friction and shape of each: corners (n, 2), or the middle and radius of a circle."""
+    if not isinstance(node, list):
+        raise InputError(f"{where}: give a list of {{friction, polygon: [[x, y], ...]}} or {{friction, circle: {{x, y, radius}}}}")
+    found: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
+    for i, entry in enumerate(node):
+        here = f"{where}[{i}]"
+        values = documents.mapping(entry, here, ("friction",), ("polygon", "circle"))
+        if ("circle" in values) == ("polygon" in values):
+            raise InputError(f"{here}: give either circle or polygon")
+        friction = _friction(values["friction"], f"{here}: friction")
+        if "circle" in values:
+            circle = documents.mapping(values["circle"], f"{here}: circle", ("x", "y", "radius"))
+            x, y, radius = (documents.number(circle[key], f"{here}: circle: {key}") for key in ("x", "y", "radius"))
+            if radius <= 0.0:
+                raise InputError(f"{here}: circle: radius is {radius:g} m; give more than 0")
+            found.append((friction, (x, y, radius)))
+            continue
+        corners = values["polygon"]
+        if not isinstance(corners, list) or len(corners) < 3 or not all(isinstance(row, list) and len(row) == 2 for row in corners):
+            raise InputError(f"{here}: polygon: give at least three corners [x, y]")
+        found.append((friction, np.array([[documents.number(value, f"{here}: polygon") for value in row] for row in corners])))
+    return found

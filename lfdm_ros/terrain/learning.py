@@ -1,0 +1,96 @@
+"""A friction field learned from likelihoods: what the tyres felt becomes observations of the latent field.
+
+Who drives gently feels nearly the same on ice and on asphalt: his likelihood is flat, or says no more than "at least so much". That is no
+observation with a noise of fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of
+any form) finds for each the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.terrain.observations import Observations
+from lfdm_ros.terrain.prior import FieldPrior
+
+_NODES = np.linspace(-6.0, 6.0, 241)  # of the quadrature, in standard deviations of the cavity
+_BETWEEN = 5  # of its nodes between two values of the likelihood
+_LEAST = 1e-6  # precision of what says something
+
+
+@dataclass(frozen=True, eq=False)
+class Felt:
+    """What was felt: the likelihood of the latent friction at some places.
+
+    places (N, 2) [m]; latent (M,): rising; log_likelihood (N, M): at each place of each of those, up to a constant; beyond the last of them
+    it stays.
+
+    Raises:
+        InputError: shapes that do not fit, or what is not finite.
+    """
+
+    places: np.ndarray
+    latent: np.ndarray
+    log_likelihood: np.ndarray
+
+    def __post_init__(self) -> None:
+        n, m = len(self.places), len(self.latent)
+        if self.places.ndim != 2 or self.places.shape[1] != 2 or self.log_likelihood.shape != (n, m) or m < 2:
+            raise InputError(f"felt friction: places {self.places.shape} and likelihoods {self.log_likelihood.shape} of {m} values "
+                             "do not fit")
+        if not (np.isfinite(self.places).all() and np.isfinite(self.log_likelihood).all() and (np.diff(self.latent) > 0.0).all()):
+            raise InputError("felt friction: places and likelihoods must be finite, values must rise")
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def learn(prior: FieldPrior, felt: Felt, sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> Observations:
+    """What was felt as observations of the latent field; those that say nothing are left out.
+
+    Args:
+        sweeps: at most so many; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+    """
+    own, mean0 = prior.covariance(felt.places, felt.places), prior.mean(*felt.places.T)
+    n = len(felt)
+    precision, shift = np.zeros(n), np.zeros(n)  # natural parameters of the observations
+    mean, variance = mean0, own.diagonal().copy()
+    for _ in range(sweeps):
+        cavity = np.maximum(1.0 / variance - precision, 1e-9)
+        cavity_mean = (mean / variance - shift) / cavity
+        tilted_mean, tilted_variance = _tilted(felt, cavity_mean, 1.0 / np.sqrt(cavity))
+        wanted = 1.0 / tilted_variance - cavity
+        says = wanted > _LEAST  # a likelihood that makes the latent friction less certain says nothing
+        precision += damping * (np.where(says, wanted, 0.0) - precision)
+        shift += damping * (np.where(says, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
+        before, spread = mean, np.sqrt(variance)
+        root = np.sqrt(precision)
+        factor = linalg.cholesky(np.eye(n) + root[:, None] * own * root, lower=True)
+        half = linalg.solve_triangular(factor, root[:, None] * own, lower=True)
+        covariance = own - half.T @ half
+        variance = np.maximum(covariance.diagonal(), 1e-12)
+        mean = mean0 + covariance @ (shift - precision * mean0)
+        if max(np.abs(mean - before).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
+            break
+    says = precision > _LEAST
+    return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
+
+
+def _tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments (N,) of each likelihood times a Gaussian, which may lie far from each other: nodes where either of them has its mass."""
+    fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)
+    nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(felt), axis=0)], axis=1), axis=1)
+    place = np.interp(nodes, felt.latent, np.arange(len(felt.latent)))
+    left = np.minimum(place.astype(int), len(felt.latent) - 2)
+    share, rows = place - left, np.arange(len(felt))[:, None]
+    logs = (1.0 - share) * felt.log_likelihood[rows, left] + share * felt.log_likelihood[rows, left + 1]
+    logs -= 0.5 * ((nodes - mean[:, None]) / sd[:, None]) ** 2
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    width = np.diff(nodes, axis=1, prepend=nodes[:, :1], append=nodes[:, -1:])
+    weights *= width[:, :-1] + width[:, 1:]
+    weights /= weights.sum(axis=1, keepdims=True)
+    found = (weights * nodes).sum(axis=1)
+    return found, np.maximum((weights * (nodes - found[:, None]) ** 2).sum(axis=1), 1e-9)

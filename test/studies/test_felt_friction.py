@@ -1,0 +1,20 @@
+"""A friction field that nobody saw, learned from driving over it: right where the vehicle drove, not known elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lfdm_ros.perception.felt_friction import FeltFriction
+from lfdm_ros.studies.felt_friction import LINK, PRIOR, VEHICLE, learned
+
+
+def test_hidden_fields_are_found_where_the_vehicle_drove() -> None:
+    felt = FeltFriction(VEHICLE, LINK, PRIOR)
+    fields = [learned(seed, 12.0, felt) for seed in (101, 102, 103, 104)]
+    for one in fields:
+        assert one.error < 0.35 * one.prior_error
+        assert one.lost < 0.01  # far beside the way the prior is left
+    z = np.concatenate([one.z for one in fields])
+    assert len(z) > 200
+    # Four drives, on each of which errors go together; docs/ground.md has the coverage of twenty.
+    assert 0.8 < np.mean(np.abs(z) < 1.645) < 0.98

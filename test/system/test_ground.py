@@ -1,0 +1,60 @@
+"""A ground on the running graph: the vehicle slips where the map says so, and the map is there for whoever comes late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.nodes.hil_bridge import HilBridge
+from lfdm_ros.nodes.mpc_controller import MpcController
+from lfdm_ros.nodes.shared_control import SharedControl
+from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.grid_map import read_grid_map
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.terrain.ground_file import load_ground
+
+
+def test_the_map_is_told_and_driven_on(graph: Any) -> None:
+    ground = load_ground("ice_in_the_bend")
+    graph.add(VehicleSimulator, ground="ice_in_the_bend", initial_x=98.8, initial_y=12.0, initial_speed=10.0)
+    maps = graph.listen("ground/map", "grid_map_msgs/msg/GridMap", qos.LATCHED)
+    pictures = graph.listen("ground/friction", "nav_msgs/msg/OccupancyGrid", qos.LATCHED)
+    graph.wait(lambda: maps and pictures, "the map")
+    grid, layers = read_grid_map(maps[0])
+    assert grid == ground.field.grid and maps[0].header.frame_id == "odom"
+    np.testing.assert_allclose(layers["friction_mean"], ground.field.link.friction(ground.field.latent), rtol=1e-6)
+    assert not layers["friction_latent_sd"].any()
+    picture = np.array(pictures[0].data).reshape(grid.shape)
+    assert picture.max() == 100 and picture[0, 0] == 0
+    row, column = round((12.0 - grid.y) / grid.spacing), round((98.8 - grid.x) / grid.spacing)
+    assert picture[row, column] == 100
+
+
+@pytest.mark.parametrize(("ground", "slowest", "fastest"), [("ice_in_the_bend", 8.5, 9.8), ("", 3.0, 7.5)])
+def test_brakes_hold_less_on_ice(graph: Any, ground: str, slowest: float, fastest: float) -> None:
+    """Speed left of 10 m/s after half a second in which nobody drives: the gate brakes in full from 10 ms on. On ice of .225 (0.2 of a road
+    of 1.125) no more than 1.1 m/s are lost."""
+    graph.add(VehicleSimulator, ground=ground, initial_x=98.8, initial_y=12.0, initial_speed=10.0, command_timeout=0.01,
+              timeout_brake=1.0, timeout_ramp=0.0, actuators=False)
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    graph.wait(lambda: len(states) > 50, "half a second")
+    after = next(state for state in states if nanoseconds(state.header.stamp) >= 500_000_000)
+    assert slowest < after.vx < fastest
+
+
+@pytest.mark.parametrize("kind", (HilBridge, MpcController, SharedControl))
+def test_every_node_with_a_vehicle_takes_one(graph: Any, kind: Any) -> None:
+    graph.add(kind, ground="ice_patches", ground_seed=7)
+    if kind is HilBridge:
+        maps = graph.listen("ground/map", "grid_map_msgs/msg/GridMap", qos.LATCHED)
+        graph.wait(lambda: maps, "the map")
+        np.testing.assert_allclose(read_grid_map(maps[0])[1]["friction_latent_mean"], load_ground("ice_patches", 7).field.latent, atol=1e-5)
+
+
+def test_a_ground_that_is_none_is_named(graph: Any) -> None:
+    with pytest.raises(InputError, match=r"no grounds file 'icy'.*ice_patches"):
+        graph.add(VehicleSimulator, ground="icy")

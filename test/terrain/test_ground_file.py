@@ -1,0 +1,71 @@
+"""Grounds that people write down: what is where, and one line that names file and key for what is no ground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.resources import share_directory
+from lfdm_ros.terrain.ground_file import load_ground
+
+AREA: dict[str, Any] = {"x": [0.0, 20.0], "y": [-5.0, 5.0], "spacing": 0.5}
+FIELD: dict[str, Any] = {"ice": 0.1, "dry": 1.0, "alpha_x": 4.0, "alpha_y": 4.0, "sigma_f": 1.5}
+PATCH: dict[str, Any] = {"friction": 0.2, "polygon": [[5.0, -2.0], [9.0, -2.0], [9.0, 2.0]]}
+
+
+@pytest.mark.parametrize("path", sorted((share_directory() / "config" / "grounds").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_ships_is_a_ground(path: Path) -> None:
+    ground = load_ground(path.stem)
+    assert ground.name == path.stem and ground.field.friction_at(1e6, 1e6) > 0.0
+
+
+def test_patches_lie_where_they_are_drawn() -> None:
+    """Within the triangle, within the circle that lies on it, and beside both; nowhere beyond what the file says."""
+    ground = load_ground({"area": AREA, "friction": 0.9,
+                          "patches": [PATCH, {"friction": 0.5, "circle": {"x": 8.0, "y": 0.0, "radius": 1.0}}]})
+    found = ground.field.friction_at([8.5, 8.0, 5.5, 15.0, -50.0], [-1.5, 0.0, 1.5, 0.0, 0.0])
+    np.testing.assert_allclose(found, [0.2, 0.5, 0.9, 0.9, 0.9], rtol=1e-3)
+    x, y = np.meshgrid(np.linspace(0.0, 20.0, 301), np.linspace(-5.0, 5.0, 151))
+    everywhere = ground.field.friction_at(x, y)
+    assert everywhere.min() > 0.19 and everywhere.max() < 0.92
+    assert ground.known is ground.field and not ground.sd.any() and ground.prior is None
+
+
+def test_of_a_random_field_only_what_was_seen_is_known() -> None:
+    document = {"area": AREA, "friction": FIELD, "seed": 3, "observations": [{"x": 4.0, "y": 0.0, "friction": 0.3, "noise": 0.01}],
+                "patches": [{"friction": 0.8, "circle": {"x": 18.0, "y": 0.0, "radius": 2.0}}]}
+    ground = load_ground(document)
+    for field in (ground.field, ground.known):
+        assert field.friction_at(4.0, 0.0) == pytest.approx(0.3, abs=0.01)
+        assert field.friction_at(18.0, 0.0) == pytest.approx(0.8, abs=0.01)
+    at = {place: ground.sd[10, round(place / 0.5)] for place in (4.0, 12.0, 18.0)}
+    assert at[4.0] < 0.02 and at[12.0] > 1.4 and at[18.0] == 0.0
+    again, other = load_ground(document), load_ground(document, seed=4)
+    np.testing.assert_array_equal(ground.field.latent, again.field.latent)
+    np.testing.assert_array_equal(ground.known.latent, other.known.latent)
+    assert np.abs(ground.field.latent - other.field.latent).max() > 1.0
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    ({"frictoin": 1.0}, "frictoin"), ({"area": {"x": [0.0, 20.0], "y": [0.0, 10.0]}}, "spacing"),
+    ({"area": AREA | {"x": [3.0]}}, "area: x"),
+    ({"area": AREA | {"y": [5.0, -5.0]}}, "area: y: 5 m is not below"), ({"area": AREA | {"spacing": 0.001}}, "area: n[xy]"),
+    ({"area": AREA | {"spacing": float("nan")}}, "spacing"), ({"friction": 0.0}, "friction: 0"), ({"friction": float("inf")}, "friction"),
+    ({"friction": FIELD | {"ice": 1.1}}, "friction: ice"), ({"friction": FIELD | {"gamma": 0.5}}, "friction: gamma"),
+    ({"friction": FIELD | {"alpha": 3.0}}, "alpha"), ({"friction": FIELD | {"sigma_f": -1.0}}, "friction: sigma_f"),
+    ({"seed": 1}, "seed"), ({"observations": []}, "observations"), ({"friction": FIELD, "seed": -1}, "seed"),
+    ({"friction": FIELD, "observations": [{"x": 1.0, "y": 0.0, "friction": 1.2}]}, r"observations\[0\]: friction"),
+    ({"friction": FIELD, "observations": [{"x": 99.0, "y": 0.0, "friction": 0.5}]}, "not on the map"),
+    ({"friction": FIELD, "patches": [PATCH | {"friction": 1.5}]}, r"patches\[0\]: friction"),
+    ({"patches": [{"friction": 0.5}]}, "either circle or polygon"), ({"patches": [PATCH | {"polygon": [[0.0, 0.0]]}]}, "three corners"),
+    ({"patches": [{"friction": 0.5, "circle": {"x": 5.0, "y": 0.0, "radius": 0.0}}]}, "radius"),
+    ({"patches": [{"friction": 0.5, "circle": {"x": 500.0, "y": 0.0, "radius": 1.0}}]}, "covers no node"),
+])
+def test_what_is_no_ground_is_named(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text) as caught:
+        load_ground({"area": AREA, "friction": 0.9} | change)
+    assert "\n" not in str(caught.value)
