@@ -45,7 +45,7 @@ _SLOTS: dict[str, Registry[Any]] = {
     "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR, bekker_wong.BEKKER_WONG, bekker_wong.BEKKER_WONG_RIGID),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL),
+    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL, soil.MAPPED_SOIL),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),

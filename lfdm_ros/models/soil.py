@@ -78,6 +78,38 @@ class GivenSoil:
         return u.wind_x, u.wind_y
 
 
+# Of a map of soils, an array by its number: two rows of four, the first corner, cells of a unit of length, where the cells begin; cells
+# along x and y; then the values of each soil, in the order of `SOIL`, the tangent in place of the angle; then the soil of each cell, line
+# after line from the lowest y, and three numbers that only fill the last row.
+SOIL_MAP = Field("soil_map", "1", "number of the map of soils that the vehicle is on, a `lfdm_ros.terrain.SoilMap`", "", 0.0, 1 << 20)
+CORNER, SIZE, SOILS = 0.0, 4.0, 8.0
+
+
+class MappedSoil:
+    """Level ground with the soil of its cell under each wheel, beyond the edges that of the nearest; no wind."""
+
+    def __init__(self, m: Operations):
+        self._m = m
+
+    def prepare(self, p: Any) -> Any:
+        x, y, per_length, cells = self._m.row(p.soil_map, CORNER)
+        nx, ny, *_ = self._m.row(p.soil_map, SIZE)
+        return Record(number=p.soil_map, x=x, y=y, per_length=per_length, cells=cells, nx=nx, ny=ny)
+
+    def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
+        m = self._m
+        column, line = (m.floor(m.fmin(m.fmax((place - first) * q.per_length, 0.0), count - 0.5))
+                        for place, first, count in ((x, q.x, q.nx), (y, q.y, q.ny)))
+        first = SOILS + len(SOIL) * m.row(q.number, q.cells + line * q.nx + column)[0]
+        values = [value for k in range(0, len(SOIL), 4) for value in m.row(q.number, first + k)]
+        names = ("friction" if declared.name == "soil_friction_angle" else declared.name.removeprefix("soil_") for declared in SOIL)
+        return SoilPatch(soil=Record(**dict(zip(names, values, strict=True))))
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 0.0, 0.0
+
+
 UNIFORM_SOIL = Part("soil", "level ground of one soft soil", SOIL, Soil)
 GIVEN_SOIL = Part("given_soil", "level ground, the soft soil of each wheel and the wind as inputs", (), GivenSoil, wheel_inputs=SOIL,
                   inputs=WIND)
+MAPPED_SOIL = Part("soil_map", "level ground, its soft soil by place, from a map by number", (SOIL_MAP,), MappedSoil)
