@@ -1,10 +1,11 @@
-"""The ground: friction as a random field (paper 004), soft soil (paper 001 section 3). It knows nothing of ROS."""
+"""The ground: friction as a random field (paper 004), soft soil (paper 001 section 3), heights. It knows nothing of ROS."""
 
 from lfdm_ros.terrain.dense import DensePosterior
 from lfdm_ros.terrain.embedding import Embedding
 from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.fitting import Fit, fit, log_likelihood
 from lfdm_ros.terrain.grid import Grid
+from lfdm_ros.terrain.height import HeightMap
 from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
@@ -15,5 +16,5 @@ from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
 from lfdm_ros.terrain.tables import FieldTable
 
 __all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
-           "Motion", "Observations", "Outcome", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel", "fit", "load_soil",
+           "HeightMap", "Motion", "Observations", "Outcome", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel", "fit", "load_soil",
            "log_likelihood", "outcome_of", "settle", "soil_names"]
