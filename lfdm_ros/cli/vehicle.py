@@ -1,4 +1,4 @@
-"""Import vehicles of the C++ library LFDM, and show what a vehicle file holds."""
+"""Import vehicles of the C++ library LFDM, show what a vehicle file holds, and check its suspension."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import sys
 from pathlib import Path
 
+from lfdm_ros.cli import vehicle_check
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
@@ -18,7 +19,8 @@ EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one 
 example:
   lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
-  lfdm vehicle show hmmwv"""
+  lfdm vehicle show hmmwv
+  lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --picture suspension.png"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     shower.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
     shower.set_defaults(run_action=_show)
+    checker = actions.add_parser("check", help="a suspension's camber, toe, track and motion ratio over its travel, and where it ends",
+                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    vehicle_check.add_arguments(checker)
+    checker.set_defaults(run_action=vehicle_check.run)
 
 
 def run(args: argparse.Namespace) -> int:

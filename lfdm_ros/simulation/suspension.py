@@ -1,0 +1,168 @@
+"""What a vehicle's suspension does over its travel, where its linkage ends, and where the vehicle stands on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.backends import ARRAYS, casadi_model
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import AXLES, SLOTS
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.models.vectors import ZERO, Vector
+from lfdm_ros.simulation.equilibrium import equilibrium
+from lfdm_ros.simulation.simulator import initial_state
+from lfdm_ros.vehicles import Vehicle
+
+MODEL = "multibody_hmmwv"
+_GRID, _LARGEST = 2e-3, 1.5  # [rad] of the lower arm's angle, when ends are looked for
+_ENDS = ("upper arm", "tie rod")
+
+
+@dataclass(frozen=True)
+class Travel:
+    """A left wheel at some travel, + up from the construction pose: arrays (n,).
+
+    travel, dx, dy: shift of its centre up, ahead and outwards [m]; camber, toe_in [rad] as ISO 8855; motion_ratio: change of the spring's
+    length for one of the travel; force: of spring and stops at the wheel [N]; angle: of the lower arm [rad].
+    """
+
+    travel: np.ndarray
+    dx: np.ndarray
+    dy: np.ndarray
+    camber: np.ndarray
+    toe_in: np.ndarray
+    motion_ratio: np.ndarray
+    force: np.ndarray
+    angle: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Travel between which both wheels of an axle have a pose [m], what ends it below and above, and where the stops begin [m]."""
+
+    lowest: float
+    highest: float
+    below: str
+    above: str
+    rebound_stop: float
+    bump_stop: float
+
+
+class Suspension:
+    """The suspension of a vehicle with struts and a steering linkage, at any travel."""
+
+    def __init__(self, vehicle: Vehicle):
+        """Raises InputError: the vehicle has no points of a suspension."""
+        parts = {slot: vehicle.parts(slot) for slot in ("suspension", "struts", "steering_linkage")}
+        for slot, found in parts.items():
+            if not found:
+                kinds = ", ".join(SLOTS[slot])
+                raise InputError(f"vehicle '{vehicle.name}' has no {slot.replace('_', ' ')} to check ({kinds}); hmmwv_multibody has")
+        self.vehicle, self._p = vehicle, SimpleNamespace(**vehicle.parameters)
+        self._kinematics, self._struts, self._linkage = (SLOTS[slot][found[0]].build(ARRAYS) for slot, found in parts.items())
+        self._corners = {axle: self._kinematics.prepare(self._p, axle, True, ZERO) for axle in AXLES}
+        self._springs = {axle: self._struts.prepare(self._p, axle, True, ZERO) for axle in AXLES}
+
+    def _at(self, axle: str, angle: Any) -> tuple[Any, Any, Any]:
+        """Pose, rates by the angle, strut; not a number where out of reach."""
+        q, cos, sin = self._corners[axle], np.cos(angle), np.sin(angle)
+        with np.errstate(invalid="ignore"):
+            pose = self._kinematics.pose(q, cos, sin, ZERO)
+            return pose, self._kinematics.rates(q, pose, ZERO)[0], self._struts.strut(self._springs[axle], q, cos, sin)
+
+    def of_angle(self, axle: str, angle: Any) -> Travel:
+        """Where the lower arm has these angles [rad]."""
+        angle = np.atleast_1d(np.asarray(angle, float))
+        pose, rates, strut = self._at(axle, angle)
+        first = self._at(axle, 0.0)[0].wheel
+        lift = rates.on_upright(pose, pose.wheel).z
+        axis, spring = pose.axis, self._springs[axle]
+        return Travel(pose.wheel.z - first.z, pose.wheel.x - first.x, pose.wheel.y - first.y,
+                      np.arctan2(-axis.z, np.hypot(axis.x, axis.y)), np.arctan2(axis.x, axis.y), -strut.spring_slope / lift,
+                      self._struts.spring_force(spring, strut.spring) * -strut.spring_slope / lift, angle)
+
+    def of_travel(self, axle: str, travel: Sequence[float] | np.ndarray) -> Travel:
+        """At these travels [m], which must be within reach."""
+        wanted = np.asarray(travel, float)
+        grid = self._grid(axle)
+        angle = np.interp(wanted, self.of_angle(axle, grid).travel, grid)
+        for _ in range(8):  # Newton's method from an interpolation: to rounding
+            pose, rates, _ = self._at(axle, angle)
+            angle = angle - (self.of_angle(axle, angle).travel - wanted) / rates.on_upright(pose, pose.wheel).z
+        return self.of_angle(axle, angle)
+
+    def _grid(self, axle: str) -> np.ndarray:
+        """Angles from the lowest to the highest pose, those at the construction pose among them, with rising travel."""
+        grid = np.arange(-round(_LARGEST / _GRID), round(_LARGEST / _GRID) + 1) * _GRID
+        pose, rates, _ = self._at(axle, grid)
+        with np.errstate(invalid="ignore"):
+            good = np.isfinite(pose.wheel.z) & (rates.on_upright(pose, pose.wheel).z > 0.0)
+        middle = len(grid) // 2
+        below, above = np.flatnonzero(~good[:middle]), np.flatnonzero(~good[middle:])
+        return grid[below[-1] + 1 if len(below) else 0:middle + above[0] if len(above) else len(grid)]
+
+    def reach(self, axle: str) -> Reach:
+        """How far the wheels of an axle go, the steering straight."""
+        grid = self._grid(axle)
+        at = self.of_angle(axle, grid)
+
+        def end(angle: float) -> str:
+            margins = self._at(axle, angle)[0].reach
+            return _ENDS[int(margins[0] > margins[1])] if min(margins) < 0.0 else "the wheel's way turns back"
+
+        lengths = np.asarray(self._at(axle, grid)[2].spring)[::-1]
+        spring = self._springs[axle]
+        stops = np.interp([spring.rebound_stop_length, spring.bump_stop_length], lengths, at.travel[::-1])
+        return Reach(float(at.travel[0]), float(at.travel[-1]), end(grid[0] - _GRID), end(grid[-1] + _GRID), *map(float, stops))
+
+    def steered(self, steering: float) -> tuple[float, float]:
+        """Angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; nan: out of reach."""
+        q = self._linkage.prepare(self._p, ZERO)
+        shift: Vector = self._linkage.shift(self._linkage.asked(steering, q), q).displacement
+        with np.errstate(invalid="ignore"):
+            axes = [self._kinematics.pose(self._kinematics.prepare(self._p, "front", left, ZERO), 1.0, 0.0, shift).axis
+                    for left in (True, False)]
+        left, right = (float(np.arctan2(-axis.x, axis.y)) for axis in axes)
+        return left, right
+
+    def standing(self) -> dict[str, Any]:
+        """The vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows.
+
+        Raises:
+            InputError: it has no rest, or lacks what the multibody needs besides.
+        """
+        model = self.vehicle.model(MODEL)
+        state, found = equilibrium(model, self.vehicle), {}
+        values = initial_state(model, self.vehicle)
+        loads = np.array(casadi_model(model).wheel_loads(values, np.zeros(len(model.inputs)), self.vehicle.vector(model))).ravel()
+        for axle, wheels in AXLES.items():
+            at = self.of_angle(axle, state[f"arm_angle_{wheels[0]}"])
+            near = self.of_travel(axle, at.travel + np.array([-1e-4, 1e-4]))
+            rate = float(np.diff(near.force)[0] / 2e-4)
+            load = float(loads[model.wheels.index(wheels[0])])
+            sprung = load / GRAVITY - 0.5 * self.vehicle.parameters[f"unsprung_mass_{axle}"]
+            found[axle] = {"travel_mm": 1e3 * float(at.travel[0]), "camber_deg": math.degrees(at.camber[0]),
+                           "toe_in_deg": math.degrees(at.toe_in[0]), "motion_ratio": float(at.motion_ratio[0]), "wheel_load_n": load,
+                           "wheel_rate_n_per_m": rate, "ride_frequency_hz": math.sqrt(max(rate, 0.0) / sprung) / (2.0 * math.pi)}
+        return {"cg_height_m": state["z"], "pitch_deg": math.degrees(state["pitch"]), **found}
+
+    def rows(self, axle: str, travels: Sequence[float]) -> list[dict[str, float]]:
+        """Those of `travels` [m] that are within reach, as rows of the table."""
+        reach = self.reach(axle)
+        within = [travel for travel in travels if reach.lowest <= travel <= reach.highest]
+        at = self.of_travel(axle, within)
+        return [{"travel_mm": 1e3 * travel, "dy_mm": 1e3 * float(dy), "camber_deg": math.degrees(camber), "toe_in_deg": math.degrees(toe),
+                 "motion_ratio": float(ratio), "track_mm": 2e3 * float(dy + self._corners[axle].wheel_centre.y), "dx_mm": 1e3 * float(dx)}
+                for travel, dx, dy, camber, toe, ratio in zip(within, at.dx, at.dy, at.camber, at.toe_in, at.motion_ratio)]
+
+
+def reach_in_mm(reach: Reach) -> dict[str, Any]:
+    """The same for a file."""
+    return {f"{name}_mm" if isinstance(value, float) else name: 1e3 * value if isinstance(value, float) else value
+            for name, value in asdict(reach).items()}

@@ -1,0 +1,97 @@
+"""`lfdm vehicle check` as a user runs it, on a suspension whose figures are known."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from lfdm_ros.cli.main import main
+from lfdm_ros.simulation.suspension import Suspension
+from lfdm_ros.vehicles import load_vehicle, save_vehicle
+
+HMMWV = load_vehicle("hmmwv_multibody")
+WITHOUT_STOPS = HMMWV.replace(**{f"stop_force_{axle}_{i}": 0.0 for axle in ("front", "rear") for i in range(12)})
+
+
+def test_json_has_the_contracts_keys_and_the_references_figures(capsys):
+    assert main(["vehicle", "check", "hmmwv_multibody", "--json", "--travel=-100:100:50"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for axle, ratio in (("front", 0.452), ("rear", 0.439)):
+        rows = {round(row["travel_mm"]): row for row in found[axle]}
+        assert list(rows) == [-100, -50, 0, 50, 100]
+        assert all({"travel_mm", "dy_mm", "camber_deg", "toe_in_deg", "motion_ratio"} <= row.keys() for row in rows.values())
+        assert rows[0]["motion_ratio"] == pytest.approx(ratio, abs=5e-4)
+        assert rows[50]["camber_deg"] < rows[0]["camber_deg"] == pytest.approx(0.0, abs=1e-9)
+    assert found["out_of_reach"] == [] and found["static"]["front"]["travel_mm"] == pytest.approx(-102.2, abs=0.1)
+    left, right = (found["steering"][-1][f"{side}_deg"] for side in ("left", "right"))
+    assert left > right > 20.0  # turning left the inner wheel turns more
+    assert 0.5 * np.radians(left + right) == pytest.approx(HMMWV.parameters["max_road_wheel_angle"], abs=1e-4)
+
+
+def test_wheel_rates_and_ride_frequencies_are_those_of_the_reference():
+    """Without stops, as the reference has them: 99 and 128 kN/m, 2.1 and 2.5 Hz."""
+    static = Suspension(WITHOUT_STOPS).standing()
+    assert [static[axle]["wheel_rate_n_per_m"] for axle in ("front", "rear")] == pytest.approx([99e3, 128e3], abs=600.0)
+    assert [static[axle]["ride_frequency_hz"] for axle in ("front", "rear")] == pytest.approx([2.1, 2.5], abs=0.06)
+    # The rear's stop holds it up, and stiffens it.
+    assert Suspension(HMMWV).standing()["rear"]["wheel_rate_n_per_m"] > 140e3
+
+
+@pytest.mark.parametrize("axle", ["front", "rear"])
+def test_the_force_at_the_wheel_does_the_springs_work(axle):
+    """Between two travels, without stops: the integral of the one is the integral of the spring's table."""
+    p, suspension = WITHOUT_STOPS.parameters, Suspension(WITHOUT_STOPS)
+    travel = np.linspace(-0.08, 0.06, 2001)
+    at = suspension.of_travel(axle, travel)
+    assert at.travel == pytest.approx(travel, abs=1e-12)
+    work = np.trapezoid(at.force, travel)
+    # The spring's length from its ends: the lower one turns with the arm.
+    length = []
+    for angle in at.angle[[0, -1]]:
+        fore, aft, lower, upper = (np.array([p[f"{name}_{axle}_{c}"] for c in "xyz"]) for name in (
+            "lower_arm_fore", "lower_arm_aft", "spring_lower", "spring_upper"))
+        turn = Rotation.from_rotvec(angle * (fore - aft) / np.linalg.norm(fore - aft))
+        length.append(np.linalg.norm(fore + turn.apply(lower - fore) - upper))
+    table = [[p[f"spring_{column}_{axle}_{i}"] for i in range(24)] for column in ("compression", "force")]
+    compression = np.linspace(*(p[f"spring_free_length_{axle}"] - value for value in length), 20001)
+    assert work == pytest.approx(np.trapezoid(np.interp(compression, *table), compression), rel=1e-6)
+
+
+def test_what_is_out_of_reach_is_said_with_its_place(capsys, tmp_path):
+    assert main(["vehicle", "check", "hmmwv_multibody", "--travel=-250:0:125"]) == 0
+    out = capsys.readouterr().out
+    assert "front left and right: a travel of -250 mm is out of reach, which ends at -184.4 mm" in out
+    assert "rear left and right: a travel of -250 mm is out of reach, which ends at -203.1 mm" in out
+    save_vehicle(HMMWV.replace(pitman_arm_length=0.5, pitman_arm_lock=-1.2), tmp_path / "bent.yaml")
+    assert main(["vehicle", "check", str(tmp_path / "bent.yaml"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any("steering 1 is out of reach of the tie rod" in line for line in found["out_of_reach"])
+    assert None in found["steering"][-1].values()
+
+
+def test_a_vehicle_that_stands_nowhere_is_told(capsys, tmp_path):
+    weak = {f"{table}_force_{axle}_{i}": 0.0 for table, count in (("spring", 24), ("stop", 12))
+            for axle in ("front", "rear") for i in range(count)}
+    save_vehicle(HMMWV.replace(**weak), tmp_path / "weak.yaml")
+    assert main(["vehicle", "check", str(tmp_path / "weak.yaml")]) == 0
+    assert "finds no rest" in capsys.readouterr().out
+
+
+def test_it_draws(tmp_path, capsys):
+    assert main(["vehicle", "check", "hmmwv_multibody", "--picture", str(tmp_path / "travel.png")]) == 0
+    assert (tmp_path / "travel.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert "everything asked for is within reach" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["hmmwv"], "'hmmwv' has no suspension to check"), (["hmmwv_multibody", "--travel", "1:2"], "--travel 1:2: write FROM:TO:STEP"),
+    (["hmmwv_multibody", "--travel", "0:1:0"], "--travel 0:1:0"), (["hmmwv_multibody", "--travel=nan:1:1"], "--travel nan:1:1"),
+    (["hmmwv_multibody", "--picture", "nowhere/a.png"], "--picture nowhere/a.png"),
+])
+def test_bad_use_exits_2_with_one_line(capsys, arguments, words):
+    assert main(["vehicle", "check", *arguments]) == 2
+    error = capsys.readouterr().err.strip()
+    assert words in error and "\n" not in error
