@@ -41,9 +41,11 @@ SUBJECTS = (
     *(Subject(chassis, tyre, vehicle) for chassis in FOUR_WHEEL_MODELS for tyre, vehicle in VEHICLES_OF_TYRES.items()),
     *(Subject(chassis, "", vehicle) for chassis, vehicle in SINGLE_TRACK_MODELS.items()),
 )
+# One vehicle alone: of a batch of these there is no figure here, its code takes a minute to compile.
+MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 
 def of_chassis(chassis: str) -> Subject:
     """The one that stands for a chassis where the tyre is not asked for: with relaxing tyres and torque converter, where it is meant to."""
-    tyre = {"eight_dof": "fiala"}.get(chassis, "tmeasy")
-    return next(subject for subject in SUBJECTS if subject.chassis == chassis and subject.tyre in ("", tyre))
+    tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
+    return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))

@@ -40,7 +40,8 @@ def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Reco
         InputError: nothing matches `only` or a peer's name; a peer fails.
     """
     # Every combination of model, tyre and run, by name.
-    table = {f"{subject.name}/{run}": (subject, profile) for subject in subjects.SUBJECTS for run, profile in RUNS.items()}
+    table = {f"{subject.name}/{run}": (subject, profile) for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)
+             for run, profile in RUNS.items()}
     chosen = [name for name in table if fnmatch(name, only)]
     if not chosen:
         raise InputError(f"--only {only}: matches none of {', '.join(table)}")

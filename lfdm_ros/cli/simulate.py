@@ -58,7 +58,7 @@ def _check_work(until: float, dt: float, output_step: float) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lfdm_ros.simulation import InputProfile, SimulationDiverged, Simulator, rollout
+    from lfdm_ros.simulation import InputProfile, OutOfReach, SimulationDiverged, Simulator, rollout
     from lfdm_ros.vehicles import load_vehicle
 
     profile = InputProfile.from_file(args.inputs)
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         times, outputs = rollout(simulator, profile, until, args.output_step)
     except SimulationDiverged as error:
-        raise InputError(f"{error}; try a smaller --dt than {args.dt:g}") from None
+        advice = "look at `lfdm vehicle check`" if isinstance(error, OutOfReach) else f"try a smaller --dt than {args.dt:g}"
+        raise InputError(f"{error}; {advice}") from None
     seconds = time.perf_counter() - began
     columns = (*COLUMNS, *args.also)
     picked = outputs[:, [simulator.output_index[name] for name in columns]]

@@ -70,6 +70,11 @@ def test_what_is_out_of_reach_is_said_with_its_place(capsys, tmp_path):
     found = json.loads(capsys.readouterr().out)
     assert any("steering 1 is out of reach of the tie rod" in line for line in found["out_of_reach"])
     assert None in found["steering"][-1].values()
+    # A run that comes there says so, too.
+    (tmp_path / "inputs.txt").write_text("0 0 0 0\n0.5 1 0 0\n1 1 0 0\n")
+    assert main(["simulate", "--vehicle", str(tmp_path / "bent.yaml"), "--model", "multibody_hmmwv", "--inputs",
+                 str(tmp_path / "inputs.txt"), "--speed", "5", "--until", "1", "--out", str(tmp_path / "run.csv")]) == 2
+    assert "the front left wheel is out of the reach of its linkage at t = 0.2" in capsys.readouterr().err
 
 
 def test_a_vehicle_that_stands_nowhere_is_told(capsys, tmp_path):
