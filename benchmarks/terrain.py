@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -18,11 +19,12 @@ from scipy import ndimage
 from scipy.interpolate import RectBivariateSpline
 
 from lfdm_ros.backends.casadi_backend import OPERATIONS
-from lfdm_ros.cli.bench import Record, format_table
+from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.compiler import Code
 from lfdm_ros.compiler.graph import graph_of
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
 from lfdm_ros.models.friction_field import FIRST, FrictionFieldGround
+from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.terrain import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid, Observations
 from lfdm_ros.terrain.posterior import RIM
@@ -39,7 +41,7 @@ CHASSIS = ("eight_dof", "eighteen_dof")
 
 def measure(runs: int) -> list[Record]:
     """All numbers of `lfdm bench terrain`."""
-    return [*fields(runs), *lookups(runs), *rollouts(runs)]
+    return [*fields(runs), *lookups(runs), *rollouts(runs), *risk(runs)]
 
 
 def quickest(run: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -197,6 +199,22 @@ def rollouts(runs: int) -> list[Record]:
                         Record.of(f"rollout_ratio/field{end}", ratios["field"], "1"),
                         Record.of(f"rollout_ratio/one_each{end}", ratios["one_each"], "1")]
     return records
+
+
+def risk(runs: int) -> list[Record]:
+    """All 1,024 rollouts of shared control's risk, obstacles and corridor among them, with a field over without."""
+    field = FieldTable(FrictionField(GRID, FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng(7))[0]), 0.8)
+    situation = load_benchmark("risk").example()
+    vehicle = situation.vehicle.replace(friction_field=field.number)
+    plain, uneven = (RiskRollouts(vehicle, RiskSettings(clear=0.0, model=model)) for model in ("eight_dof", "eight_dof/friction_field"))
+    ratios = []
+    for _ in range(runs):
+        times = [np.inf, np.inf]
+        for _ in range(REPEATS):
+            for k, rollouts in enumerate((plain, uneven)):
+                times[k] = min(times[k], rollouts.assess(replace(situation, vehicle=vehicle)).seconds)
+        ratios.append(times[1] / times[0])
+    return [Record.of("rollout_ratio/risk", ratios, "1")]
 
 
 if __name__ == "__main__":

@@ -73,6 +73,16 @@ class CasadiModel:
         return self.friction.jac_sparsity(0, 0).nnz() == 0
 
     @cached_property
+    def reading(self) -> bool:
+        """Whether a step reads arrays that lie outside."""
+        return any(self.step.instruction_id(k) == ca.OP_CALL for k in range(self.step.n_instructions()))
+
+    def registers(self, real: str) -> int:
+        """Vector registers that vehicles of a batch have side by side in a number type: two hide more latency than one; but of floats each
+        holds sixteen, and where all of them read, the registers run out."""
+        return 1 if real == "float" and self.reading else 2
+
+    @cached_property
     def digest(self) -> str:
         """Hash of the equations, under which what is compiled of them is kept."""
         digest = hashlib.sha256("".join(f.serialize() for f in (self.step, self.rhs, self.outputs)).encode())

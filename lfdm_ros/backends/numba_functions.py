@@ -13,6 +13,7 @@ import numpy as np
 from lfdm_ros.backends.model_functions import compiled_model_function
 from lfdm_ros.backends.tick_kernel import advance_code, advance_text
 from lfdm_ros.compiler.machine_code import TRIPLE, compile_text
+from lfdm_ros.compiler.reading import COUNT, LAST, SYMBOLS, WIDTH
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
 
@@ -95,18 +96,26 @@ def write_object(model: Model, folder: Path) -> ObjectFiles:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.object.write_bytes(compile_text(text, linked=True))
-        files.header.write_text(_header(model, stem), encoding="utf-8")
+        files.header.write_text(_header(model, stem, LAST in text), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: the object cannot be written: {error.strerror}") from None
     return files
 
 
-def _header(model: Model, stem: str) -> str:
+def _header(model: Model, stem: str, reading: bool) -> str:
+    """`reading`: whether the code reads arrays by number."""
     def places(kind: str, fields: tuple[Any, ...]) -> str:
         lines = [f"  {stem}_{kind}_{field.name} = {i},  /* [{field.unit}] {field.description} */" for i, field in enumerate(fields)]
         return "\n".join(["enum {", *lines, f"  {stem}_{kind}_count = {len(fields)}", "};", ""])
 
     guard = f"{stem.upper()}_H"
+    arrays = f"""
+/* What the ground reads by the number in its parameter, to be defined by the caller: addresses of the arrays, their lengths less
+   {WIDTH}, and how many there are. Array 0 is read where a number is none of them. */
+extern const double *const {SYMBOLS["double"]}[];
+extern const int64_t {LAST}[];
+extern const int64_t {COUNT};
+""" if reading else ""
     return f"""/* {model.name}: {model.description}. For {TRIPLE}; link with -lm. */
 #ifndef {guard}
 #define {guard}
@@ -126,7 +135,7 @@ void {stem}_prepare(const double *p, double *q);
 /* n >= 1 steps of h seconds that change x in place, the inputs linear from u0 to u1; rise = 1.0 / n.
    Returns whether all of x is finite. */
 int64_t {stem}_advance(double *x, const double *q, const double *u0, const double *u1, int64_t n, double h, double rise);
-
+{arrays}
 #ifdef __cplusplus
 }}
 #endif

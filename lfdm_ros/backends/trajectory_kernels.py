@@ -276,7 +276,7 @@ class BatchKernel:
 def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
-    lanes = lanes or here().lanes(real)
+    lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     driven = _places(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
                         lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven))

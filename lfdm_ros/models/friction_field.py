@@ -56,10 +56,11 @@ class FrictionFieldGround:
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         column, across = self.weights((x - q.x) * q.per_length, q.last_x)
         row, along = self.weights((y - q.y) * q.per_length, q.last_y)
-        first, latent = FIRST + row * q.line + column, 0.0
+        first, lines = FIRST + row * q.line + column, (0.0,) * 4
+        # Along y first: what stands side by side in a row is summed side by side.
         for k, weight in enumerate(along):
-            near = self._m.row(q.number, first + k * q.line)
-            latent = latent + weight * sum(a * c for a, c in zip(across, near))
+            lines = tuple(line + weight * near for line, near in zip(lines, self._m.row(q.number, first + k * q.line)))
+        latent = sum(weight * line for weight, line in zip(across, lines))
         return Patch(friction=q.middle + q.half * self._m.tanh(latent))
 
     def weights(self, place: Scalar, last: Scalar) -> tuple[Scalar, tuple[Scalar, ...]]:

@@ -94,6 +94,8 @@ def draw_convergence_and_cost(runs: Runs) -> Figure | None:
     first = found["error"][0]
     error.loglog(found["per_patch"], [first * (found["per_patch"][0] / n) ** 4 for n in found["per_patch"]], color="0.6", ls=":",
                  label="fourth order")
+    error.set_xticks(found["per_patch"], [f"{n:g}" for n in found["per_patch"]])
+    error.minorticks_off()
     error.set_xlabel("nodes a patch")
     error.set_ylabel("error / way")
     error.legend(fontsize=7)
@@ -101,6 +103,6 @@ def draw_convergence_and_cost(runs: Runs) -> Figure | None:
         cells = sorted((row["nodes"], row[name]) for row in of["cost"]["rows"] if name in row and row["what"] != "observations")
         cost.loglog(*zip(*cells), color=colour, marker="o", ms=3.5, lw=1.0, label=label)
     cost.set_xlabel("nodes")
-    cost.set_ylabel("seconds for a sample")
+    cost.set_ylabel("processor seconds for a sample")
     cost.legend(fontsize=7)
     return figure

@@ -13,7 +13,9 @@ import pytest
 from lfdm_ros.backends import compiled_model_function, constants, numba_function, write_object
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
+from lfdm_ros.models.friction_field import DIVISOR, head
 from lfdm_ros.simulation import Simulator, initial_state
+from lfdm_ros.terrain import FieldTable, FrictionField
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
@@ -92,6 +94,42 @@ int main(int argc, char **argv) {
     places = [[field.name for field in model.states].index(name) for name in ("vx", "yaw_rate")]
     assert fine == "1"
     np.testing.assert_allclose([float(vx), float(yaw_rate)], simulator.state[places], rtol=1e-12)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_friction_field_from_c(tmp_path):
+    """The object reads what the caller has under the names of the header."""
+    model, field = get_model("eight_dof/fiala/friction_field"), FrictionField.uniform(0.4)
+    write_object(model, tmp_path)
+    numbers = [*head(field.grid.x, field.grid.y, field.grid.spacing, (4, 4), (0.1, 0.8)), *(field.coefficients.ravel() / DIVISOR)]
+    stem = "lfdm_eight_dof_friction_field"
+    (tmp_path / "main.c").write_text(f"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "{stem}.h"
+static const double nothing[4], field[] = {{{", ".join(repr(float(v)) for v in numbers)}}};
+const double *const lfdm_tables_double[] = {{nothing, field}};
+const int64_t lfdm_tables_last[] = {{0, {len(numbers) - 4}}}, lfdm_tables_count = 2;
+int main(int argc, char **argv) {{
+  double p[{stem}_p_count], x[{stem}_x_count] = {{0}}, u[] = {{0.2, 0.5, 0.0}}, q[4096];
+  for (int i = 0; i < {stem}_p_count; ++i) p[i] = atof(argv[1 + i]);
+  for (int i = 0; i < {stem}_x_count; ++i) x[i] = atof(argv[1 + {stem}_p_count + i]);
+  {stem}_prepare(p, q);
+  {stem}_advance(x, q, u, u, 1000, 0.001, 1.0 / 1000);
+  printf("%.17g\\n", x[{stem}_x_yaw_rate]);
+  return 0;
+}}
+""")
+    subprocess.run(["cc", "-Wall", "-Werror", "-o", "run", "main.c", f"{stem}.o", "-lm"], cwd=tmp_path, check=True)
+    vehicle, table = VEHICLE.replace(friction_field=1.0), FieldTable(field)
+    x = initial_state(model, vehicle, vx=12.0)
+    done = subprocess.run([tmp_path / "run", *(repr(float(v)) for v in (*vehicle.vector(model), *x))], check=True, capture_output=True,
+                          text=True)
+    simulator = Simulator(VEHICLE.replace(friction_field=table.number), model, H)
+    simulator.reset(vx=12.0)
+    simulator.advance(U1, U1, 1000)
+    assert float(done.stdout) == pytest.approx(simulator.state[[field.name for field in model.states].index("yaw_rate")], rel=1e-9)
+    assert "lfdm_tables" not in write_object(get_model("kinematic_bicycle"), tmp_path).header.read_text()
 
 
 def test_an_object_is_the_first_thing_that_a_process_compiles(tmp_path):
