@@ -19,7 +19,9 @@ _COLUMNS = {"travel_mm": "travel mm", "dy_mm": "dy mm", "track_mm": "track mm", 
             "motion_ratio": "motion ratio"}
 _SHOWN = {"travel_mm": ("travel", "mm"), "camber_deg": ("camber", "deg"), "toe_in_deg": ("toe-in", "deg"),
           "motion_ratio": ("motion ratio", ""), "wheel_load_n": ("load", "N"), "wheel_rate_n_per_m": ("wheel rate", "N/m"),
-          "ride_frequency_hz": ("ride", "Hz")}
+          "ride_frequency_hz": ("ride", "Hz"), "roll_centre_height_m": ("roll centre", "m"), "anti_dive_percent": ("anti-dive", "%"),
+          "anti_lift_braking_percent": ("anti-lift, braking", "%"), "anti_lift_driving_percent": ("anti-lift, driving", "%"),
+          "anti_squat_percent": ("anti-squat", "%")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +93,8 @@ def _print_axle(axle: str, rows: list[dict[str, float]], reach: Any, static: dic
     print(f"  reaches from {1e3 * reach.lowest:.1f} mm ({reach.below}) to {1e3 * reach.highest:.1f} mm ({reach.above}); rebound stop from "
           f"{1e3 * reach.rebound_stop:.1f} mm down, bump stop from {1e3 * reach.bump_stop:.1f} mm up")
     if static:
-        print("  at rest: " + ", ".join(f"{name} {static[key]:.6g} {unit}".rstrip() for key, (name, unit) in _SHOWN.items()))
+        print("  at rest: " + ", ".join(f"{name} {static[key]:.6g} {unit}".rstrip()
+                                          for key, (name, unit) in _SHOWN.items() if key in static))
 
 
 def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import AXLES, SLOTS
 from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.models.vectors import ZERO, Vector
+from lfdm_ros.models.vectors import ZERO, Vector, Z
 from lfdm_ros.simulation.equilibrium import equilibrium
 from lfdm_ros.simulation.simulator import initial_state
 from lfdm_ros.vehicles import Vehicle
@@ -52,6 +52,20 @@ class Reach:
     above: str
     rebound_stop: float
     bump_stop: float
+
+
+@dataclass(frozen=True)
+class Instant:
+    """What follows from how a wheel moves at one instant of its travel.
+
+    roll_centre: its height above the ground [m], where the line across the contact point's way meets the middle of the vehicle; braked,
+    driven: way ahead for a unit of the way up [1] of the contact point on a wheel that brakes hold to the upright, and of the centre of one
+    that is driven from the body.
+    """
+
+    roll_centre: float
+    braked: float
+    driven: float
 
 
 class Suspension:
@@ -131,6 +145,26 @@ class Suspension:
         left, right = (float(np.arctan2(-axis.x, axis.y)) for axis in axes)
         return left, right
 
+    def instant(self, axle: str, angle: float, radius: float) -> Instant:
+        """How the left wheel moves at an angle of the lower arm, its centre `radius` above the ground in its plane."""
+        pose, rates, _ = self._at(axle, angle)
+        axis = pose.axis
+        lean = axis.z
+        contact = pose.wheel + (axis * lean - Z) * (radius / np.sqrt(1.0 - lean * lean))
+        patch, centre = (rates.on_upright(pose, point) for point in (contact, pose.wheel))
+        return Instant(float(contact.y * patch.y / patch.z), float(patch.x / patch.z), float(centre.x / centre.z))
+
+    def _support(self, axle: str, instant: Instant, height: float) -> dict[str, float]:
+        """Shares of the load that brakes and drive shift which the linkage carries, and not the spring [%]."""
+        p = self.vehicle.parameters
+        lever = 100.0 * (p["cg_to_front_axle"] + p["cg_to_rear_axle"]) / height
+        braked = p[f"brake_torque_{axle}"] / max(p["brake_torque_front"] + p["brake_torque_rear"], 1e-12)
+        front = p.get("front_drive_share", 0.5)
+        sense, driven = (1.0, front) if axle == "front" else (-1.0, 1.0 - front)
+        return {"roll_centre_height_m": instant.roll_centre,
+                "anti_dive_percent" if axle == "front" else "anti_lift_braking_percent": sense * braked * instant.braked * lever,
+                "anti_lift_driving_percent" if axle == "front" else "anti_squat_percent": sense * driven * instant.driven * lever}
+
     def standing(self) -> dict[str, Any]:
         """The vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows.
 
@@ -150,6 +184,8 @@ class Suspension:
             found[axle] = {"travel_mm": 1e3 * float(at.travel[0]), "camber_deg": math.degrees(at.camber[0]),
                            "toe_in_deg": math.degrees(at.toe_in[0]), "motion_ratio": float(at.motion_ratio[0]), "wheel_load_n": load,
                            "wheel_rate_n_per_m": rate, "ride_frequency_hz": math.sqrt(max(rate, 0.0) / sprung) / (2.0 * math.pi)}
+            radius = self.vehicle.parameters["wheel_radius"] - load / self.vehicle.parameters[f"tyre_vertical_stiffness_{axle}"]
+            found[axle] |= self._support(axle, self.instant(axle, float(at.angle[0]), radius), state["z"])
         return {"cg_height_m": state["z"], "pitch_deg": math.degrees(state["pitch"]), **found}
 
     def rows(self, axle: str, travels: Sequence[float]) -> list[dict[str, float]]:

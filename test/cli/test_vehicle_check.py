@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from lfdm_ros.backends import ARRAYS
 from lfdm_ros.cli.main import main
+from lfdm_ros.models.double_wishbone import DoubleWishbone
+from lfdm_ros.models.vectors import ZERO, Vector
 from lfdm_ros.simulation.suspension import Suspension
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
@@ -58,6 +62,32 @@ def test_the_force_at_the_wheel_does_the_springs_work(axle):
     table = [[p[f"spring_{column}_{axle}_{i}"] for i in range(24)] for column in ("compression", "force")]
     compression = np.linspace(*(p[f"spring_free_length_{axle}"] - value for value in length), 20001)
     assert work == pytest.approx(np.trapezoid(np.interp(compression, *table), compression), rel=1e-6)
+
+
+@pytest.mark.parametrize("axle", ["front", "rear"])
+def test_roll_centre_dive_and_squat_follow_from_poses_nearby(axle):
+    """The ways of the contact point and of the wheel's centre between two poses, a point of the upright being carried along."""
+    suspension, step, radius = Suspension(HMMWV), 1e-5, 0.459
+    found = suspension.standing()[axle]
+    angle = float(suspension.of_travel(axle, [1e-3 * found["travel_mm"]]).angle[0])
+    at = suspension.instant(axle, angle, radius)
+    wishbone = DoubleWishbone(ARRAYS)
+    q = wishbone.prepare(SimpleNamespace(**HMMWV.parameters), axle, True, ZERO)
+    now, before, after = (wishbone.pose(q, np.cos(a), np.sin(a), ZERO) for a in (angle, angle - step, angle + step))
+    axis = np.array(now.axis.components)
+    down = np.array([0.0, 0.0, -1.0]) + axis * axis[2]
+    contact = now.wheel + Vector(*(radius * down / np.linalg.norm(down)))
+    ways = []
+    for point in (contact, now.wheel):
+        carried = now.basis.into(point - now.lower)
+        ways.append(np.array((after.lower + after.basis.out(carried) - before.lower - before.basis.out(carried)).components))
+    assert at.roll_centre == pytest.approx(contact.y * ways[0][1] / ways[0][2], rel=1e-6) and 0.3 < at.roll_centre < 0.5
+    assert at.braked == pytest.approx(ways[0][0] / ways[0][2], rel=1e-6)
+    assert at.driven == pytest.approx(ways[1][0] / ways[1][2], rel=1e-5)
+    assert found["roll_centre_height_m"] == pytest.approx(at.roll_centre, abs=1e-3)
+    share = found["anti_dive_percent" if axle == "front" else "anti_lift_braking_percent"]
+    base = HMMWV.parameters["cg_to_front_axle"] + HMMWV.parameters["cg_to_rear_axle"]
+    assert share == pytest.approx((1 if axle == "front" else -1) * 50.0 * at.braked * base / 0.80466, abs=0.05)
 
 
 def test_what_is_out_of_reach_is_said_with_its_place(capsys, tmp_path):

@@ -12,7 +12,16 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.models.double_wishbone import DoubleWishbone
 from lfdm_ros.models.vectors import ZERO, Vector
-from lfdm_ros.simulation import InputProfile, OutOfReach, Simulator, equilibrium, initial_state, rollout
+from lfdm_ros.simulation import (
+    BatchRollout,
+    InputProfile,
+    OutOfReach,
+    SensitivityRollout,
+    Simulator,
+    equilibrium,
+    initial_state,
+    rollout,
+)
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv_multibody")
@@ -142,6 +151,23 @@ def test_loops_are_closed_after_a_million_steps() -> None:
                 np.sqrt((now.outer - now.inner).squared) - np.sqrt(q.rod_length2),
                 np.sqrt((now.lower + now.basis.out(Vector(*(q.upper_ball_joint - q.lower_ball_joint).components)) - now.upper).squared))
         assert np.abs(gaps).max() < 1e-12
+
+
+def test_batches_and_derivatives_are_those_of_one_vehicle() -> None:
+    """By a mass, a point of the geometry and a tyre: exact derivatives of a lane change against central differences of a batch."""
+    names, steps = ("sprung_mass", "tie_rod_inner_front_z", "cornering_stiffness_front"), np.array([0.01, 1e-7, 0.3])
+    times = np.linspace(0.0, 1.0, 51)
+    inputs = np.column_stack([0.2 * np.sin(6.0 * times), np.full((51, 1), 0.2), np.zeros(51)])
+    common = dict(model=MODEL, vehicle=HMMWV, dt=1e-3, times=times, inputs=inputs, parameters=names, channels=("yaw_rate", "vy", "roll"))
+    start, theta = initial_state(MODEL, HMMWV, vx=15.0), np.array([HMMWV.parameters[name] for name in names])
+    beside = np.concatenate([theta[None], theta + np.diag(steps), theta - np.diag(steps)])
+    batch = BatchRollout(**common).trajectories(beside, start)
+    run, slopes = SensitivityRollout(**common, states=()).run(theta, start, np.eye(3), np.zeros((len(start), 3)))
+    assert np.abs(run[:, 0]).max() > 0.2
+    np.testing.assert_allclose(batch[0], run, atol=1e-10)
+    for i, step in enumerate(steps):
+        difference = (batch[1 + i] - batch[4 + i]) / (2.0 * step)
+        assert (np.abs(slopes[:, :, i] - difference).max(axis=0) < 1e-6 * np.abs(difference).max(axis=0)).all(), names[i]
 
 
 # -- Out of reach --------------------------------------------------------------------------------------------------------------------------
