@@ -46,23 +46,31 @@ LEAST_LOAD = 1.0
 DEEPEST = 0.5 * math.pi
 # A load that is not carried there has the forces of that depth, and no more.
 MOST_SCALING = 1.05
-STEPS = 2
-# Places and weights on [0, 1], from the largest pressure to the entry: Gauss-Legendre's in v, where the place is 1 - v^1.5. So they are
-# close at the entry, where the pressure begins as a power and the soil is sheared first.
-_GAUSS = ((0.06943184420297371, 0.17392742256872693), (0.33000947820757187, 0.32607257743127307),
-          (0.6699905217924281, 0.32607257743127307), (0.9305681557970263, 0.17392742256872693))
-POINTS = tuple((1.0 - v ** 1.5, 1.5 * v ** 0.5 * weight) for v, weight in _GAUSS)
+# Gauss-Legendre between 0 and 1, by the number of points.
+_GAUSS = (((0.21132486540518713, 0.5), (0.7886751345948129, 0.5)),
+          ((0.1127016653792583, 0.2777777777777778), (0.5, 0.4444444444444444), (0.8872983346207417, 0.2777777777777778)),
+          ((0.06943184420297371, 0.17392742256872693), (0.33000947820757187, 0.32607257743127307),
+           (0.6699905217924281, 0.32607257743127307), (0.9305681557970263, 0.17392742256872693)))
+# Places from the largest pressure to the entry, as shares, and their weights, for each pass through the integrals: Gauss-Legendre's in v,
+# where the place is 1 - v^1.5. So they are close at the entry, where the pressure begins as a power and the soil is sheared first.
+PASSES = tuple(tuple((1.0 - v ** 1.5, 1.5 * v ** 0.5 * weight) for v, weight in points) for points in _GAUSS)
+
+# Taylor's coefficients of sine over x and of cosine, by powers of x^2: half angles are below pi / 4, where these reach 1e-11.
+_SINE = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6)]
+_COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(7)]
 
 PARAMETERS = (Field("tyre_width", "m", "width of the wheel or of the tyre's tread", "b", 0.0, 3.0, True),)
 STATES = (Field("sinkage", "m", "depth of the wheel's lowest point in the soil, in the last step", "h", role="held"),)
 
 
 class BekkerWong:
-    """A tyre (`lfdm_ros.models.equations.Tyre`); `points` and `steps` are what its integrals and its equilibrium are computed with."""
+    """A tyre (`lfdm_ros.models.equations.Tyre`).
+
+    passes: places and weights of the integrals, of each step to the equilibrium and, the last, of the forces.
+    """
 
     implicit, rigid = True, False
-    points: Sequence[tuple[float, float]] = POINTS
-    steps = STEPS
+    passes: Sequence[Sequence[tuple[float, float]]] = PASSES
 
     def __init__(self, m: Operations):
         self._m = m
@@ -76,9 +84,9 @@ class BekkerWong:
         load = fmax(wheel.load, LEAST_LOAD)
         at = self.under(q, wheel, load)
         theta = self.guess(at, load)
-        for _ in range(self.steps):
-            theta = self.deeper(at, theta, load)
-        done = self.carried(at, theta, slopes=True)
+        for points in self.passes[:-1]:
+            theta = self.deeper(at, theta, load, points)
+        done = self.carried(at, theta, self.passes[-1], slopes=True)
         share = fmin(load / fmax(done.fz, 1e-3 * load), MOST_SCALING) * fmax(wheel.load, 0.0) / load
 
         # The soil that is pressed down stands against the travel, whatever the rim does.
@@ -117,7 +125,7 @@ class BekkerWong:
     # -- The circle in the soil (22) -------------------------------------------------------------------------------------------
     def arc(self, at: Record, theta: Scalar) -> Record:
         """The circle of an entry angle; sines and cosines of half angles, whose differences keep their digits where the angle is small."""
-        s, c = self._m.sin(0.5 * theta), self._m.cos(0.5 * theta)
+        s, c = sine_and_cosine(0.5 * theta)
         rise = 2.0 * s * s
         sinkage = at.low * rise + at.flat * (2.0 * s * c)
         return Record(s=s, c=c, sinkage=sinkage, radius=sinkage / rise)
@@ -143,32 +151,31 @@ class BekkerWong:
         step = wanted - n * m.log(arc.sinkage) - m.log(2.0 * arc.radius * arc.s * arc.c)
         return m.fmin(theta * m.exp(m.fmin(step / m.fmax(self.growth(at, theta, arc), 0.05), 1.0)), 1.0)
 
-    def deeper(self, at: Record, theta: Scalar, load: Scalar) -> Scalar:
+    def deeper(self, at: Record, theta: Scalar, load: Scalar, points: Sequence[tuple[float, float]]) -> Scalar:
         """A better entry angle."""
         m = self._m
-        carried = m.fmax(self.carried(at, theta).fz, 1e-3 * load)
+        carried = m.fmax(self.carried(at, theta, points).fz, 1e-3 * load)
         step = m.log(load / carried) / m.fmax(self.growth(at, theta, self.arc(at, theta)), 0.05)
         return m.fmin(theta * m.exp(m.fmin(step, 1.0)), DEEPEST)
 
     # -- Stresses and their integrals (4-9) ------------------------------------------------------------------------------------
-    def carried(self, at: Record, theta: Scalar, slopes: bool = False) -> Record:
+    def carried(self, at: Record, theta: Scalar, points: Sequence[tuple[float, float]], slopes: bool = False) -> Record:
         """What the soil gives at an entry angle, in the sense of travel: the load, and with `slopes` traction, resistance, shear force
         along the rim, lateral force, and the slopes of the first and the last against the slip velocities."""
         m, soil = self._m, at.soil
-        sin, cos, exp, sqrt = m.sin, m.cos, m.exp, m.sqrt
+        exp, sqrt = m.exp, m.sqrt
         arc = self.arc(at, theta)
         largest = at.stress_angle * theta
         exit_ = at.rebound * arc.s
         least = -2.0 * exit_ * (1.0 + exit_ * exit_ * (1.0 / 6.0 + 0.075 * exit_ * exit_))  # (2), the arc sine of small angles
         fz = traction = resistance = shear = fy = kx = ky = 0.0
-        for place, weight in self.points:
+        for place, weight in points:
             front, rear = largest + place * (theta - largest), largest - place * (largest - least)
-            half = sin(0.5 * front)
-            depth = 2.0 * arc.radius * (arc.s - half) * (arc.s + half)
+            ahead, behind = sine_and_cosine(0.5 * front), sine_and_cosine(0.5 * rear)
+            depth = 2.0 * arc.radius * (arc.s - ahead[0]) * (arc.s + ahead[0])
             sigma = exp(soil.sinkage_exponent * m.log(depth) + at.log_modulus)  # (1, 4): the same at both places
             strength = soil.cohesion + sigma * soil.friction
-            for angle, s, width in ((front, half, weight * (theta - largest)), (rear, sin(0.5 * rear), weight * (largest - least))):
-                c = cos(0.5 * angle)
+            for angle, (s, c), width in ((front, ahead, weight * (theta - largest)), (rear, behind, weight * (largest - least))):
                 turned, advanced = arc.radius * (theta - angle), 2.0 * arc.radius * (arc.s * arc.c - s * c)
                 ex, ey = (at.rim * turned - at.travel * advanced) * at.per_kx, at.across * turned * at.per_ky  # (6)
                 e = sqrt(ex * ex + ey * ey + 1e-8)
@@ -187,6 +194,17 @@ class BekkerWong:
             return Record(fz=unit * fz)
         return Record(fz=unit * fz, traction=unit * traction, resistance=unit * resistance, shear=unit * shear, fy=unit * fy,
                       kx=unit * kx * at.per_kx / at.transport, ky=unit * ky * at.per_ky / at.transport)
+
+
+def sine_and_cosine(x: Scalar) -> tuple[Scalar, Scalar]:
+    """Of half an angle in the contact [rad], at most pi / 4: a third of the operations that any angle takes."""
+    z = x * x
+    sine, cosine = _SINE[-1], _COSINE[-1]
+    for coefficient in reversed(_SINE[:-1]):
+        sine = coefficient + z * sine
+    for coefficient in reversed(_COSINE[:-1]):
+        cosine = coefficient + z * cosine
+    return x * sine, cosine
 
 
 class RigidBekkerWong(BekkerWong):

@@ -71,8 +71,7 @@ def test_more_points_and_steps_lead_to_the_exact_integrals():
     x, w = np.polynomial.legendre.leggauss(32)
 
     class Fine(BekkerWong):
-        points = tuple(zip((0.5 * (x + 1.0)).tolist(), (0.5 * w).tolist()))
-        steps = 12
+        passes = (tuple(zip((0.5 * (x + 1.0)).tolist(), (0.5 * w).tolist())),) * 13
 
     tyre = Fine(ARRAYS)
     q = tyre.prepare(SimpleNamespace(wheel_radius=RADIUS, tyre_width=WIDTH, tyre_vertical_stiffness_front=STIFFNESS,
