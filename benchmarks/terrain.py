@@ -160,7 +160,7 @@ class Rollouts:
         """`numbers` (VEHICLES,): of their fields."""
         vehicle, rng = load_vehicle("hmmwv").replace(friction_field=0.0), np.random.default_rng(5)
         times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
-        model = vehicle.model(chassis if numbers is None else f"{chassis}/friction_field")
+        model = vehicle.model(f"{chassis}/plane" if numbers is None else f"{chassis}/friction_field")
         names = ["sprung_mass"] if numbers is None else ["sprung_mass", "friction_field"]
         self.batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=np.tile([0.1, 0.2, 0.0], (len(times), 1)),
                                   parameters=names, channels=["vx"], precision=precision)
@@ -206,7 +206,8 @@ def risk(runs: int) -> list[Record]:
     field = FieldTable(FrictionField(GRID, FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng(7))[0]), 0.8)
     situation = load_benchmark("risk").example()
     vehicle = situation.vehicle.replace(friction_field=field.number)
-    plain, uneven = (RiskRollouts(vehicle, RiskSettings(clear=0.0, model=model)) for model in ("eight_dof", "eight_dof/friction_field"))
+    settings = [RiskSettings(clear=0.0, model=f"eight_dof/{ground}") for ground in ("plane", "friction_field")]
+    plain, uneven = (RiskRollouts(vehicle, one) for one in settings)
     ratios = []
     for _ in range(runs):
         times = [np.inf, np.inf]
