@@ -22,6 +22,7 @@ from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
+from lfdm_ros.models.friction_field import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE
@@ -42,12 +43,14 @@ from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
 _OF_STATES = ("on_state",)
 _OWE = (*_OF_STATES, "on_operator", "on_autonomy", "on_plan", "on_scan", "watch", "watch_answers")
+_FIELDS = 16  # that the ground may be, where it is not known
 _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 
@@ -105,7 +108,8 @@ class SharedControl(TaskedComponent):
     def configure(self) -> None:
         begin = time.perf_counter()
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground.known if ground else None)
+        self._underfoot = (Underfoot(plain, ground.known, ground.drawn(_FIELDS) if ground.belief else ()) if ground
+                           else Underfoot(plain, None))
         vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)
@@ -113,6 +117,7 @@ class SharedControl(TaskedComponent):
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.sharer = Sharer(vehicle, settings, components, table, self.warn_of_refusal)
+        self.sharer.take(vehicle, self._with_grounds(None))
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
             self.sharer, tracker, period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
@@ -244,12 +249,15 @@ class SharedControl(TaskedComponent):
         # Latched and sent once: it is taken in the inactive state too.
         try:
             vehicle: Vehicle = calibrated(self._vehicle, self._model, message)
-            self.sharer.take(vehicle, draws_of(message, vehicle))
+            self.sharer.take(vehicle, self._with_grounds(draws_of(message, vehicle)))
         except InputError as error:
             self.refusals.refuse("posterior", error)
             return
         self._posterior_version = message.posterior_version
         self.get_logger().info(f"goes by {vehicle.name}, posterior {message.posterior_version}")
+
+    def _with_grounds(self, draws: Draws | None) -> Draws | None:
+        return Draws.crossed(draws, FRICTION_FIELD.name, self._underfoot.others)
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.sharer.stop("service")

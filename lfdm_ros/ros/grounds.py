@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,19 @@ GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -
 
 
 class Underfoot:
-    """A vehicle on a ground: its friction, place by place, is what every model of the vehicle steps on as long as this lives."""
+    """A vehicle on a ground: its friction, place by place, is what every model of the vehicle steps on as long as this lives.
 
-    def __init__(self, vehicle: Vehicle, field: FrictionField | None):
+    Attributes:
+        vehicle: on that ground.
+        others: values of its parameter `friction_field` for each of some other fields that may be there.
+    """
+
+    def __init__(self, vehicle: Vehicle, field: FrictionField | None, others: Sequence[FrictionField] = ()):
         """field: None leaves the vehicle as it is."""
         self._table = None if field is None else FieldTable(field)
+        self._tables = [FieldTable(other) for other in others]
         self.vehicle = vehicle if self._table is None else vehicle.replace(friction_field=self._table.number)
+        self.others = [table.number for table in self._tables]
 
 
 def ground_of(node: Any) -> Ground | None:

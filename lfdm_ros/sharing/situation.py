@@ -68,6 +68,17 @@ class Draws:
     values: np.ndarray
     version: int = 0
 
+    @classmethod
+    def crossed(cls, draws: Draws | None, name: str, values: Sequence[float]) -> Draws | None:
+        """Draws in which one more parameter has one of some values, each as often, whatever the others are; no values: as they are."""
+        if not len(values):
+            return draws
+        column = np.asarray(values, float)
+        if draws is None:
+            return cls((name,), column[:, None])
+        rows = [(*row, value) for row in draws.values for value in column]
+        return cls((*draws.names, name), np.array(rows), draws.version)
+
 
 @dataclass(frozen=True, eq=False)
 class Corridor:

@@ -15,13 +15,17 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.felt_friction import Drive, FeltFriction, FeltSettings
 from lfdm_ros.proportions import interval_of
-from lfdm_ros.simulation import Simulator
+from lfdm_ros.simulation import Actuator, Simulator, load_scenario
+from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.studies.pictures import save_png
 from lfdm_ros.terrain import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.terrain.ground_file import load_ground
 from lfdm_ros.terrain.learning import learn
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
 LINK = FrictionLink(0.1, 1.0)
@@ -86,6 +90,46 @@ def learned(seed: int, seconds: float = 20.0, felt: FeltFriction | None = None) 
                    float(1.0 - posterior.sd()[apart > BESIDE].min() / PRIOR.sigma_f))
 
 
+@dataclass(frozen=True, eq=False)
+class Laps:
+    """Two laps over ice that nobody has told the controller of, and what it knew in the second: the field that was felt in the first."""
+
+    first: Run
+    second: Run
+    learned: FrictionField
+
+
+def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> Drive:
+    """A run of the closed loop as its sensors said it; the inputs that acted are those behind the vehicle's actuators."""
+    actuator, rng, noise = Actuator.of(vehicle.actuators), np.random.default_rng(seed), FeltSettings().noise
+    inputs = np.empty((len(run.times), 3))
+    for k, time in enumerate(run.times):
+        inputs[k] = actuator.advance(time)
+        if k < len(run.commands):
+            actuator.send(time, run.commands[k])
+    states = {name: run.column(name) + rng.normal(0.0, noise[stem], len(run.times)) for name in run.output_names
+              for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
+    return Drive(run.times, inputs, states | {name: run.column(name) for name in ("x", "y", "yaw")})
+
+
+def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
+    """The MPC drives an 18-DOF vehicle over ground of a file, and again with the friction that was felt. Before, the road is thought to be
+    the vehicle's own, with patches of 8 m that may be anything."""
+    file, bend = load_ground(ground), load_scenario(scenario)
+    table = FieldTable(file.field)
+    there, plant = VEHICLE.replace(friction_field=table.number), Plant("eighteen_dof", lidar=None)
+    settings = Settings(use_limit_table=False, time_budget=0.0)
+
+    first = drive(there, bend, Controller(VEHICLE, settings, None), plant)
+    link = FrictionLink(0.1, 1.1)
+    prior = FieldPrior(a0=float(link.latent(1.0)), alpha_x=8.0, alpha_y=8.0, sigma_f=1.5)
+    seen = learn(prior, FeltFriction(VEHICLE, link, prior).feel(drive_of(first, VEHICLE)))
+    grid = file.field.grid
+    found = FrictionField(grid, FieldPosterior(prior, grid, seen).mean(), link)
+    known = FieldTable(found)
+    return Laps(first, drive(there, bend, Controller(VEHICLE.replace(friction_field=known.number), settings, None), plant), found)
+
+
 def draw_learned(one: Learned) -> Figure:
     """The hidden friction, the learned one and how well it is known, around the way that was driven."""
     figure = Figure(figsize=(12.0, 4.0), layout="constrained")
@@ -113,6 +157,9 @@ def main(out: str, fields: str = "20", seconds: str = "20") -> int:
               f"{one.lost:31.1%}", flush=True)
         if seed == 1:
             save_png(draw_learned(one), Path(out))
+    twice = laps()
+    for name, lap in (("first", twice.first), ("second", twice.second)):
+        print(f"ice in the bend, {name} lap: {lap.outside:.2f} m out of the lane, sideslip {np.degrees(lap.sideslip):.0f} deg")
     low, high = interval_of(inside, total)
     print(f"all: {inside / total:.3f} of {total} places in their {LEVEL:.0%} interval (were they independent: {low:.3f} to {high:.3f})")
     return 0

@@ -35,14 +35,21 @@ class Ground:
         field: what is there.
         known: the median of what is known, which is `field` but for a random field.
         sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
-        prior: of a random field.
+        belief: of a random field, without the patches.
     """
 
     name: str
     field: FrictionField
     known: FrictionField
     sd: np.ndarray
-    prior: FieldPrior | None = None
+    belief: FieldPosterior | None = None
+
+    def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
+        """Fields that may be there, as far as is known; where all is known, that one."""
+        if self.belief is None:
+            return [self.field]
+        latent = self.belief.draw(count, np.random.default_rng(seed))
+        return [FrictionField(self.field.grid, np.where(self.sd > 0.0, one, self.known.latent), self.field.link) for one in latent]
 
 
 def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> Ground:
@@ -92,7 +99,7 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     latent = posterior.draw(1, np.random.default_rng(seed))[0]
-    return Ground(name, FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link), posterior.sd(), prior)
+    return Ground(name, FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link), posterior.sd(), posterior)
 
 
 def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]], where: str) -> Ground:
@@ -113,7 +120,7 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
             raise InputError(f"{where}: patches[{i}]: {error}") from None
         sd[inside] = 0.0
     field = FrictionField(grid, latent, link)
-    return Ground(ground.name, field, FrictionField(grid, known, link) if ground.prior else field, sd, ground.prior)
+    return Ground(ground.name, field, FrictionField(grid, known, link) if ground.belief else field, sd, ground.belief)
 
 
 def _within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettin
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
+from lfdm_ros.terrain import FieldTable, FrictionField
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -69,6 +70,21 @@ def test_friction_is_drawn_as_declared():
         expected = stats.truncnorm.ppf(uniform, (0.05 - mean) / sd, np.inf, loc=mean, scale=sd)
         np.testing.assert_allclose(friction_draws(mean, sd, uniform), expected, rtol=1e-9)
     assert (friction_draws(0.4, 0.0, uniform) == 0.4).all()
+
+
+def test_fields_that_may_be_there_are_drawn():
+    """Braking to a stand before an obstacle: on one of four roads, ice, it is hit for certain, on the others never."""
+    tables = [FieldTable(FrictionField.uniform(friction)) for friction in (0.7, 0.15, 0.72, 0.75)]
+    on_field = HMMWV.replace(friction_field=tables[0].number)
+    rollouts = RiskRollouts(on_field, replace(KNOWN, clear=0.0))
+    draws = Draws.crossed(Draws(("yaw_inertia",), np.full((5, 1), HMMWV.parameters["yaw_inertia"])), "friction_field",
+                          [table.number for table in tables])
+    assert draws is not None and draws.values.shape == (20, 2)
+    braking = situation(brake=0.6, obstacles=circles((35.0, 0.0, 1.0)), draws=draws)
+    found = rollouts.assess(replace(braking, vehicle=on_field))
+    assert within(found.operator.collision, 0.25)
+    alone = rollouts.assess(replace(braking, vehicle=on_field, draws=None))
+    assert alone.operator.collision.value == 0.0
 
 
 # -- Closed forms -------------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def test_patches_lie_where_they_are_drawn() -> None:
     x, y = np.meshgrid(np.linspace(0.0, 20.0, 301), np.linspace(-5.0, 5.0, 151))
     everywhere = ground.field.friction_at(x, y)
     assert everywhere.min() > 0.19 and everywhere.max() < 0.92
-    assert ground.known is ground.field and not ground.sd.any() and ground.prior is None
+    assert ground.known is ground.field and not ground.sd.any() and ground.belief is None and ground.drawn(3) == [ground.field]
 
 
 def test_of_a_random_field_only_what_was_seen_is_known() -> None:
@@ -44,6 +44,9 @@ def test_of_a_random_field_only_what_was_seen_is_known() -> None:
         assert field.friction_at(18.0, 0.0) == pytest.approx(0.8, abs=0.01)
     at = {place: ground.sd[10, round(place / 0.5)] for place in (4.0, 12.0, 18.0)}
     assert at[4.0] < 0.02 and at[12.0] > 1.4 and at[18.0] == 0.0
+    fields = ground.drawn(40)
+    there = np.array([[one.friction_at(x, 0.0) for x in (4.0, 12.0, 18.0)] for one in fields])
+    assert there[:, 0].std() < 0.02 and there[:, 1].std() > 0.15 and np.ptp(there[:, 2]) < 1e-12
     again, other = load_ground(document), load_ground(document, seed=4)
     np.testing.assert_array_equal(ground.field.latent, again.field.latent)
     np.testing.assert_array_equal(ground.known.latent, other.known.latent)
