@@ -1,8 +1,9 @@
 """The ground: how long friction fields, their conditioning and their look-up take, and what a field costs a batch of vehicles.
 
-`lfdm bench terrain`, or `python benchmarks/terrain.py`. Beside ours, in the same run and in turn: SciPy's splines for the look-up, GSTools
-for fields and conditioning where it is installed. `lookup_ns` is of one point after the other on one core, but for `simd`; `cubic` is the
-formula of the ground `friction_field`, with the link to friction, `bilinear` four neighbours of the same field in the same machine code.
+`lfdm bench terrain`, or `python benchmarks/terrain.py`; of soft soil three numbers of `lfdm bench soil`. Beside ours, in the same run and
+in turn: SciPy's splines for the look-up, GSTools for fields and conditioning where it is installed. `lookup_ns` is of one point after the
+other on one core, but for `simd`; `cubic` is the formula of the ground `friction_field`, with the link to friction, `bilinear` four
+neighbours of the same field in the same machine code.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CHASSIS = ("eight_dof", "eighteen_dof")
 
 def measure(runs: int) -> list[Record]:
     """All numbers of `lfdm bench terrain`."""
-    return [*fields(runs), *lookups(runs), *rollouts(runs), *risk(runs)]
+    return [*fields(runs), *lookups(runs), *rollouts(runs), *risk(runs), *soil_wheel(runs)]
 
 
 def quickest(run: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -216,6 +217,17 @@ def risk(runs: int) -> list[Record]:
                 times[k] = min(times[k], rollouts.assess(replace(situation, vehicle=vehicle)).seconds)
         ratios.append(times[1] / times[0])
     return [Record.of("rollout_ratio/risk", ratios, "1")]
+
+
+def soil_wheel(runs: int) -> list[Record]:
+    """Of `lfdm bench soil`, which says more: a wheel by the exact integrals, one in a batch, and its largest error as a share of the load,
+    of soils whose exponent is not below 0.4."""
+    soil = load_benchmark("soil")
+    plain, sinking = (soil.batch_of(spec, runs, False) for spec in ("eighteen_dof/fiala", "eighteen_dof/bekker_wong/soil"))
+    easy = [found for name, found in soil.errors_of_soils().items() if soil.load_soil(name).sinkage_exponent >= soil.EASY]
+    return [Record.of("soil_wheel_us/exact", [1e-3 * one for one in soil.wheel_alone(soil.Exact, runs)], "us"),
+            Record.of("soil_wheel_ns/kernel", [(s - p) / 4.0 for s, p in zip(sinking, plain)], "ns"),
+            Record.of("soil_wheel_error/kernel", [float(np.concatenate(easy).max())], "1")]
 
 
 if __name__ == "__main__":
