@@ -10,6 +10,7 @@ import pytest
 from lfdm_ros.backends import hazard_kernel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS, SLOW
 from lfdm_ros.simulation import BatchRollout, Circle, Polygon, Simulator, World, initial_state
+from lfdm_ros.terrain import FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -21,10 +22,10 @@ ROW = {name: i for i, name in enumerate(RESULTS)}
 class Runs:
     """Arguments of the kernel for vehicles that start alike, each with steering and pedal of its own (K, 2, N)."""
 
-    def __init__(self, model="eight_dof", real="double", lanes=8, rates=(FAR, FAR, FAR), seed=1):
-        self.model = HMMWV.model(model)
+    def __init__(self, model="eight_dof", real="double", lanes=8, rates=(FAR, FAR, FAR), seed=1, vehicle=HMMWV):
+        self.vehicle, self.model = vehicle, vehicle.model(model)
         self.kernel = hazard_kernel(self.model, real, lanes)
-        self.start = initial_state(self.model, HMMWV, vx=SPEED)
+        self.start = initial_state(self.model, vehicle, vx=SPEED)
         self.starts = np.repeat(self.start[:, None], COUNT, axis=1)
         rng = np.random.default_rng(seed)
         swing = rng.uniform(-0.25, 0.25, COUNT) * np.sin(2.0 * TIMES)[:, None]
@@ -46,7 +47,7 @@ class Runs:
         normals = np.zeros((1, NORMALS, COUNT)) if normals is None else normals
         results = np.full((len(RESULTS), COUNT), np.nan, dtype)
         k.run(*(np.ascontiguousarray(a, dtype=dtype) for a in (
-            np.repeat(HMMWV.vector(self.model)[:, None], COUNT, axis=1), self.starts, self.wanted,
+            np.repeat(self.vehicle.vector(self.model)[:, None], COUNT, axis=1), self.starts, self.wanted,
             self.reference, self.numbers)), circle_rows, first_circle, np.zeros(len(circle_rows), np.int64),
             np.ascontiguousarray(normals, dtype=dtype), edge_rows, first_edge, round(SAMPLE / STEP), results, 0, COUNT)
         return {name: results[i].astype(float) for name, i in ROW.items()}
@@ -55,7 +56,7 @@ class Runs:
         """The same by the batch of trajectories (N, K, 3)."""
         steering, pedal = self.wanted.transpose(1, 2, 0)
         inputs = np.stack([steering, np.maximum(pedal, 0.0), np.maximum(-pedal, 0.0)], axis=-1)
-        rollout = BatchRollout(model=self.model, vehicle=HMMWV, dt=STEP, times=TIMES, inputs=inputs, parameters=(),
+        rollout = BatchRollout(model=self.model, vehicle=self.vehicle, dt=STEP, times=TIMES, inputs=inputs, parameters=(),
                                channels=("x", "y", "yaw"))
         return rollout.trajectories(np.zeros((COUNT, 0)), self.start)
 
@@ -81,10 +82,13 @@ def edge_rows(polygon, border=0.0):
 
 
 @pytest.mark.parametrize(("real", "tolerance"), [("double", 1e-9), ("float", 2e-3)])
-@pytest.mark.parametrize("model", ["eight_dof", "driven_bicycle"])
+@pytest.mark.parametrize("model", ["eight_dof", "driven_bicycle", "eight_dof/friction_field"])
 def test_least_clearance_and_first_hit_are_those_of_trajectories(model, real, tolerance):
+    grid = Grid.covering((-5.0, -20.0), (40.0, 20.0), 1.0)
+    uneven = FieldTable(FrictionField(grid, FieldPosterior(FieldPrior(sigma_f=1.6), grid).draw(1, np.random.default_rng(6))[0]), 0.8)
+    vehicle = HMMWV.replace(friction_field=uneven.number) if "field" in model else HMMWV
     circles = Circle(18.0, 3.5, 0.5), Circle(30.0, -6.5, 1.0, -2.0, 1.5), Circle(12.0, -2.6, 0.3, 0.0, 0.2)
-    runs = Runs(model, real)
+    runs = Runs(model, real, vehicle=vehicle)
     found, exact = runs.follow(circle_rows(*circles)), clearances(World(circles), runs.poses())
     np.testing.assert_allclose(found["clearance"], exact.min(axis=1), atol=tolerance)
     hit = exact <= 0.0

@@ -27,7 +27,7 @@ def test_lanes_are_those_of_two_registers(name: str) -> None:
     assert here().lanes() in (4, 8, 16)
 
 
-@pytest.mark.parametrize("spec", model_names())
+@pytest.mark.parametrize("spec", (*model_names(), "eight_dof/friction_field"))
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_every_model_is_lowered(name: str, spec: str) -> None:
     """One vehicle, and many in single precision but for the largest; of one model derivatives too: objects of that processor."""
@@ -35,7 +35,7 @@ def test_every_model_is_lowered(name: str, spec: str) -> None:
     texts = [advance_text(model)]
     if spec != "multibody_hmmwv":  # a minute
         texts.append(batch_text(model, "float", False, "half_implicit", lanes["float"]))
-    if spec == "eight_dof":
+    if spec.startswith("eight_dof"):
         texts.append(sensitivity_text(model, [0, 1], [3], "half_implicit"))
     for text in texts:
         data = compile_text(text, target=target)
