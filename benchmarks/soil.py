@@ -43,7 +43,7 @@ class Exact(BekkerWong):
 def measure(runs: int) -> list[Record]:
     """All numbers of `lfdm bench soil`."""
     records = [Record.of("wheel_exact_numpy_us", [1e6 * numpy_wheel() for _ in range(runs)], "us")]
-    for name, tyre in (("exact_8+8", Exact), ("4+4", BekkerWong)):
+    for name, tyre in (("exact_8+8", Exact), ("alone", BekkerWong)):
         records.append(Record.of(f"wheel_{name}_ns", wheel_alone(tyre, runs), "ns"))
     plain, soil = (steps_of(spec, runs) for spec in ("eighteen_dof/fiala", "eighteen_dof/bekker_wong/soil"))
     records += [Record.of("wheel_in_a_vehicle_ns", [(s - p) / 4.0 for s, p in zip(soil, plain)], "ns"),

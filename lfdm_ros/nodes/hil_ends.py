@@ -81,7 +81,7 @@ class VehicleEnd(_End):
         value = node.value
         ground = ground_of(node)
         self._underfoot = Underfoot(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
-                                    ground.field if ground else None)
+                                    ground)
         vehicle = self._underfoot.vehicle
         period = 1.0 / value("rate")
         simulator = simulator_of(node, vehicle)

@@ -84,7 +84,7 @@ class MpcController(PilotedComponent):
     def configure(self) -> None:
         begin = time.perf_counter()
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground.known if ground else None)
+        self._underfoot = Underfoot(plain, ground, known=True)
         vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         # In lockstep the wall clock must not decide anything.

@@ -108,8 +108,7 @@ class SharedControl(TaskedComponent):
     def configure(self) -> None:
         begin = time.perf_counter()
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = (Underfoot(plain, ground.known, ground.drawn(_FIELDS) if ground.belief else ()) if ground
-                           else Underfoot(plain, None))
+        self._underfoot = Underfoot(plain, ground, known=True, draws=_FIELDS)
         vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)

@@ -88,7 +88,7 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground.field if ground else None)
+        self._underfoot = Underfoot(plain, ground)
         vehicle = self._underfoot.vehicle
         simulator = simulator_of(self, vehicle)
         if simulator.dt > simulator.model.largest_step:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,19 +22,29 @@ GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -
 
 
 class Underfoot:
-    """A vehicle on a ground: its friction, place by place, is what every model of the vehicle steps on as long as this lives.
+    """A vehicle on a ground, which every model of the vehicle steps on as long as this lives: its friction, or, where the model's ground is
+    `soil_map` or `height_map`, its soils or heights.
 
     Attributes:
         vehicle: on that ground.
         others: values of its parameter `friction_field` for each of some other fields that may be there.
     """
 
-    def __init__(self, vehicle: Vehicle, field: FrictionField | None, others: Sequence[FrictionField] = ()):
-        """field: None leaves the vehicle as it is."""
-        self._table = None if field is None else FieldTable(field)
-        self._tables = [FieldTable(other) for other in others]
-        self.vehicle = vehicle if self._table is None else vehicle.replace(friction_field=self._table.number)
-        self.others = [table.number for table in self._tables]
+    def __init__(self, vehicle: Vehicle, ground: Ground | None, known: bool = False, draws: int = 0):
+        """Args:
+            ground: None leaves the vehicle as it is.
+            known: friction is what is known of it, not what is there.
+            draws: how many others there are of a random field.
+        """
+        self.vehicle, self._ground, self._tables = vehicle, ground, list[FieldTable]()
+        if ground is not None:
+            drawn = ground.drawn(draws) if ground.belief and draws else []
+            self._tables = [FieldTable(field) for field in (ground.known if known else ground.field, *drawn)]
+            numbers = {"friction_field": self._tables[0].number}
+            numbers |= {} if ground.soils is None else {"soil_map": ground.soils.number}
+            numbers |= {} if ground.heights is None else {"height_map": ground.heights.number}
+            self.vehicle = vehicle.replace(source=f"ground {ground.name}", **numbers)
+        self.others = [table.number for table in self._tables[1:]]
 
 
 def ground_of(node: Any) -> Ground | None:
@@ -67,9 +76,11 @@ class GroundTopics:
             return
         field, grid = self._ground.field, self._ground.field.grid
         friction = field.link.friction(field.latent)
+        soils, heights, nothing = self._ground.soils, self._ground.heights, np.zeros(grid.shape)
         self._map.publish(grid_map_message(grid, {
-            "friction_mean": friction, "friction_latent_mean": field.latent, "friction_latent_sd": np.zeros(grid.shape),
-            "elevation": np.zeros(grid.shape)}, ODOM_FRAME, 0))
+            "friction_mean": friction, "friction_latent_mean": field.latent, "friction_latent_sd": nothing,
+            "elevation": nothing if heights is None else heights.heights,
+            **({} if soils is None else {"soil": soils.number_at(*np.meshgrid(grid.xs, grid.ys)).astype(float)})}, ODOM_FRAME, 0))
         self._picture.publish(_occupancy(field, friction))
 
 

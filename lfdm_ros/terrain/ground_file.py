@@ -1,10 +1,10 @@
-"""Grounds that people write down (config/grounds/*.yaml): friction the same everywhere, as a random field, and in patches."""
+"""Grounds that people write down (config/grounds/*.yaml): friction as a number, a random field, patches; soils; heights."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.grid import Grid
+from lfdm_ros.terrain.height import HeightMap
 from lfdm_ros.terrain.link import LARGEST, FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
+from lfdm_ros.terrain.soil_map import SoilMap, SoilRegion, within
+from lfdm_ros.terrain.soils import load_soil
 
-_KEYS = ("description", "area", "seed", "friction", "observations", "patches")
+_KEYS = ("description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
 _LINK = tuple(f.name for f in fields(FrictionLink))
 _PRIOR = tuple(f.name for f in fields(FieldPrior))
 _MARGIN = 0.02  # of the range between ice and dry beyond what patches have: a latent value is finite, and a spline through it stays inside
@@ -36,6 +39,8 @@ class Ground:
         known: the median of what is known, which is `field` but for a random field.
         sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
         belief: of a random field, without the patches.
+        soils: by place, for models with the ground `soil_map`.
+        heights: for models with the ground `height_map`.
     """
 
     name: str
@@ -43,6 +48,8 @@ class Ground:
     known: FrictionField
     sd: np.ndarray
     belief: FieldPosterior | None = None
+    soils: SoilMap | None = None
+    heights: HeightMap | None = None
 
     def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
         """Fields that may be there, as far as is known; where all is known, that one."""
@@ -79,7 +86,8 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
         link = FrictionLink((1.0 - _MARGIN) * min(values), (1.0 + _MARGIN) * max(values))
         field = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
         ground = Ground(name, field, field, np.zeros(grid.shape))
-    return _patched(ground, patches, where)
+    return replace(_patched(ground, patches, where), soils=_soils(data, grid, where),
+                   heights=_heights(data["heights"], grid, f"{where}: heights") if "heights" in data else None)
 
 
 def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> Ground:
@@ -110,7 +118,7 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
     latent, known, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
     x, y = np.meshgrid(grid.xs, grid.ys)
     for i, (friction, shape) in enumerate(patches):
-        inside = _within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2
+        inside = within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2
         if not inside.any():
             raise InputError(f"{where}: patches[{i}]: covers no node of the map; is it outside, or smaller than the spacing, "
                              f"{grid.spacing:g} m?")
@@ -123,13 +131,41 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
     return Ground(ground.name, field, FrictionField(grid, known, link) if ground.belief else field, sd, ground.belief)
 
 
-def _within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
-    inside = np.zeros(x.shape, bool)
-    for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0)):
-        if ay != by:
-            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * (bx - ax) / (by - ay))
-    return inside
+def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> SoilMap | None:
+    if "soil" not in data:
+        if "soils" in data:
+            raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
+        return None
+    regions = []
+    entries = data.get("soils") or []
+    if not isinstance(entries, list):
+        raise InputError(f"{where}: soils: give a list of {{soil, polygon: [[x, y], ...]}}")
+    for i, entry in enumerate(entries):
+        here = f"{where}: soils[{i}]"
+        values = documents.mapping(entry, here, ("soil", "polygon"))
+        soil = load_soil(documents.text(values["soil"], f"{here}: soil"))
+        regions.append(SoilRegion(_corners(values["polygon"], f"{here}: polygon"), soil))
+    return SoilMap(load_soil(documents.text(data["soil"], f"{where}: soil")), regions, grid.spacing, max(1.0, grid.spacing))
+
+
+def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
+    """A plane through the origin, and bumps on it, each half a wave of a cosine."""
+    values = documents.mapping(node, where, optional=("rise_x", "rise_y", "bumps"))
+    rise_x, rise_y = (documents.number(values.get(key, 0.0), f"{where}: {key}") for key in ("rise_x", "rise_y"))
+    x, y = np.meshgrid(grid.xs, grid.ys)
+    heights = rise_x * x + rise_y * y
+    bumps = values.get("bumps") or []
+    if not isinstance(bumps, list):
+        raise InputError(f"{where}: bumps: give a list of {{x, y, radius, height}}")
+    for i, entry in enumerate(bumps):
+        here = f"{where}: bumps[{i}]"
+        bump = {key: documents.number(value, f"{here}: {key}")
+                for key, value in documents.mapping(entry, here, ("x", "y", "radius", "height")).items()}
+        if bump["radius"] < 2.0 * grid.spacing:
+            raise InputError(f"{here}: radius: {bump['radius']:g} m is less than two spacings of {grid.spacing:g} m")
+        distance = np.minimum(np.hypot(x - bump["x"], y - bump["y"]) / bump["radius"], 1.0)
+        heights = heights + 0.5 * bump["height"] * (1.0 + np.cos(np.pi * distance))
+    return HeightMap(grid, heights)
 
 
 def _grid(node: Any, where: str) -> Grid:
@@ -192,8 +228,12 @@ def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[floa
                 raise InputError(f"{here}: circle: radius is {radius:g} m; give more than 0")
             found.append((friction, (x, y, radius)))
             continue
-        corners = values["polygon"]
-        if not isinstance(corners, list) or len(corners) < 3 or not all(isinstance(row, list) and len(row) == 2 for row in corners):
-            raise InputError(f"{here}: polygon: give at least three corners [x, y]")
-        found.append((friction, np.array([[documents.number(value, f"{here}: polygon") for value in row] for row in corners])))
+        found.append((friction, _corners(values["polygon"], f"{here}: polygon")))
     return found
+
+
+def _corners(node: Any, where: str) -> np.ndarray:
+    """Of a polygon (n, 2)."""
+    if not isinstance(node, list) or len(node) < 3 or not all(isinstance(row, list) and len(row) == 2 for row in node):
+        raise InputError(f"{where}: give at least three corners [x, y]")
+    return np.array([[documents.number(value, where) for value in row] for row in node])

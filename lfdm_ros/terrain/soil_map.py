@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lfdm_ros.compiler.tables import Table
 from lfdm_ros.errors import InputError
@@ -33,13 +34,14 @@ class SoilRegion:
             raise InputError(f"region of soil '{self.soil.name}': give three corners [x, y] or more, all finite")
         object.__setattr__(self, "corners", corners)
 
-    def covers(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Whether places lie inside: a ray from each crosses the outline an odd number of times."""
-        inside = np.zeros(np.broadcast(x, y).shape, bool)
-        for (x0, y0), (x1, y1) in zip(self.corners, np.roll(self.corners, -1, axis=0)):
-            if y0 != y1:
-                inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (y - y0) * (x1 - x0) / (y1 - y0))
-        return inside
+
+def within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
+    inside = np.zeros(np.broadcast(x, y).shape, bool)
+    for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0)):
+        if ay != by:
+            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * (bx - ax) / (by - ay))
+    return inside
 
 
 class SoilMap:
@@ -76,17 +78,22 @@ class SoilMap:
         x, y = self.x + (np.arange(nx) + 0.5) * spacing, self.y + (np.arange(ny) + 0.5) * spacing
         self.cells = np.zeros((ny, nx), int)
         for k, region in enumerate(regions, 1):
-            self.cells[region.covers(x[None, :], y[:, None])] = k
+            self.cells[within(region.corners, x[None, :], y[:, None])] = k
         begin = SOILS + len(SOIL) * len(self.soils)
         head = [self.x, self.y, 1.0 / spacing, begin, float(nx), float(ny), 0.0, 0.0]
         self._table = Table(np.concatenate([head, *map(_values, self.soils), self.cells.ravel(), np.zeros(3)]))
         self.number = float(self._table.number)
 
+    def number_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Which of `soils` lies at places of one shape [m]."""
+        ny, nx = self.cells.shape
+        column, line = (np.clip(np.floor_divide(np.asarray(v, float) - first, self.spacing), 0, n - 1).astype(int)
+                        for v, first, n in ((x, self.x, nx), (y, self.y, ny)))
+        return self.cells[line, column]
+
     def at(self, x: float, y: float) -> Soil:
         """The soil of a place [m]."""
-        ny, nx = self.cells.shape
-        column, line = (min(max(int((v - first) // self.spacing), 0), n - 1) for v, first, n in ((x, self.x, nx), (y, self.y, ny)))
-        return self.soils[self.cells[line, column]]
+        return self.soils[int(self.number_at(x, y))]
 
 
 def _values(soil: Soil) -> list[float]:

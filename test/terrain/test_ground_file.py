@@ -72,3 +72,30 @@ def test_what_is_no_ground_is_named(change: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text) as caught:
         load_ground({"area": AREA, "friction": 0.9} | change)
     assert "\n" not in str(caught.value)
+
+
+def test_soils_and_heights_lie_where_they_are_drawn() -> None:
+    ground = load_ground({"area": AREA, "friction": 0.9, "soil": "lete_sand", "soils": [{"soil": "dry_sand", "polygon": PATCH["polygon"]}],
+                          "heights": {"rise_x": 0.1, "bumps": [{"x": 10.0, "y": 0.0, "radius": 3.0, "height": 0.3}]}})
+    assert ground.soils is not None and ground.heights is not None
+    assert [ground.soils.at(*place).name for place in ((8.5, -1.5), (15.0, 0.0), (-500.0, 9.0))] == ["dry_sand", "lete_sand", "lete_sand"]
+    height, slope, _ = ground.heights.at([5.0, 10.0, 11.5], [0.0, 0.0, 0.0])
+    np.testing.assert_allclose(height, [0.5, 1.3, 1.15 + 0.15], atol=2e-3)
+    np.testing.assert_allclose(slope[:2], [0.1, 0.1], atol=5e-3)
+    plain = load_ground({"area": AREA, "friction": 0.9})
+    assert plain.soils is None and plain.heights is None
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"soil": "mud"}, "no soils file 'mud'"), ({"soil": 3}, "ground: soil: expected a text, found 3"),
+    ({"soils": []}, "ground: soils: give the soil outside of them as well"),
+    ({"soil": "lunar", "soils": [{"soil": "lunar"}]}, r"ground: soils\[0\]: missing key 'polygon'"),
+    ({"soil": "lunar", "soils": [{"soil": "lunar", "polygon": [[0, 0], [1, 1]]}]},
+     r"ground: soils\[0\]: polygon: give at least three corners"),
+    ({"heights": {"rise": 1}}, "ground: heights: unknown key 'rise'"),
+    ({"heights": {"rise_x": float("nan")}}, "ground: heights: rise_x: expected a finite number"),
+    ({"heights": {"bumps": [{"x": 0, "y": 0, "radius": 0.6, "height": 1}]}}, r"heights: bumps\[0\]: radius: 0.6 m is less than two"),
+])
+def test_wrong_soils_and_heights_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_ground({"area": AREA, "friction": 0.9, **changes})

@@ -20,8 +20,8 @@ def test_regions_cover_what_lies_inside_and_the_last_one_counts():
     ring = SoilMap(SAND, [SoilRegion([[0, 0], [10, 0], [10, 10], [0, 10]], CLAY), SoilRegion([[4, 4], [8, 4], [4, 8]], LOOSE)], 0.5)
     assert ring.at(1.0, 1.0) is CLAY and ring.at(4.8, 4.8) is LOOSE and ring.at(7.8, 7.8) is CLAY
     assert ring.at(-0.7, 5.0) is SAND and ring.at(1e6, -1e6) is SAND
-    concave = SoilRegion([[0, 0], [4, 0], [4, 4], [2, 1], [0, 4]], CLAY)
-    np.testing.assert_array_equal(concave.covers(np.array([2.0, 2.0, 0.3, 3.7]), np.array([0.5, 3.0, 3.0, 3.0])), [True, False, True, True])
+    concave = SoilMap(SAND, [SoilRegion([[0, 0], [4, 0], [4, 4], [2, 1], [0, 4]], CLAY)])
+    np.testing.assert_array_equal(concave.number_at([2.0, 2.0, 0.3, 3.7], [0.5, 3.0, 3.0, 3.0]), [1, 0, 1, 1])
 
 
 def test_wheels_stand_on_the_soil_of_their_places():
