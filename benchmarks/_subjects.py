@@ -41,7 +41,7 @@ SUBJECTS = (
     *(Subject(chassis, tyre, vehicle) for chassis in FOUR_WHEEL_MODELS for tyre, vehicle in VEHICLES_OF_TYRES.items()),
     *(Subject(chassis, "", vehicle) for chassis, vehicle in SINGLE_TRACK_MODELS.items()),
 )
-# One vehicle alone: of a batch of these there is no figure here, its code takes a minute to compile.
+# Not where code is compiled in many ways, which takes minutes for this one.
 MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 

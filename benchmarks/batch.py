@@ -110,7 +110,7 @@ def measure(runs: int, only: str = "*") -> list[Record]:
     Raises:
         InputError: no model matches.
     """
-    models = list(dict.fromkeys(subject.chassis for subject in subjects.SUBJECTS))
+    models = list(dict.fromkeys(subject.chassis for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)))
     chosen = [model for model in models if fnmatch(model, only)]
     if not chosen:
         raise InputError(f"--only {only}: matches none of {', '.join(models)}")
