@@ -138,6 +138,21 @@ def test_it_brakes_to_rest_and_stays() -> None:
     assert y["x"][-1] == pytest.approx(y["x"][-50], abs=1e-3)
 
 
+def test_on_a_slope_it_is_held_by_its_brakes() -> None:
+    """Loads are the weight's part across the ground, tyres push with its part along, and the body lies along the slope."""
+    slope = 0.1
+    simulator = Simulator(HMMWV, model="multibody_hmmwv/given_ground")
+    ahead, behind = HMMWV.parameters["cg_to_front_axle"], -HMMWV.parameters["cg_to_rear_axle"]
+    simulator.meet(ground_slope_x=slope, **{f"ground_height_{wheel}": slope * (ahead if wheel[0] == "f" else behind) for wheel in WHEELS})
+    for _ in range(50):
+        simulator.advance([0.0, 0.0, 1.0], [0.0, 0.0, 1.0], 100)
+    found = dict(zip(simulator.output_names, simulator.outputs))
+    angle, weight = np.arctan(slope), MASS * GRAVITY
+    assert sum(found[f"tyre_fz_{wheel}"] for wheel in WHEELS) == pytest.approx(weight * np.cos(angle), rel=2e-3)
+    assert sum(found[f"tyre_fx_{wheel}"] for wheel in WHEELS) == pytest.approx(weight * np.sin(angle), rel=5e-3)
+    assert found["pitch"] == pytest.approx(-angle, abs=5e-3) and abs(found["vx"]) < 2e-3
+
+
 def test_loops_are_closed_after_a_million_steps() -> None:
     """Nothing is integrated that could drift: the lengths of kingpin and tie rods are those of the file to rounding."""
     simulator = Simulator(HMMWV, model="multibody_hmmwv")
