@@ -138,6 +138,23 @@ def test_it_brakes_to_rest_and_stays() -> None:
     assert y["x"][-1] == pytest.approx(y["x"][-50], abs=1e-3)
 
 
+def test_a_rack_steers_as_the_link_does() -> None:
+    """A rack with the link's mass and way to the side: the path of the pitman arm but for the link's way ahead, some mm."""
+    p = HMMWV.parameters
+    rack = HMMWV.replace(rack_travel=p["pitman_arm_length"] * np.sin(p["pitman_arm_lock"]), rack_mass=5.286,
+                         **{f"rack_{name}_{axis}": p[f"steering_link_{name}_{axis}"] for name in ("centre", "inertia") for axis in "xyz"})
+    found = {}
+    for part in ("pitman_arm", "rack"):
+        simulator = Simulator(rack, model=f"multibody_hmmwv/{part}")
+        assert simulator.model.name == ("multibody_hmmwv/rack" if part == "rack" else "multibody_hmmwv")
+        simulator.reset(vx=12.0)
+        for _ in range(20):
+            simulator.advance([0.2, 0.1, 0.0], [0.2, 0.1, 0.0], 100)
+        found[part] = dict(zip(simulator.output_names, simulator.outputs))
+    for name in ("yaw_rate", "road_wheel_angle", "y", "roll"):
+        assert found["rack"][name] == pytest.approx(found["pitman_arm"][name], rel=0.03) and found["rack"][name] > 0.005, name
+
+
 def test_on_a_slope_it_is_held_by_its_brakes() -> None:
     """Loads are the weight's part across the ground, tyres push with its part along, and the body lies along the slope."""
     slope = 0.1
