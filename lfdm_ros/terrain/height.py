@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.compiler.tables import Table
 from lfdm_ros.errors import InputError
-from lfdm_ros.models.height_map import DIVISOR, head
+from lfdm_ros.models.grid_spline import DIVISOR, head
 from lfdm_ros.terrain.grid import Grid
 from lfdm_ros.terrain.spline import coefficients, look_up
 
