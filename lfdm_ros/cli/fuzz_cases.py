@@ -161,6 +161,18 @@ def _read_scenario(path: Path, rng: Random) -> None:
     load_scenario(path, rng.choice((None, 0, 7)))
 
 
+def _read_soil(path: Path, rng: Random) -> None:
+    from lfdm_ros.terrain import load_soil
+
+    load_soil(path)
+
+
+def _read_ground(path: Path, rng: Random) -> None:
+    from lfdm_ros.terrain.ground_file import load_ground
+
+    load_ground(path)
+
+
 def _read_stack(path: Path, rng: Random) -> None:
     from lfdm_ros.stacks.stack import prepare_stack
 
@@ -254,9 +266,23 @@ _MEMORY = json.dumps({
     "taken": {"2": {"path": "bags/a", "time": "", "outcome": "done", "failed_with": ""}},
     "job": {"id": "3", "recipe": "hmmwv_demo", "bags": ["bags/a"], "fresh": ["2"], "out": "out", "continue_from": 0, "deaths": 0}})
 
+# Small: a field of a hundred thousand nodes for each damage would be all that is fuzzed.
+_GROUND = """
+area: {x: [-5.0, 15.0], y: [-5.0, 5.0], spacing: 1.0}
+seed: 4
+friction: {ice: 0.15, dry: 1.0, a0: 1.5, alpha_x: 3.0, alpha_y: 3.0, sigma_f: 2.0, sigma_n: 0.3}
+observations: [{x: 0.0, y: 0.0, friction: 0.95}]
+patches: [{friction: 0.3, polygon: [[0, -3], [9, -3], [9, 3]]}]
+soil: lete_sand
+soils: [{soil: dry_sand, polygon: [[0, -3], [9, -3], [9, 3]]}]
+heights: {rise_x: 0.05, rise_y: 0.0, bumps: [{x: 5.0, y: 0.0, radius: 3.0, height: 0.2}]}
+"""
+
 _KINDS = (
     _Kind("vehicle", _config("vehicles"), fuzzing.damaged_yaml, _read_vehicle),
     _Kind("scenario", _config("scenarios"), fuzzing.damaged_yaml, _read_scenario),
+    _Kind("soil", _config("soils"), fuzzing.damaged_yaml, _read_soil),
+    _Kind("ground", lambda: [_GROUND], fuzzing.damaged_yaml, _read_ground),
     _Kind("stack", _config("stacks"), fuzzing.damaged_yaml, _read_stack),
     _Kind("recipe", _config("calibration"), fuzzing.damaged_yaml, _read_recipe),
     _Kind("mapping", lambda: [_MAPPING, *_config("recordings")()], fuzzing.damaged_yaml, _read_mapping),
