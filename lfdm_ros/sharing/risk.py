@@ -32,7 +32,8 @@ from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
-HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED = "held", "decaying", "path", "reacting", "foreseen", "relieved"
+HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED, CORRECTED = (
+    "held", "decaying", "path", "reacting", "foreseen", "relieved", "corrected")
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
@@ -65,16 +66,19 @@ class RiskSettings(Declared):
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
-    intention: str = setting(FORESEEN, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
+    intention: str = setting(CORRECTED, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
                                            "ahead with open pedals; path: drives along the path at the present speed; reacting: held, and "
                                            "after `reaction` back to the path, or else to the plan; foreseen: the same, but along a path "
-                                           "he steers until then as the driver model answers what he has seen; relieved: held, and then "
-                                           "driven by autonomy, back to its plan, or else to the path; without either nothing counts then",
-                             choices=(HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED))
+                                           "he steers until then as the driver model answers what he has seen; relieved: held, and after "
+                                           "`takeover` driven by autonomy, back to its plan, or else to the path; corrected: foreseen "
+                                           "or relieved, by which of the two comes first; without path and plan nothing counts then",
+                             choices=(HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED, CORRECTED))
     # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. He steers
     # all the time: it is not the second of one who is surprised.
     reaction: float = setting(0.3, "s", "after which an operator corrects who steers all the time, from picture to hands; what his link "
-                                        "takes is added, twice the age of his command. Of relieved: after which he is", 0.0, 10.0,
+                                        "takes is added, twice the age of his command", 0.0, 10.0, live=True)
+    # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
+    takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
                               live=True)
     decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
@@ -285,10 +289,12 @@ class RiskRollouts:
             wanted *= np.exp(-self.times / s.decay)[:, None]
         elif s.intention == PATH and situation.path is not None and not command.reverse:
             wanted, reference = self._along(situation.path, x, command)
-        elif s.intention in (REACTING, FORESEEN, RELIEVED):
-            relieved = s.intention == RELIEVED
+        elif s.intention in (REACTING, FORESEEN, RELIEVED, CORRECTED):
             # The way up to him is taken to be as long as the way down, which the age of his command tells.
-            reaction = s.reaction + (0.0 if relieved else 2.0 * max(situation.operator_age, 0.0))
+            reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
+            relieved = s.intention == RELIEVED or (s.intention == CORRECTED and situation.plan is not None and s.takeover < reaction)
+            if relieved:
+                reaction = s.takeover
             if command.reverse or (situation.path is None and situation.plan is None):
                 until = reaction
             elif situation.plan is None or (situation.path is not None and not relieved):
@@ -300,7 +306,7 @@ class RiskRollouts:
             wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
             if relieved:
                 steady = reaction
-            elif s.intention == FORESEEN and situation.path is not None and situation.past and not command.reverse:
+            elif s.intention != REACTING and situation.path is not None and situation.past and not command.reverse:
                 answer = np.zeros(len(self.times))
                 answer[waits] = self._foreseen.steering(situation.path, situation.past, situation.time, self.times[waits], reaction)
         wanted[0] = acting

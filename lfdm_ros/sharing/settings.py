@@ -38,7 +38,7 @@ class SharingSettings(Declared):
     steepness: float = setting(10.0, "1", "of the law sigmoid", 0.01, 1000.0, live=True)
     hysteresis: float = setting(0.15, "1", "by so much the threat must fall before k does", 0.0, 1.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
-    # In the 0.3 s of a reaction, `risk.reaction`: he was found to come through alone for at least that long.
+    # In no less than a reaction, `risk.reaction`: so that he who is given it back takes it.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator is given back the wheel", 0.01, 1000.0, live=True)
 
     # -- Opposite sides of an obstacle --------------------------------------------------------------------------------

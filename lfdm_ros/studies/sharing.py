@@ -101,7 +101,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
     "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER}, "reacting": {"changes": ("risk.intention=reacting",)},
-    "relieved": {"changes": ("risk.intention=relieved", "risk.reaction=0.5")}}
+    "foreseen": {"changes": ("risk.intention=foreseen",)}}
 ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
 

@@ -286,15 +286,32 @@ def test_what_the_operator_has_seen_he_will_answer(made):
     assert len({made(replace(KNOWN, intention=i)).assess(plan).operator.collision.value for i in ("reacting", "foreseen")}) == 1
 
 
+def test_an_operator_is_corrected_by_whoever_comes_first(made):
+    """By himself where his link is fast, by autonomy where it is slow; by himself too where there is no autonomy."""
+    posts = circles(*((float(x), y, 0.2) for x in range(16, 46, 3) for y in (-1.6, 1.6)))
+    shaky = replace(KNOWN, remnant=0.03, rollouts=256, clear=0.0, reaction=0.3, takeover=0.6)
+
+    def hits(intention, age, plan):
+        now = situation(steering=0.01, obstacles=posts, path=ROAD, plan=plan)
+        return made(replace(shaky, intention=intention)).assess(
+            replace(now, operator=replace(now.operator, time=-age))).operator.collision.count
+
+    plan = straight_plan()
+    assert hits("foreseen", 0.0, plan) != hits("relieved", 0.0, plan) and hits("foreseen", 0.4, plan) != hits("relieved", 0.4, plan)
+    assert hits("corrected", 0.0, plan) == hits("foreseen", 0.0, plan)
+    assert hits("corrected", 0.4, plan) == hits("relieved", 0.4, plan)
+    assert hits("corrected", 0.4, None) == hits("foreseen", 0.4, None)
+
+
 def test_who_relieves_the_operator_has_a_steady_hand(made):
     """Between two rows of posts that a hand as unsteady as that does not stay between for 3 s; and it is the plan that is gone back to."""
     posts = circles(*((float(x), y, 0.2) for x in range(16, 46, 3) for y in (-1.6, 1.6)))
     shaky = replace(KNOWN, remnant=0.03, rollouts=256, clear=0.0)
     now = situation(obstacles=posts, plan=straight_plan())
-    held, left = (made(replace(shaky, intention=i, reaction=0.3)).assess(now).operator.collision.value for i in ("held", "relieved"))
+    held, left = (made(replace(shaky, intention=i, takeover=0.3)).assess(now).operator.collision.value for i in ("held", "relieved"))
     assert held > 0.5 and left < 0.05
     elsewhere = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.full(61, 8.0)]))
-    assert made(replace(shaky, intention="relieved", reaction=0.3)).assess(replace(now, path=elsewhere)).operator.collision.value == left
+    assert made(replace(shaky, intention="relieved", takeover=0.3)).assess(replace(now, path=elsewhere)).operator.collision.value == left
 
 
 def test_obstacles_are_as_large_as_they_were_seen(made):
