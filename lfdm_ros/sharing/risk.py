@@ -292,7 +292,8 @@ class RiskRollouts:
         elif s.intention in (REACTING, FORESEEN, RELIEVED, CORRECTED):
             # The way up to him is taken to be as long as the way down, which the age of his command tells.
             reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
-            relieved = s.intention == RELIEVED or (s.intention == CORRECTED and situation.plan is not None and s.takeover < reaction)
+            sooner = situation.plan is not None and s.takeover <= reaction + 1e-6
+            relieved = s.intention == RELIEVED or (s.intention == CORRECTED and sooner)
             if relieved:
                 reaction = s.takeover
             if command.reverse or (situation.path is None and situation.plan is None):
