@@ -11,6 +11,7 @@ from lfdm_ros.backends import ARRAYS, casadi_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.models.double_wishbone import DoubleWishbone
+from lfdm_ros.models.steering_linkage import PitmanArm
 from lfdm_ros.models.vectors import ZERO, Vector
 from lfdm_ros.simulation import (
     BatchRollout,
@@ -33,11 +34,12 @@ MASS = 2573.138
 SYMMETRIC = HMMWV.replace(pitman_arm_mass=0.0, **{f"pitman_arm_inertia_{axis}": 0.0 for axis in "xyz"})
 
 
-def pose(vehicle, wheel: str, angle: float):
-    """Of a corner with the steering straight, from the middle of its axle's lower pivots."""
-    wishbone = DoubleWishbone(ARRAYS)
-    q = wishbone.prepare(SimpleNamespace(**vehicle.parameters), "front" if wheel[0] == "f" else "rear", wheel[1] == "l", ZERO)
-    return q, wishbone.pose(q, np.cos(angle), np.sin(angle), ZERO)
+def pose(vehicle, wheel: str, angle: float, link: float = 0.0):
+    """Of a corner at a displacement of the steering link, from the middle of its axle's lower pivots."""
+    wishbone, linkage, p = DoubleWishbone(ARRAYS), PitmanArm(ARRAYS), SimpleNamespace(**vehicle.parameters)
+    q = wishbone.prepare(p, "front" if wheel[0] == "f" else "rear", wheel[1] == "l", ZERO)
+    shift = linkage.shift(link, linkage.prepare(p, ZERO)).displacement if wheel[0] == "f" else ZERO
+    return q, wishbone.pose(q, np.cos(angle), np.sin(angle), shift)
 
 
 def run(vehicle, profile: InputProfile, until: float, **start: float) -> dict[str, np.ndarray]:
@@ -177,8 +179,10 @@ def test_loops_are_closed_after_a_million_steps() -> None:
     for k in range(1000):
         simulator.advance([0.2 * (-1) ** k, 0.1, 0.0], [0.2 * (-1) ** (k + 1), 0.1, 0.0], 1000)
     assert simulator.time == pytest.approx(1000.0)
-    for wheel in WHEELS[2:]:
-        q, now = pose(HMMWV, wheel, simulator.state[NAMES.index(f"arm_angle_{wheel}")])
+    link = simulator.state[NAMES.index("link_displacement")]
+    assert abs(link) > 1e-3
+    for wheel in WHEELS:
+        q, now = pose(HMMWV, wheel, simulator.state[NAMES.index(f"arm_angle_{wheel}")], link)
         gaps = (np.sqrt((now.upper - now.lower).squared) - np.sqrt(q.kingpin_length2),
                 np.sqrt((now.outer - now.inner).squared) - np.sqrt(q.rod_length2),
                 np.sqrt((now.lower + now.basis.out(Vector(*(q.upper_ball_joint - q.lower_ball_joint).components)) - now.upper).squared))
