@@ -44,11 +44,12 @@ def test_a_good_drive_is_taken_whole_by_every_node(drive: Path, tmp_path: Path) 
 
 def test_a_handful_of_damaged_ones(tmp_path: Path) -> None:
     # A process of its own: each bag's is a fork of it, and that of these tests has been through much.
-    command = [sys.executable, "-m", "lfdm_ros.cli", "fuzz", "nodes", "--seeds", "2", "--limit", "300", "--json", tmp_path / "counts.json"]
+    command = [sys.executable, "-m", "lfdm_ros.cli", "fuzz", "nodes", "--seeds", "5", "--limit", "300", "--json", tmp_path / "counts.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = json.loads((tmp_path / "counts.json").read_text())
-    assert counts["answer"] + counts["refused"] == 2 and counts["played"]["messages"] > 1000 and counts["played"]["commands"] > 1000
+    assert counts["answer"] + counts["refused"] == 5 and counts["played"]["messages"] > 2000 and counts["played"]["commands"] > 2000
+    assert counts["played"]["calibrations"] + counts["played"].get("calibrations_refused", 0) == counts["answer"]
 
 
 def test_each_damage_to_messages_of_every_type(drive: Path) -> None:
