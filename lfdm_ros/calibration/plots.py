@@ -17,6 +17,7 @@ from scipy import stats
 from lfdm_ros.calibration.predictive import lag_one
 from lfdm_ros.files import replacing
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.libraries import arviz
 
 DPI, COLOURS = 100, 64  # in a page
 FILE_DPI = 110
@@ -183,7 +184,7 @@ def _broken(label: str) -> str:
 
 def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], points: int = 8) -> Figure:
     """Bulk and tail ESS against the number of draws; it should rise linearly."""
-    import arviz as az
+    az = arviz()
 
     figure, axes = _grid(len(draws), columns=3, height=1.8)
     for axis, (name, values) in zip(axes, draws.items()):

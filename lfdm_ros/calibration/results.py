@@ -16,6 +16,7 @@ from lfdm_ros import __version__, documents
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.files import replacing
 from lfdm_ros.inference.plan import Recipe
+from lfdm_ros.libraries import arviz
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -36,7 +37,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
     measured, STAGE.PIECE.CHANNEL over STAGE.PIECE.time where a stage has several data sets; `log_likelihood` one value for each stage;
     `sample_stats` what the sampler says of itself. Stages are independent given the means passed on.
     """
-    import arviz as az
+    az = arviz()
     import xarray as xr
 
     groups: dict[str, dict[str, Any]] = {name: {} for name in (

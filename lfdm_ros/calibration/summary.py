@@ -17,6 +17,7 @@ from lfdm_ros.calibration.predictive import compare
 from lfdm_ros.files import write_text
 from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
+from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import known_sampler
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _untold(known: Mapping[str, Any], physical: Sequence[str]) -> list[dict[str,
 
 
 def _parameters(result: StageResult) -> dict[str, Any]:
-    import arviz as az
+    az = arviz()
 
     with np.errstate(invalid="ignore"):
         table = az.summary(az.from_dict(dict(result.run.draws)), hdi_prob=HDI, round_to="none")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
 LEAST_DRAWS = 10  # of each chain that are worth keeping when a run is stopped
@@ -95,7 +96,7 @@ class Collector:
             account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
 
     def _least_ess(self) -> float:
-        import arviz as az
+        az = arviz()
 
         with np.errstate(all="ignore"):
             return float(min(az.ess(values) for values in np.moveaxis(self.particles(), 2, 0)))

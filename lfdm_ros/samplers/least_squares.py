@@ -26,6 +26,7 @@ from lfdm_ros.inference.identifiability import INFORMED, information_root, white
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
 START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
@@ -375,7 +376,7 @@ def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper:
 
 def _pareto_k(log_weights: np.ndarray) -> float:
     """Shape of the tail of the importance weights from the Gaussian to the posterior (Vehtari et al. 2024)."""
-    import arviz as az
+    az = arviz()
 
     if not np.isfinite(log_weights).any():
         return float("inf")

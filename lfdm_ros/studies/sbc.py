@@ -35,6 +35,7 @@ from lfdm_ros.inference.likelihood import Likelihood, RolloutLikelihood
 from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, able, get_sampler
 from lfdm_ros.scheduling import Scheduler
 
@@ -289,7 +290,7 @@ def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
 
 def _thinned(values: np.ndarray) -> np.ndarray:
     # Draws of a Markov chain remember each other, and ranks among them pile up at the ends; every k-th is as good as independent.
-    import arviz as az
+    az = arviz()
 
     flat = values.ravel()
     return flat[:: max(1, round(len(flat) / max(1.0, float(az.ess(values)))))]

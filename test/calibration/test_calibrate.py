@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 
-import arviz as az
 import numpy as np
 import pictures
 import pytest
@@ -19,7 +18,10 @@ from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.libraries import arviz
 from lfdm_ros.vehicles import load_vehicle
+
+az = arviz()
 
 
 @pytest.fixture(scope="module")

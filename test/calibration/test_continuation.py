@@ -2,7 +2,6 @@
 
 import shutil
 
-import arviz as az
 import numpy as np
 import pictures
 import pytest
@@ -10,6 +9,9 @@ from small_problem import write_bag
 
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.errors import InputError
+from lfdm_ros.libraries import arviz
+
+az = arviz()
 
 RECIPE = """
 model: eight_dof

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import arviz as az
 import numpy as np
 import pytest
 
@@ -16,10 +15,13 @@ from lfdm_ros.inference.likelihood import Column
 from lfdm_ros.inference.model import BatchedDensity, ErrorPriors
 from lfdm_ros.inference.plan import Objective
 from lfdm_ros.inference.priors import Prior
+from lfdm_ros.libraries import arviz
 from lfdm_ros.resources import find_config
 from lfdm_ros.samplers import least_squares
 from lfdm_ros.samplers.sampler import Problem, get_sampler
 from lfdm_ros.vehicles import load_vehicle
+
+az = arviz()
 
 
 class Curve:
