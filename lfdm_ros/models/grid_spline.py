@@ -12,7 +12,7 @@ from lfdm_ros.models.equations import Operations, Record, Scalar
 
 # Two rows before the coefficients, which stand line after line from the lowest y, one more on each side than there are nodes: the first
 # node, nodes of a unit of length, a number; nodes along x and y, numbers of a line, a number.
-_ORIGIN, _SIZE, _FIRST = 0.0, 4.0, 8.0
+_ORIGIN, _SIZE, FIRST = 0.0, 4.0, 8.0
 # In the array coefficients are divided by this: the weights here are 6 times those of cubic B-splines, along x and along y.
 DIVISOR = 36.0
 
@@ -68,7 +68,7 @@ class GridSpline:
 
     def _lines(self, q: Record, row: Scalar, column: Scalar, along: Sequence[Scalar]) -> Sequence[Scalar]:
         # Along y first: what stands side by side in a row is summed side by side.
-        first, lines = _FIRST + row * q.line + column, (0.0,) * 4
+        first, lines = FIRST + row * q.line + column, (0.0,) * 4
         for k, weight in enumerate(along):
             lines = tuple(line + weight * near for line, near in zip(lines, self._m.row(q.number, first + k * q.line)))
         return lines

@@ -254,7 +254,7 @@ def test_without_reversing_it_stands_in_the_pocket():
 
 def test_with_something_behind_it_stands():
     """Others cross the pocket behind the vehicle, one after the other, and leave no gap to back into."""
-    crossing = [Circle(22.2, -9.5 - 2.0 * i, 0.5, 0.0, 1.5) for i in range(9)]
+    crossing = [Circle(21.2, -9.5 - 2.0 * i, 0.5, 0.0, 1.5) for i in range(9)]
     run, cycles = pocket(1.5, 12.0, crossing)
     assert not run.collisions and run.column("vx").min() > -0.1
     assert cycles[-1].reason.endswith(NO_ROOM) and run.column("x")[-1] > 19.0
@@ -262,6 +262,6 @@ def test_with_something_behind_it_stands():
 
 def test_what_comes_out_of_hiding_behind_it_is_not_hit():
     """With gaps between them it may begin to back; it stops for the next."""
-    run, cycles = pocket(1.5, 12.0, [Circle(22.2, -9.5 - 5.0 * i, 0.5, 0.0, 1.5) for i in range(5)])
+    run, cycles = pocket(1.5, 12.0, [Circle(21.2, -9.5 - 5.0 * i, 0.5, 0.0, 1.5) for i in range(5)])
     assert not run.collisions and run.column("vx")[-1] > -0.1 and run.column("x")[-1] > 19.0
     assert cycles[-1].reason.endswith(NO_ROOM)

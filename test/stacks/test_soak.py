@@ -45,11 +45,11 @@ def test_processes_have_the_names_of_their_nodes() -> None:
 
 def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
-    status = main(["soak", "--composed", "--duration", "4", "--speed", "0", "--wall", "60", "--bag", str(tmp_path / "bag"),
+    status = main(["soak", "--composed", "--duration", "6", "--speed", "1", "--wall", "60", "--bag", str(tmp_path / "bag"),
                    "--json", str(tmp_path / "soak.json")])
     found = json.loads((tmp_path / "soak.json").read_text())
     assert status == 0 and not found["failures"], found
-    assert 1.0 < found["simulated_seconds"] <= 4.0 and found["exit_status"] == 0 and found["speed_factor"] > 0.0
+    assert 1.0 < found["simulated_seconds"] <= 6.0 and found["exit_status"] == 0 and found["speed_factor"] > 0.0
     assert found["segments_most"] > 0 and not found["segments_left"] and found["total"]["start"] > 50.0
     assert found["processes"] and {"cost", "slope"} <= found["total"].keys()
     assert found["bag"]["closed"] and found["bag"]["dropped"] == 0 and found["bag"]["messages"] > 500

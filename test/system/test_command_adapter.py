@@ -16,7 +16,7 @@ from lfdm_ros.ros.messages import nanoseconds, set_stamp
 
 
 class Drive:
-    """The simulator in lockstep with the adapter, as fast as it goes; `say` publishes with the newest state's stamp."""
+    """The simulator in lockstep with the adapter, at four times real time at most; `say` publishes with the newest state's stamp."""
 
     def __init__(self, graph: Any, kind: type, topic: str, **parameters: Any) -> None:
         self.graph = graph
@@ -24,7 +24,7 @@ class Drive:
         self.commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand", 10_000)
         self.publisher = graph.node.create_publisher(kind, topic, 10)
         self.adapter = graph.add(CommandAdapter, **parameters)
-        self.simulator = graph.add(VehicleSimulator, active=False, stepping="lockstep", speed_factor=0.0, publish_rate=25.0)
+        self.simulator = graph.add(VehicleSimulator, active=False, stepping="lockstep", speed_factor=4.0, publish_rate=25.0)
         self.simulator.bring_up("configure", "activate")
         graph.wait(lambda: self.publisher.get_subscription_count() and self.states)
 
