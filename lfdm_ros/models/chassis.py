@@ -50,6 +50,18 @@ VELOCITY = (
     Field("vx", "m/s", "longitudinal velocity, body-fixed", "u"),
     Field("vy", "m/s", "lateral velocity, body-fixed", "v"),
 )
+# Of a body that also pitches and heaves.
+TILT = (
+    Field("roll", "rad", "roll angle, + right side down", "phi"),
+    Field("pitch", "rad", "pitch angle, + nose down", "theta"),
+)
+TWIST = (
+    *VELOCITY,
+    Field("vz", "m/s", "vertical velocity, body-fixed", "w"),
+    Field("roll_rate", "rad/s", "roll rate", "omega_x"),
+    Field("pitch_rate", "rad/s", "pitch rate", "omega_y"),
+    Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
+)
 ACCELERATION = (
     Field("ax", "m/s^2", "longitudinal proper acceleration of the last step; the load transfer uses it", "a_x", role="held"),
     Field("ay", "m/s^2", "lateral proper acceleration of the last step; the load transfer uses it", "a_y", role="held"),

@@ -30,7 +30,8 @@ from lfdm_ros.models.chassis import (
     PITCH_INERTIA,
     PLANE,
     ROLL,
-    VELOCITY,
+    TILT,
+    TWIST,
     WHEELS_AND_BRAKES,
 )
 from lfdm_ros.models.declaration import AXLES, WHEELS, Field, per_wheel
@@ -57,13 +58,8 @@ from lfdm_ros.models.vectors import ZERO, Basis, Vector, X, Y, Z
 STATES = (
     *PLANE,
     Field("z", "m", "height of the sprung mass's centre over the ground's height of 0", "Z"),
-    Field("roll", "rad", "roll angle, + right side down", "phi"),
-    Field("pitch", "rad", "pitch angle, + nose down", "theta"),
-    *VELOCITY,
-    Field("vz", "m/s", "vertical velocity, body-fixed", "w"),
-    Field("roll_rate", "rad/s", "roll rate", "omega_x"),
-    Field("pitch_rate", "rad/s", "pitch rate", "omega_y"),
-    Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
+    *TILT,
+    *TWIST,
     Field("link_displacement", "m", "steering link or rack, displacement to the left"),
     Field("link_rate", "m/s", "steering link or rack, velocity to the left"),
     *per_wheel("omega", "rad/s", "wheel speed, against the upright", "omega"),

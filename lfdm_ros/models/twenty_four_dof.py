@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PITCH_INERTIA, PLANE, ROLL, VELOCITY, WHEELS_AND_BRAKES, Spin, spin
+from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PITCH_INERTIA, PLANE, ROLL, TILT, TWIST, WHEELS_AND_BRAKES, Spin, spin
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import (
     Contact,
@@ -52,13 +52,8 @@ _CG_HEIGHT = Field("cg_height", "m", "height of the sprung mass's centre above g
 
 STATES = (
     *PLANE,
-    Field("roll", "rad", "roll angle, + right side down", "phi"),
-    Field("pitch", "rad", "pitch angle, + nose down", "theta"),
-    *VELOCITY,
-    Field("vz", "m/s", "vertical velocity, body-fixed", "w"),
-    Field("roll_rate", "rad/s", "roll rate", "omega_x"),
-    Field("pitch_rate", "rad/s", "pitch rate", "omega_y"),
-    Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
+    *TILT,
+    *TWIST,
     *per_wheel("omega", "rad/s", "wheel speed", "omega"),
     *ACCELERATION,
     Field("roll_acceleration", "rad/s^2", "roll acceleration of the last step", role="held"),

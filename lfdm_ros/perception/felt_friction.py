@@ -177,19 +177,24 @@ class FeltFriction:
             rollout = self._rollouts[count, interval] = BatchRollout(
                 model=self._model, vehicle=self.vehicle, dt=s.step, times=interval * np.arange(count + 1), inputs=inputs,
                 parameters=self._parameters, channels=self._channels)
-        starts = np.repeat(self._starts(measured, driven, begin, interval), s.draws, axis=0)
+        known = self._known(measured, begin)
+        start = initial_state(self._model, self.vehicle, **known)
+        starts = np.repeat(self._starts(measured, driven, begin, interval, known, start), s.draws, axis=0)
         for i in channels:
             # What was measured is the truth and an error. Wheels that roll freely go with the vehicle.
-            starts -= np.tile(self._errors[:, i], m)[:, None] * self._moved(measured, begin, self._channels[i])
+            name = self._channels[i]
+            moved = initial_state(self._model, self.vehicle, **{**known, name: known[name] + 1.0}) - start
+            starts -= np.tile(self._errors[:, i], m)[:, None] * moved
         runs = rollout.trajectories(self._theta, starts, inputs)[:, ends][:, :, channels]
         seen = np.column_stack([measured[self._channels[i]][begin + ends] for i in channels])
         names = [self._channels[i] for i in channels]
         return self._log_likelihood(runs.reshape(m, s.draws, -1), seen.ravel(), interval * ends, names)
 
-    def _starts(self, measured: Mapping[str, np.ndarray], driven: np.ndarray, begin: int, interval: float) -> np.ndarray:
-        """States (M, nx) at a row, for each friction: as measured, the rest, roll say, as of a vehicle that was measured so before."""
-        known = self._known(measured, begin)
-        starts = np.repeat(initial_state(self._model, self.vehicle, **known)[None], len(_LATENT), axis=0)
+    def _starts(self, measured: Mapping[str, np.ndarray], driven: np.ndarray, begin: int, interval: float,
+                known: Mapping[str, float], start: np.ndarray) -> np.ndarray:
+        """States (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that was
+        measured so before."""
+        starts = np.repeat(start[None], len(_LATENT), axis=0)
         follow = [name for name in self._channels if name in measured]
         gaps = np.flatnonzero(~np.isfinite(np.column_stack([driven, *(measured[name] for name in follow)])[:begin]).all(axis=1))
         first = max(begin - round(_LEAD / interval), gaps[-1] + 1 if len(gaps) else 0)
@@ -210,12 +215,6 @@ class FeltFriction:
 
     def _known(self, measured: Mapping[str, np.ndarray], row: int) -> dict[str, float]:
         return {name: float(values[row]) for name, values in measured.items() if name in self._states and np.isfinite(values[row])}
-
-    def _moved(self, measured: Mapping[str, np.ndarray], row: int, name: str) -> np.ndarray:
-        """By what a state (nx,) differs in which one value is larger by 1."""
-        known = self._known(measured, row)
-        return (initial_state(self._model, self.vehicle, **{**known, name: known[name] + 1.0})
-                - initial_state(self._model, self.vehicle, **known))
 
     def _log_likelihood(self, runs: np.ndarray, seen: np.ndarray, after: np.ndarray, names: list[str]) -> np.ndarray:
         """runs (M, S, D), seen (D,), after: times of the samples since the start [s] -> (M,)."""

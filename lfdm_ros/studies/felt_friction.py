@@ -9,6 +9,7 @@ that the learner has.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,10 +68,7 @@ def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> Drive:
                      0.6 * float(turn > 3.2 and speed > 4.0))
         simulator.advance(inputs[k - 1], inputs[k], round(1000 / RATE))
         states[k] = simulator.state
-    noise, by_name = FeltSettings().noise, dict(zip(names, states.T))
-    measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in by_name.items()
-                for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
-    return Drive(times, inputs, measured | {name: by_name[name] for name in ("x", "y", "yaw")})
+    return _sensed(times, inputs, dict(zip(names, states.T)), rng)
 
 
 def learned(seed: int, seconds: float = 20.0, felt: FeltFriction | None = None) -> Learned:
@@ -101,15 +99,21 @@ class Laps:
 
 def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> Drive:
     """A run of the closed loop as its sensors said it; the inputs that acted are those behind the vehicle's actuators."""
-    actuator, rng, noise = Actuator.of(vehicle.actuators), np.random.default_rng(seed), FeltSettings().noise
+    actuator = Actuator.of(vehicle.actuators)
     inputs = np.empty((len(run.times), 3))
     for k, time in enumerate(run.times):
         inputs[k] = actuator.advance(time)
         if k < len(run.commands):
             actuator.send(time, run.commands[k])
-    states = {name: run.column(name) + rng.normal(0.0, noise[stem], len(run.times)) for name in run.output_names
-              for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
-    return Drive(run.times, inputs, states | {name: run.column(name) for name in ("x", "y", "yaw")})
+    return _sensed(run.times, inputs, {name: run.column(name) for name in run.output_names}, np.random.default_rng(seed))
+
+
+def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drive:
+    """What sensors say of states: with noise, and the pose as it is."""
+    noise = FeltSettings().noise
+    measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in states.items()
+                for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
+    return Drive(times, inputs, measured | {name: states[name] for name in ("x", "y", "yaw")})
 
 
 def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:

@@ -5,11 +5,12 @@ import ctypes
 import casadi as ca
 import numpy as np
 import pytest
+from lanes import evaluate
 
 from lfdm_ros.backends import casadi_model, compiled_jacobian
 from lfdm_ros.compiler import compiled, machine_code
 from lfdm_ros.compiler.emitter import Code
-from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
+from lfdm_ros.compiler.graph import TANGENT, graph_of
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
@@ -38,24 +39,6 @@ BINARY = {
 def function_of(operation: object, arguments: int) -> ca.Function:
     x = ca.SX.sym("x", arguments)
     return ca.Function("f", [x], [operation(*ca.vertsplit(x))])  # type: ignore[operator]
-
-
-def evaluate(function: ca.Function, points: np.ndarray, real: str = "double", lanes: int = 1) -> np.ndarray:
-    """The first result of a function of one vector, on `lanes` points at once, as a batch kernel computes."""
-    graph = graph_of(function)
-    code = Code(graph, {"x": "ptr", "y": "ptr"}, real=real, lanes=lanes)
-    double = code.value.replace(real, "double")
-    for i, node in enumerate(graph.inputs[0]):
-        code.bind(node, code.cast(code.load("%x", i, double), double, code.value))
-    code.emit(graph.reachable(graph.outputs[0]))
-    code.store(code.cast(code.get(graph.outputs[0][0], VALUE), code.value, double), "%y", 0, double)
-    machine = machine_code.MachineCode(machine_code.compile_text(code.text("f", machine_code.TRIPLE)))
-    call = machine.function("f", [ctypes.c_void_p] * 2)
-    result = np.empty(points.shape[1])
-    for k in range(0, len(result), lanes):
-        block = np.ascontiguousarray(points[:, k:k + lanes])
-        call(block.ctypes.data, result[k:].ctypes.data)
-    return result
 
 
 @pytest.mark.parametrize(("operation", "arguments"), [(f, 1) for f in UNARY.values()] + [(f, 2) for f in BINARY.values()],

@@ -1,15 +1,14 @@
 """Arrays that machine code reads by number: CasADi's evaluation, one value, SIMD lanes, derivatives, and what no array has."""
 
-import ctypes
 import gc
 
 import casadi as ca
 import numpy as np
 import pytest
+from lanes import evaluate
 
-from lfdm_ros.compiler import compiled, compiled_with_jacobian, machine_code
-from lfdm_ros.compiler.emitter import Code
-from lfdm_ros.compiler.graph import VALUE, graph_of
+from lfdm_ros.compiler import compiled, compiled_with_jacobian
+from lfdm_ros.compiler.graph import graph_of
 from lfdm_ros.compiler.tables import Table, row, rows
 
 FIRST, SECOND = np.random.default_rng(2).standard_normal((2, 90))
@@ -49,19 +48,7 @@ def test_what_is_read_in_every_lane(tables, real, lanes):
     function = blend()
     np.testing.assert_allclose(np.array(function(points)).ravel(), wanted, rtol=1e-12, atol=1e-13)  # CasADi's own
 
-    graph = graph_of(function)
-    code = Code(graph, {"x": "ptr", "y": "ptr"}, real=real, lanes=lanes)
-    double = code.value.replace(real, "double")
-    for i, node in enumerate(graph.inputs[0]):
-        code.bind(node, code.cast(code.load("%x", i, double), double, code.value))
-    code.emit(graph.reachable(graph.outputs[0]))
-    code.store(code.cast(code.get(graph.outputs[0][0], VALUE), code.value, double), "%y", 0, double)
-    machine = machine_code.MachineCode(machine_code.compile_text(code.text("f", machine_code.TRIPLE)))
-    call = machine.function("f", [ctypes.c_void_p] * 2)
-    found = np.empty(points.shape[1])
-    for k in range(0, len(found), lanes):
-        block = np.ascontiguousarray(points[:, k:k + lanes])
-        call(block.ctypes.data, found[k:].ctypes.data)
+    found = evaluate(function, points, real, lanes)
     tolerance = 1e-12 if real == "double" else 3e-4  # of t, whose last places are lost beside 90
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
