@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.calibration.results import UNFINISHED
 from lfdm_ros.files import replacing
 from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.sources import SIMULATING, key_of
 
-FOLDER = ".stages"
 # What a posterior is made by, from the bag to the draws, without what only shows and keeps it.
 MADE_BY = (*SIMULATING, "bags", "inference", "samplers", "calibration")
 ONLY_SHOWING = ("plots", "report", "store")
@@ -33,7 +33,7 @@ class Checkpoints:
 
     def __init__(self, directory: Path, identity: Mapping[str, Any]):
         """`identity`: all that the draws depend on besides the sources; JSON."""
-        self._folder = directory / FOLDER
+        self._folder = directory / UNFINISHED
         self._key = result_key(identity)
 
     def load(self, stage: str) -> SampleRun | None:

@@ -54,6 +54,21 @@ class Continuation:
                        float(summary.get("log_evidence") or 0.0), summary["weights"])
 
 
+def check_continues_from(directory: str | os.PathLike[str]) -> None:
+    """Looks at summary.json alone, so that what cannot be continued is refused at once.
+
+    Raises:
+        InputError: there is no calibration, or it was interrupted or approximate.
+    """
+    summary = load_summary(directory)
+    if summary.get("interrupted"):
+        raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
+    for stage in summary["stages"]:
+        if not known_sampler(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
+            raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
+                             f"exactly; calibrate it with --sampler {able('exact')}")
+
+
 def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> Continuation:
     """Opens the calibration to continue and finds its recordings, where they were or among `bags`.
 
@@ -61,15 +76,10 @@ def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: S
         InputError: it is of another recipe, was interrupted or approximate, or one of its recordings is not there any more.
     """
     directory = Path(directory)
+    check_continues_from(directory)
     summary, posterior = load_summary(directory), load_posterior(directory)
     if posterior.attrs.get("recipe") != recipe.text:
         raise InputError(f"{directory}: was calibrated with another recipe than {recipe.path}; continue with the same one")
-    if summary.get("interrupted"):
-        raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
-    for stage in summary["stages"]:
-        if not known_sampler(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
-            raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
-                             f"exactly; calibrate it with --sampler {able('exact')}")
     given = {recording.sha256: recording for recording in find_recordings(bags)}
     recordings = []
     for entry in summary["recordings"]:

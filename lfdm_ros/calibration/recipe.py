@@ -250,10 +250,9 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     prior = parse_prior(spec, units.pop(), where)
     for target, factor in targets.items():
         field = declared[target]
-        outside = prior.frozen().cdf(field.lower / factor) + prior.frozen().sf(field.upper / factor)
-        if outside > 1e-6:
-            raise InputError(f"{where}: the prior reaches outside [{field.lower:g}, {field.upper:g}] {field.unit}, the range of {target}; "
-                             "narrow it or use truncated_normal")
+        beyond = prior.oversteps(field.lower / factor, field.upper / factor)
+        if beyond:
+            raise InputError(f"{where}: the prior reaches outside the range of {target}: {beyond}")
     return Parameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 

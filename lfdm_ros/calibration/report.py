@@ -13,7 +13,7 @@ import numpy as np
 from lfdm_ros.calibration import plots
 from lfdm_ros.calibration.discrepancy import apart
 from lfdm_ros.calibration.predictive import Predictive
-from lfdm_ros.calibration.summary import summary_name
+from lfdm_ros.calibration.summary import far_out, summary_name
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
@@ -61,11 +61,14 @@ def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
     rows = []
     for result, stage in zip(results, summary["stages"]):
         physical = {parameter.name for parameter in result.stage.parameters}
+        doubt = "; ".join(f"{name} lies {abs(far):.1f} prior deviations out" for name, far in far_out(stage).items())
         for name, row in stage["parameters"].items():
             if name not in physical:
                 continue
             share = row["sd_over_prior_sd"]
             known = next((word for limit, word in KNOWLEDGE if share < limit), "not learned")
+            if doubt and share < KNOWLEDGE[-1][0]:
+                known = f"in doubt: {doubt}"
             rows.append((f"{in_words([name])} ({name})", _with_error(row["mean"], row["sd"]), row["unit"],
                          f"{1.0 / share:.0f} times narrower" if 0.0 < share < 0.5 else f"{share:.2f} times as wide", known, stage["name"]))
     return _table(("parameter", "value ± standard deviation", "unit", "than before the data", "so it is", "from stage"), rows)
@@ -118,10 +121,11 @@ def _untold(summary: Mapping[str, Any]) -> Iterable[str]:
         known = stage["identifiability"]
         names = [group for part in (known, known.get("at_posterior", {}), known.get("posterior", {})) for group in part.get("untold", ())]
         said: list[set[str]] = []
-        physical = {name for name, row in stage["parameters"].items() if "targets" in row}
+        # Noise and initial states have no say in what to drive.
+        asked = {name for name in stage["parameters"] if not name.startswith(("sigma/", "rho/", "initial/"))}
         for group in names:
-            members = set(group["members"])
-            if members & physical and members not in said:
+            members = {summary_name(member) for member in group["members"]}
+            if members & asked and members not in said:
                 said.append(members)
                 found.append(f"<li>Stage {_e(stage['name'])}: {_e(group['text'])}.</li>")
     yield f"<ul>{''.join(found)}</ul>" if found else "<p>The recordings tell all unknown parameters, and tell them apart.</p>"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 THINNED_DRAWS = 200
+UNFINISHED = ".stages"  # folder of the stages that are kept until all are done
 
 
 def stored_name(stage: str, variable: str) -> str:
@@ -119,6 +120,22 @@ def load_posterior(directory: str | os.PathLike[str]) -> Any:
         raise InputError(f"{path} is not readable: {' '.join(str(error).split())}") from None
 
 
+def check_finished(directory: str | os.PathLike[str]) -> str:
+    """What to tell of a calibration that was stopped before its last stage; empty: it is whole. Reads summary.json alone.
+
+    Raises:
+        InputError: no stage of it is finished, or there is no calibration.
+    """
+    summary = load_summary(directory)
+    if not summary.get("interrupted"):
+        return ""
+    finished = [stage["name"] for stage in summary["stages"] if stage.get("temperature", 1.0) == 1.0]
+    if not finished:
+        raise InputError(f"{directory}: the calibration was stopped before a stage was finished; the same `lfdm calibrate` command goes on")
+    which = f"{', '.join(finished)} {'is' if len(finished) == 1 else 'are'} finished"
+    return f"{directory}: the calibration was stopped; only {which}, and the same `lfdm calibrate` command goes on"
+
+
 def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads summary.json of a calibration.
 
@@ -126,6 +143,10 @@ def load_summary(directory: str | os.PathLike[str]) -> dict[str, Any]:
         InputError: there is none, or it is not one.
     """
     path = Path(directory) / "summary.json"
+    if not path.exists() and (Path(directory) / UNFINISHED).is_dir():
+        done = ", ".join(sorted(file.stem for file in (Path(directory) / UNFINISHED).glob("*.npz"))) or "none"
+        raise InputError(f"{directory}: the calibration is at work, or was ended on the way (stages that are kept: {done}); the same "
+                         "`lfdm calibrate` command goes on")
     if not path.exists():
         raise InputError(f"{directory} holds no summary.json; give the --out directory of `lfdm calibrate`")
     summary = documents.read_json(path)

@@ -27,6 +27,7 @@ HDI = 0.94
 R_HAT_LIMIT = 1.01
 CONTRACTION_LIMIT = 0.9  # posterior over prior standard deviation: above it, the data said next to nothing
 CORRELATION_LIMIT = 0.95
+FAR_OUT = 3.0  # standard deviations of its prior, from which a value is in doubt, and what was learned together with it
 BOUND_SHARE = 0.05  # of the posterior within 1 % of the prior's range from its bound
 
 _ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail")
@@ -144,14 +145,14 @@ def _shown(knowledge: Knowledge) -> list[dict[str, Any]]:
     return [group.as_dict() for group in groups]
 
 
-def _untold(known: Mapping[str, Any], physical: Sequence[str]) -> list[dict[str, Any]]:
-    """The groups of unknowns, with a physical one among them, that the data do not tell where the posterior is; with what to drive, if the
+def _untold(known: Mapping[str, Any], asked: Sequence[str]) -> list[dict[str, Any]]:
+    """The groups of unknowns, with one of `asked` among them, that the data do not tell where the posterior is; with what to drive, if the
     score said so. The information is asked first: a sampler may take a ridge for narrower than it is."""
     found: dict[frozenset[str], dict[str, Any]] = {}
     for part in ("at_posterior", "posterior"):
         for group in known.get(part, {}).get("untold", ()):
             key = frozenset(group["members"])
-            if key & set(physical) and not any(key & other for other in found):
+            if key & set(asked) and not any(key & other for other in found):
                 found[key] = dict(group)
     for group in known.get("untold", ()):
         for key, own in found.items():
@@ -176,10 +177,27 @@ def _parameters(result: StageResult) -> dict[str, Any]:
             row["mcse_genealogy"] = result.run.error_of_mean[name]
         row["mcse_between_chains"] = float(draws.mean(axis=1).std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.nan
         row["sd_over_prior_sd"] = row["sd"] / float(prior.frozen().std())
+        row["prior_deviations"] = prior.distance(result.run.point.get(name, row["mean"]))
         if name in targets:
             row["targets"] = targets[name]
         out[summary_name(name)] = {**row, "unit": prior.unit, "prior": str(prior)}
     return out
+
+
+def correlated_pairs(draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float]]:
+    """The pairs of unknowns whose draws (C, N) are correlated beyond CORRELATION_LIMIT."""
+    names = [name for name, values in draws.items() if np.ptp(values) > 0.0]
+    if len(names) < 2:
+        return []
+    matrix = np.corrcoef([draws[name].ravel() for name in names])
+    return [(names[i], names[j], float(matrix[i, j])) for i, j in zip(*np.triu_indices(len(names), 1))
+            if abs(matrix[i, j]) > CORRELATION_LIMIT]
+
+
+def far_out(stage: Mapping[str, Any]) -> dict[str, float]:
+    """The unknowns of a stage that lie further from the middle of their priors than FAR_OUT, in the priors' standard deviations."""
+    return {name: row["prior_deviations"] for name, row in stage["parameters"].items()
+            if not name.startswith((summary_name(SIGMA), summary_name(RHO))) and abs(row.get("prior_deviations") or 0.0) > FAR_OUT}
 
 
 def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
@@ -188,8 +206,13 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     for parameter, row in stage["parameters"].items():
         if row["r_hat"] >= R_HAT_LIMIT:
             yield f"{name}: R-hat of {parameter} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"
+    for unknown, distance in far_out(stage).items():
+        yield (f"{name}: {unknown} lies {abs(distance):.1f} standard deviations {'above' if distance > 0.0 else 'below'} the middle of its "
+               "prior: the prior was a guess, or it makes up for something that the model lacks; what was learned together with it is in "
+               "doubt")
     physical = [p.name for p in result.stage.parameters]
-    groups = _untold(stage["identifiability"], physical)
+    asked = [*physical, *(n.name for n in result.stage.nuisance)]
+    groups = _untold(stage["identifiability"], asked)
     yield from (f"{name}: {group['text']}" for group in groups if len(group["members"]) > 1)
     for parameter in physical:
         share = stage["parameters"][parameter]["sd_over_prior_sd"]
@@ -205,13 +228,10 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
         if math.isfinite(margin) and max((flat < lower + margin).mean(), (flat > upper - margin).mean()) > BOUND_SHARE:
             yield (f"{name}: the posterior of {summary_name(variable)} lies at a bound of its prior [{lower:g}, {upper:g}]; "
                    "widen it if it was a guess")
-    if len(physical) > 1:
-        correlation = np.corrcoef([draws[p].ravel() for p in physical])
-        for i, j in zip(*np.triu_indices(len(physical), 1)):
-            together = any({physical[i], physical[j]} <= set(group["members"]) for group in groups)
-            if abs(correlation[i, j]) > CORRELATION_LIMIT and not together:
-                yield (f"{name}: {physical[i]} and {physical[j]} have correlation {correlation[i, j]:.2f}; "
-                       "the data know a combination of them rather than each")
+    told = [frozenset(group["members"]) for group in groups]
+    yield from (f"{name}: {a} and {b} have correlation {r:.2f}; the data know a combination of them rather than each"
+                for a, b, r in correlated_pairs({variable: draws[variable] for variable in asked})
+                if not any({a, b} <= members for members in told))
     yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
     yield from result.data.notes
 

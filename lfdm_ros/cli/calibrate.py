@@ -78,6 +78,10 @@ def run(args: argparse.Namespace) -> int:
     if args.progress_json:
         # Who reads the reports ends the run by SIGINT, which programs in the background of a shell, and their children, ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if args.continued is not None and not args.scheduler:
+        from lfdm_ros.calibration.continuation import check_continues_from
+
+        check_continues_from(args.continued)
     if not (args.progress_json or args.scheduler):  # who reads the reports, or another machine, looks at the bags itself
         print_notes(args.bag)
     show = ProgressJson() if args.progress_json else HumanLine()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 EPILOG = """example:
   lfdm predict --posterior result --bag test_1 --window 1.0:12.5 --out prediction
@@ -25,8 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm predict`; returns the exit status."""
-    from lfdm_ros.calibration import predict
     from lfdm_ros.cli.calibrate import print_notes
+
+    if args.posterior is not None:
+        from lfdm_ros.calibration.results import check_finished
+
+        if told := check_finished(args.posterior):  # at once: it may not be what was meant
+            print(f"warning: {told}", file=sys.stderr)
+    from lfdm_ros.calibration import predict
 
     print_notes([args.bag])
     summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, window=args.window,

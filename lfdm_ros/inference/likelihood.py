@@ -130,12 +130,14 @@ class _Piece:
             channel = nuisance.removesuffix(".offset")
             if channel in data.sourced and channel in free:
                 out[row] = -direction(channel)
-            # The angle is small; its sensor is that of the initial state unless velocities are measured by another one.
-            velocities = [name for name in ("vx", "vy") if name in data.channels]
-            if nuisance == MISALIGNMENT and set(velocities) <= set(data.sourced):
+            # The angle is small; its sensor is that of the initial state unless what it turns is measured by another one.
+            turned = [name for name in ("vx", "vy", "yaw") if name in data.channels]
+            if nuisance == MISALIGNMENT and set(turned) <= set(data.sourced):
                 for name, other, sign in (("vy", "vx", 1.0), ("vx", "vy", -1.0)):
                     if name in free and other in data.initial:
                         out[row] += sign * data.initial[other] * direction(name)
+                if "yaw" in free:
+                    out[row] -= direction("yaw")
         return out
 
     @property

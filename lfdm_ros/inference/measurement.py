@@ -1,8 +1,9 @@
 """What stands between the vehicle and its recording: inputs that act late or are read with an offset, sensors that are off.
 
 An input acts as u(t) = scale * lag(recorded(t - delay)) + offset, kept inside the driver's range; the lag is of first order and exact for
-what is linear between the grid's points. A channel is measured as model + offset. Velocities are measured along the axes of a sensor that
-is turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin.
+what is linear between the grid's points. A channel is measured as model + offset. Velocities and heading are measured along the axes of a
+sensor that is turned by `heading.misalignment` to the left of the vehicle: vx' = vx cos + vy sin, vy' = vy cos - vx sin, yaw' = yaw +
+misalignment. A run that begins with the heading of such a sensor begins with that less the misalignment, which turns the way it goes.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ class OutputPath:
                          if name.partition(".")[0] in channels and name.endswith(".offset")]
         turned = MISALIGNMENT in names and any(name in channels for name in ("vx", "vy"))
         self._angle = names.index(MISALIGNMENT) if turned else None
+        if MISALIGNMENT in names and "yaw" in channels:
+            self._offsets.append((channels.index("yaw"), names.index(MISALIGNMENT)))
         self.channels = tuple(dict.fromkeys([*channels, *(("vx", "vy") if turned else ())]))  # what the model has to report
         self._measured = len(channels)
         self.trivial = not self._offsets and not turned

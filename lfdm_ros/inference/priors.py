@@ -19,6 +19,7 @@ from lfdm_ros.units import to_si
 WIDEST_DIRECT = 1.0  # log_sd
 OUTSIDE = 1e-6  # of a prior that is made wider may be out of range, as in a recipe
 _SCALES = ("sigma", "sd", "median", "log_sd")  # must be positive
+_DEVIATIONS = ("log_sd", "sd", "sigma")  # of which a prior has one
 
 
 class Kind(ABC):
@@ -47,6 +48,10 @@ class Kind(ABC):
     @abstractmethod
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         """Derivative of the log density of x, inside the bounds."""
+
+    @abstractmethod
+    def distance(self, v: Mapping[str, float], value: float) -> float:
+        """How many standard deviations a value lies from where the prior has most; 0 where none is likelier than another."""
 
     @abstractmethod
     def width(self, v: Mapping[str, float]) -> float:
@@ -85,6 +90,9 @@ class Uniform(Kind):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return np.zeros_like(x)
 
+    def distance(self, v: Mapping[str, float], value: float) -> float:
+        return 0.0
+
     def width(self, v: Mapping[str, float]) -> float:
         return v["upper"] - v["lower"]
 
@@ -116,6 +124,9 @@ class HalfNormal(Kind):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return 1.0 - np.exp(2.0 * (x - math.log(v["sigma"]))) if log else -x / v["sigma"] ** 2
+
+    def distance(self, v: Mapping[str, float], value: float) -> float:
+        return value / v["sigma"]
 
     def width(self, v: Mapping[str, float]) -> float:
         return v["sigma"]
@@ -150,6 +161,9 @@ class LogNormal(Kind):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return -self.deviation(v, x, log) / (v["log_sd"] if log else v["log_sd"] * x)
 
+    def distance(self, v: Mapping[str, float], value: float) -> float:
+        return math.log(value / v["median"]) / v["log_sd"] if value > 0.0 else -math.inf
+
     def width(self, v: Mapping[str, float]) -> float:
         return v["log_sd"]
 
@@ -183,6 +197,9 @@ class Normal(Kind):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return -self.deviation(v, x, log) / v["sd"]
+
+    def distance(self, v: Mapping[str, float], value: float) -> float:
+        return (value - v["mean"]) / v["sd"]
 
     def width(self, v: Mapping[str, float]) -> float:
         return float(self.frozen(v).std())
@@ -289,6 +306,10 @@ class Prior:
             inside = constant - 0.5 * self.deviation(coordinate) ** 2
         return np.where((coordinate >= lower) & (coordinate <= upper), inside, -np.inf)
 
+    def distance(self, value: float) -> float:
+        """How many of its standard deviations a value lies from where the prior has most; 0 of a uniform one."""
+        return KINDS[self.kind].distance(self.values, value)
+
     @property
     def flat(self) -> bool:
         """Whether all between the bounds is as likely."""
@@ -304,6 +325,38 @@ class Prior:
         """The prior `factor` times as wide about the same place, inside [lower, upper]; each kind says how it stays there."""
         kind, numbers = KINDS[self.kind].scaled(self.values, factor, lower, upper)
         return replace(self, kind=kind, numbers=tuple(numbers.items()))
+
+    def oversteps(self, lower: float, upper: float) -> str:
+        """Where more than OUTSIDE of the prior lies beyond [lower, upper]: which quantile lies beyond which bound, and the largest
+        deviation that would fit, in words; else nothing."""
+        own = self.frozen()
+        below, above = float(own.cdf(lower)), float(own.sf(upper))
+        if below + above <= OUTSIDE:
+            return ""
+        unit = f" {self.unit}" if self.unit else ""
+        low = below >= above
+        quantile, bound = (float(own.ppf(OUTSIDE)), lower) if low else (float(own.isf(OUTSIDE)), upper)
+        said = (f"its {'lower' if low else 'upper'} {OUTSIDE:g} quantile is {quantile:.4g}{unit}, {'below' if low else 'above'} the bound "
+                f"{bound:g}{unit}")
+        key = next((name for name in _DEVIATIONS if name in self.values), None)
+        if key is None:
+            return f"{said}; narrow it to [{lower:g}, {upper:g}]{unit}"
+        most = self._largest(key, lower, upper)
+        fits = f"the largest {key} that fits is {most:.3g}{'' if key == 'log_sd' else unit}" if most > 0.0 else \
+            f"its middle lies outside [{lower:g}, {upper:g}]{unit}"
+        return f"{said}; {fits}; or use truncated_normal or uniform"
+
+    def _largest(self, key: str, lower: float, upper: float) -> float:
+        # Of a deviation, rounded down to three digits; 0 where none fits.
+        small, large = 0.0, self.values[key]
+        for _ in range(60):
+            middle = 0.5 * (small + large)
+            own = KINDS[self.kind].frozen({**self.values, key: middle})
+            small, large = (middle, large) if own.cdf(lower) + own.sf(upper) <= OUTSIDE else (small, middle)
+        if small <= 1e-9 * self.values[key]:
+            return 0.0
+        digit = 10.0 ** (math.floor(math.log10(small)) - 2)
+        return math.floor(small / digit) * digit
 
     def bounds(self) -> tuple[float, float]:
         """The support."""

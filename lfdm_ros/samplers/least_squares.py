@@ -9,6 +9,9 @@ neighbouring errors are correlated, e_c is whitened with the correlation rho_c, 
 are searched in the coordinate of their priors (a logarithm for some) in units of the prior's standard deviation. In these
 units the Fisher information F = sum_c J_c' J_c / sigma_c^2 says what the data know: along an eigenvector of eigenvalue w the posterior
 is 1 / sqrt(1 + w) times as wide as the prior, whose curvature is the 1 (for a uniform prior that of a Gaussian as wide).
+
+The draws of the Gaussian are resampled by the density of the posterior over its own, Pareto-smoothed: where the Gaussian reaches what the
+vehicle cannot be, say a stiffness near 0, its draws are not those of the posterior.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from lfdm_ros.inference.identifiability import INFORMED, information_root, white
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import RHO, SIGMA
 from lfdm_ros.inference.priors import Prior
-from lfdm_ros.libraries import arviz
+from lfdm_ros.samplers.importance import PARETO_LIMIT, Weighed, weigh
 from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress, SampleRun
 
 START_DRAWS = 64  # draws from the prior among which the search looks for a better start than the vehicle's values
@@ -34,7 +37,6 @@ DIFFERENCE = 1e-4  # of central differences, in standard deviations of the prior
 TOLERANCE = 1e-10  # of objective, step and gradient
 NOISE_TOLERANCE = 1e-6  # relative change of the noise at which errors and noise agree
 NOISE_ROUNDS = 50
-PARETO_LIMIT = 0.7  # above it importance weights, and so the Gaussian they correct, are not to be trusted (Vehtari et al. 2024)
 WEIGHED = 256  # draws between two reports
 GIVE_UP = 1000  # rounds in which draws outside the bounds are drawn again
 
@@ -83,7 +85,10 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         part = slice(first, first + WEIGHED)
         log_prior[part], log_likelihood[part] = problem.density(points[part])
     fit.runs += count
-    pareto = _pareto_k(log_prior + log_likelihood - log_gaussian)
+    fitted = problem.objective.scale == "noise"
+    weighed = weigh(log_prior + log_likelihood - log_gaussian, alike=not fitted)
+    chosen = weighed.resample(rng)
+    values, log_likelihood = {name: own[chosen] for name, own in values.items()}, log_likelihood[chosen]
 
     def named(x: np.ndarray) -> dict[str, float]:
         return {name: float(value) for name, value in zip(problem.unknowns, fit.values(x[None])[0])}
@@ -95,12 +100,13 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         statistics={
             "objective": {"scale": problem.objective.scale, "minimiser": problem.objective.minimiser, "start": begin, "optimum": end,
                           "start_at": named(start), "optimum_at": named(optimum.x)},
-            "iterations": optimum.iterations, "ended": optimum.message, "pareto_k": pareto,
+            "iterations": optimum.iterations, "ended": optimum.message, "pareto_k": weighed.pareto_k,
+            "importance": {"power": weighed.power, "effective_draws": weighed.effective, "without_weight": weighed.without_weight},
             "information": [{"sd_over_prior_sd": float(_width(weight)), "direction": dict(zip(problem.unknowns, direction.tolist()))}
                             for weight, direction in zip(weights, directions.T)]},
         stored={"objective": ((), np.array(end))},
         account=f"least squares, {optimum.iterations} iterations, objective {begin:.6g} to {end:.6g}",
-        warnings=_warnings(problem, weights, directions, pareto))
+        warnings=_warnings(problem, weights, directions, weighed))
 
 
 def mode(problem: Problem, report: Report | None = None) -> np.ndarray:
@@ -374,28 +380,20 @@ def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper:
     raise ValueError("the intervals at the optimum lie outside the bounds of the priors")
 
 
-def _pareto_k(log_weights: np.ndarray) -> float:
-    """Shape of the tail of the importance weights from the Gaussian to the posterior (Vehtari et al. 2024)."""
-    az = arviz()
-
-    if not np.isfinite(log_weights).any():
-        return float("inf")
-    return float(az.psislw(np.where(np.isfinite(log_weights), log_weights, -1e300))[1])
-
-
 def _width(weight: float) -> float:
     """Posterior over prior standard deviation along an eigenvector of the Fisher information."""
     return float(1.0 / np.sqrt(1.0 + weight))
 
 
-def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, pareto: float) -> tuple[str, ...]:
-    out = ["intervals are Laplace's: the Gaussian of the likelihood's curvature at the optimum"]
+def _warnings(problem: Problem, weights: np.ndarray, directions: np.ndarray, weighed: Weighed) -> tuple[str, ...]:
+    out = ["intervals are Laplace's: the Gaussian of the likelihood's curvature at the optimum"
+           + (", its draws weighed by the posterior's density" if problem.objective.scale == "noise" else "")]
     if problem.objective.scale != "noise":
         out.append(f"the objective '{problem.objective.scale}' is not the likelihood: the optimum need not be the likeliest point, and "
                    "neither priors nor noise weighed in finding it")
-    elif pareto > PARETO_LIMIT:
-        out.append(f"the posterior is not the Gaussian at the optimum (Pareto k {pareto:.2f}, above {PARETO_LIMIT}); "
-                   "use --sampler smc for intervals")
+    elif weighed.power < 1.0:
+        out.append(f"the posterior is not the Gaussian at the optimum (Pareto k {weighed.pareto_k:.2f}, above {PARETO_LIMIT}), whose draws "
+                   f"reach it only in part (weights to the power {weighed.power:.2g}); use --sampler smc for intervals")
     for weight, direction in zip(weights, directions.T):
         if weight < INFORMED:
             out.append(f"the data do not tell {_combination(tuple(problem.unknowns), direction)} (each in standard deviations of its "

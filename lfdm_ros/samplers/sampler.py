@@ -239,8 +239,8 @@ METROPOLIS = Sampler(
 LEAST_SQUARES = Sampler(
     "least_squares", "optimum and Gaussian intervals, in seconds", _later("least_squares"),
     approximation="a bell curve around the optimum", independent=True,
-    reading="The draws are independent ones from the Gaussian at the optimum: R-hat and ESS only say how many they are. Whether that "
-            "Gaussian is the posterior is what Pareto k says: below 0.7 it is close.")
+    reading="The draws are independent ones from the Gaussian at the optimum, resampled by the posterior's density: R-hat and ESS only say "
+            "how many they are. Whether they are the posterior's is what Pareto k says: below 0.7 they are.")
 
 
 def load_plugins() -> None:

@@ -15,6 +15,7 @@ from small_problem import RECIPE
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_posterior_summary, load_recipe, predict
 from lfdm_ros.calibration.data import load_stage
+from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
@@ -159,6 +160,7 @@ def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
     assert "cornering_stiffness_front" in az.from_netcdf(str(out / "posterior.nc")).posterior
     assert load_posterior_summary(out)["parameter_names"] == ["longitudinal_stiffness"]
     assert summary["consistency"] == {}
+    assert check_finished(out).endswith("only longitudinal is finished, and the same `lfdm calibrate` command goes on")
     page = (out / "report.html").read_text()
     assert "Interrupted." in page
     assert "<h3>Stage lateral</h3><ul class=lights><li><span class=bad>no</span> stopped when the data counted" in page
@@ -170,6 +172,8 @@ def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path)
         calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2,
                   progress=stop_in("longitudinal", 0.001))
     assert load_posterior_summary(tmp_path / "out")["parameter_names"] == []
+    with pytest.raises(InputError, match="was stopped before a stage was finished"):
+        check_finished(tmp_path / "out")
     assert 0.0 < json.loads((tmp_path / "out" / "summary.json").read_text())["stages"][0]["temperature"] < 1.0
 
 
@@ -230,6 +234,15 @@ def test_all_is_told_to_the_end_and_what_was_sampled_is_never_lost(recipe_file, 
     assert lateral[-3:] == [(0.99, "writing posterior.nc"), (0.99, "writing report.html"), (1.0, "taken from the run that was stopped")]
     assert (0.99, "predicting from the prior, 0 of 1") in lateral
     assert (0.99, "what turn alone says") in lateral
+
+
+def test_a_calibration_that_is_at_work_says_so_at_once(recipe_file, bags, tmp_path, capsys):
+    """Of one that was killed there are stages that were kept, and no summary: nothing else is read."""
+    (tmp_path / "out" / ".stages").mkdir(parents=True)
+    (tmp_path / "out" / ".stages" / "longitudinal.npz").touch()
+    for command in (["predict", "--posterior"], ["calibrate", str(recipe_file), "--out", str(tmp_path / "new"), "--continue"]):
+        assert main([*command, str(tmp_path / "out"), "--bag", "nowhere", *(["--out", str(tmp_path)] if len(command) == 2 else [])]) == 2
+        assert "(stages that are kept: longitudinal); the same `lfdm calibrate` command goes on" in capsys.readouterr().err
 
 
 def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags, tmp_path):

@@ -52,6 +52,9 @@ def test_units_are_converted(recipe_file):
     ("longitudinal_stiffness_front: 1,", "longitudinal_stiffness_front: -1,", "factor greater than 0"),
     ("longitudinal_stiffness_rear: 1}", "roll_damping_rear: 1}", "of different units"),
     ("lower: 20, upper: 90, unit: kN/rad", "lower: -20, upper: 90, unit: kN/rad", "reaches outside"),
+    ("median: 50, log_sd: 0.4, unit: kN/rad", "median: 50, log_sd: 4, unit: kN/rad",
+     r"range of cornering_stiffness_front: its upper 1e-06 quantile is 9\.\d+e\+12 N/rad, above the bound 1e\+06 N/rad; the largest log_sd "
+     r"that fits is 0\.63; or use"),
     ("name: lateral", "name: longitudinal", "two are called 'longitudinal'"),
     ("cornering_stiffness_rear: {prior: uniform, lower: 20, upper: 90, unit: kN/rad}",
      "longitudinal_stiffness_rear: {prior: uniform, lower: 5, upper: 40, unit: kN}", "inferred already in stage 'longitudinal'"),

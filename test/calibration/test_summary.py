@@ -1,9 +1,13 @@
 """What a calibration says of its own errors, and of stages and recordings that contradict each other."""
 
 import numpy as np
+import pictures
 import pytest
+from small_problem import RECIPE
 
+from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, whiteness
+from lfdm_ros.calibration.summary import correlated_pairs, far_out
 
 
 def correlated(rho: float, count: int, seed: int = 2) -> np.ndarray:
@@ -63,6 +67,51 @@ def test_a_right_model_has_white_errors_and_consistent_stages(quick):
     assert set(result["consistency"]) == {"longitudinal/vx", "longitudinal/omega_fl", "lateral/vy", "lateral/yaw_rate"}
     assert all(row["together"] == pytest.approx(row["own"], rel=0.02) for row in result["consistency"].values())
     assert not [text for text in result["warnings"] if "contradict" in text or "apart" in text or "not white" in text]
+
+
+LATE = """
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+    nuisance:
+      steering.offset: {prior: normal, mean: 0.05, sd: 0.01, unit: "1"}
+      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.05, unit: rad/s}
+      steering.lag: {prior: half_normal, sigma: 0.0001, unit: s}"""
+
+
+@pytest.fixture(scope="module")
+def late(bags, tmp_path_factory):
+    """A drive straight on, in which the two offsets say the same, with a lag and a trim that are not what their priors say:
+    directory, summary."""
+    folder = tmp_path_factory.mktemp("late")
+    text = RECIPE[:RECIPE.index("  - name: longitudinal")] + RECIPE[RECIPE.index("  - name: lateral"):]
+    old = LATE.splitlines()[1]
+    assert old in text
+    (folder / "late.yaml").write_text(text.replace("\n" + old, LATE))
+    with pictures.left_out():
+        return folder / "out", calibrate(load_recipe(folder / "late.yaml"), [bags["turn"]], folder / "out", sampler="least_squares")
+
+
+def test_a_nuisance_far_from_its_prior_puts_what_was_learned_in_doubt(late):
+    directory, summary = late
+    stage = summary["stages"][0]
+    far = far_out(stage)
+    assert far and set(far) <= {"steering/offset", "steering/lag"}
+    row = stage["parameters"]["steering/offset"]
+    assert row["prior_deviations"] == pytest.approx((stage["objective"]["optimum_at"]["steering.offset"] - 0.05) / 0.01)
+    for name, distance in far.items():
+        side = "above" if distance > 0 else "below"
+        assert any(f"{name} lies {abs(distance):.1f} standard deviations {side}" in text for text in summary["warnings"])
+    page = (directory / "report.html").read_text()
+    learned = page[page.index("What was learned"):page.index("How sure this is")]
+    assert "in doubt: " in learned and "well known" not in learned
+
+
+def test_nuisances_that_say_the_same_are_told():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(2, 500))
+    pairs = correlated_pairs({"steering.offset": a, "yaw_rate.offset": -a + 0.1 * rng.normal(size=a.shape),
+                              "steering.lag": rng.normal(size=a.shape), "held": np.ones_like(a)})
+    assert [(one, other) for one, other, _ in pairs] == [("steering.offset", "yaw_rate.offset")]
+    assert pairs[0][2] == pytest.approx(-0.995, abs=0.002)
 
 
 def test_score_before_agrees_with_what_came_out(quick):

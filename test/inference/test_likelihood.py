@@ -71,6 +71,24 @@ def test_sensors_are_off_by_what_is_said():
     np.testing.assert_allclose(whole[:, 1], yaw_rate + 0.004, atol=1e-12)
 
 
+def test_a_sensor_that_is_turned_reads_heading_and_goes_the_way_of_the_vehicle():
+    """Heading and path of a run that begins with a turned sensor's heading, against one that begins with the vehicle's own."""
+    data = replace(data_set(), channels=("x", "y", "yaw"), observed=np.zeros((150, 3)), sourced=("x", "y", "yaw"),
+                   initial={"vx": 15.0, "vy": 0.0, "yaw_rate": 0.0, "x": 3.0, "y": -2.0, "yaw": 1.2})
+    turned = likelihood(data, unknowns=(), nuisances=("heading.misalignment",), estimated=[[]])
+    got = turned.responses(np.array([0.02]))[0][0]
+    rollout = BatchRollout(model="eight_dof", vehicle=VEHICLE, dt=0.002, times=data.times, inputs=data.inputs, parameters=[],
+                           channels=["x", "y", "yaw"])
+    x0 = initial_state("eight_dof", VEHICLE, **{**data.initial, "yaw": 1.18, "vy": 0.02 * 15.0})
+    own = rollout.trajectories(np.empty((1, 0)), x0)[0]
+    np.testing.assert_allclose(got, own + [0.0, 0.0, 0.02], atol=1e-12)
+    steps = 1e-5
+    slopes = turned.error_slopes(np.array([0.02]))
+    for c in range(3):
+        ahead, behind = (turned.errors(np.array([[0.02 + sign * steps]]))[c][0] for sign in (1.0, -1.0))
+        np.testing.assert_allclose(slopes[c][:, 0], (ahead - behind) / (2.0 * steps), atol=1e-4)
+
+
 @pytest.mark.parametrize("hold", [False, True])
 def test_derivatives_are_those_of_finite_differences(hold):
     problem = likelihood(data_set(1, hold), data_set(2, hold, "b"))

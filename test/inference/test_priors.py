@@ -88,3 +88,32 @@ def test_scale_must_be_positive():
 def test_a_unit_with_offset_is_refused():
     with pytest.raises(InputError, match="has an offset"):
         parse_prior({"prior": "half_normal", "sigma": 1, "unit": "degC"}, "K", "here")
+
+
+@pytest.mark.parametrize(("spec", "bound", "deviation"), [
+    ({"prior": "normal", "mean": 0.8, "sd": 0.3, "unit": "1"}, (0.0, 5.0), "sd"),
+    ({"prior": "normal", "mean": 0.8, "sd": 0.3, "unit": "1"}, (-5.0, 1.0), "sd"),
+    ({"prior": "log_normal", "median": 1.0, "log_sd": 0.5, "unit": "1"}, (0.2, 9.0), "log_sd"),
+    ({"prior": "half_normal", "sigma": 1.0, "unit": "1"}, (0.0, 2.0), "sigma")])
+def test_a_prior_that_oversteps_is_told_how_wide_it_may_be(spec, bound, deviation):
+    prior = parse_prior(spec, "1", "here")
+    said = prior.oversteps(*bound)
+    assert f"the bound {bound[0]:g};" in said or f"the bound {bound[1]:g};" in said
+    most = float(said.split(f"the largest {deviation} that fits is ")[1].split(";")[0])
+    assert parse_prior({**spec, deviation: most}, "1", "here").oversteps(*bound) == ""
+    assert parse_prior({**spec, deviation: 1.02 * most}, "1", "here").oversteps(*bound)
+
+
+def test_a_prior_whose_middle_is_impossible_is_told_so():
+    beyond, half = {"prior": "normal", "mean": 2, "sd": 0.1, "unit": "1"}, {"prior": "uniform", "lower": -1, "upper": 1, "unit": "1"}
+    assert "its middle lies outside [0, 1]" in parse_prior(beyond, "1", "here").oversteps(0, 1)
+    assert "narrow it to [0, 1]" in parse_prior(half, "1", "here").oversteps(0, 1)
+
+
+@pytest.mark.parametrize(("kind", "value", "distance"), [
+    ("uniform", 79e3, 0.0), ("half_normal", 147e3, 4.9), ("normal", 86e3, 3.0), ("log_normal", 30e3 * np.exp(-2.1), -3.0),
+    ("truncated_normal", 70e3, 2.0)])
+def test_how_far_out_a_value_is(kind, value, distance):
+    prior = parse_prior(SPECS[kind], "N", "here")
+    assert prior.distance(value) == pytest.approx(distance)
+    assert prior.as_unknown().distance(value) == pytest.approx(distance)

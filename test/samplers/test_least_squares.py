@@ -180,6 +180,24 @@ def test_a_posterior_that_is_no_gaussian_is_said_to_be_none():
     assert any("is not the Gaussian" in text for text in run.warnings)
 
 
+def test_draws_that_the_data_rule_out_are_not_drawn():
+    """A response with 1/a: near 0, where the bell curve at the optimum still reaches, it is off by more than anything that was measured."""
+    def inverse(q):
+        return np.stack([1.0 / q[:, :1] + 0.0 * T, 0.0 * q[:, :1] * T], axis=-1)
+
+    likelihood = Curve(inverse, (0.5,), noise=(8.0, 0.3), gap=False)
+    run = solve(likelihood, {"a": prior("normal", mean=0.5, sd=0.3)})
+    a = run.draws["a"].ravel()
+    mean, sigma = likelihood.observed[:, 0].mean(), run.draws["sigma.y"].mean()
+    grid = np.linspace(-1.0, 2.0, 30_001)
+    with np.errstate(divide="ignore", over="ignore"):
+        density = np.exp(-0.5 * (mean - 1.0 / grid) ** 2 * 200 / sigma**2 - 0.5 * ((grid - 0.5) / 0.3) ** 2)
+    density /= density.sum()
+    assert run.statistics["importance"]["without_weight"] > 0
+    assert np.quantile(a, 0.02) == pytest.approx(grid[np.searchsorted(np.cumsum(density), 0.02)], abs=0.03)
+    assert a.mean() == pytest.approx((grid * density).sum(), abs=0.02)
+
+
 def test_search_does_not_stop_in_the_worse_of_two_optima():
     """The start lies in the basin of a local optimum; a draw from the prior in the other one is preferred."""
     def waves(q):
