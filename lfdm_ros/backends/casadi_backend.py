@@ -27,7 +27,7 @@ class CasadiModel:
 
     step(x, u, p, h) -> x; rhs(x, u, p) -> dx/dt; outputs(x, u, p, h) -> (ny,);
     tyre_forces(x, u, p, h) -> (12,), Fx, then Fy, then Fz of the wheels that the model reports, four for a car;
-    friction(x, u, p) -> that of the ground under the wheels, their mean;
+    friction(x, u, p) -> what the tyres hold, over what they hold on level ground of friction 1;
     reach(x, u, p) -> how far each wheel is from where its linkage ends, 1 to 0, below 0 beyond; of a model that is `linked`;
     wheel_loads(x, u, p) -> (4,) [N], one for each of these wheels, negative where a wheel has left the ground;
     step_jacobian(x, u, p, h) -> (dx+/dx, dx+/du, dx+/dp); rhs_jacobian(x, u, p) -> (df/dx, df/du, df/dp), all exact.

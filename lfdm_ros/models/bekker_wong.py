@@ -214,6 +214,7 @@ class RigidBekkerWong(BekkerWong):
 
 
 _SOURCE = "on soft soil: Bekker's sinkage, Janosi-Hanamoto shear"
-BEKKER_WONG = Part("bekker_wong", f"tyre {_SOURCE}, surrogate circle", PARAMETERS, BekkerWong, wheel_states=STATES, largest_step=5e-3)
+BEKKER_WONG = Part("bekker_wong", f"tyre {_SOURCE}, surrogate circle", PARAMETERS, BekkerWong, wheel_states=STATES, largest_step=5e-3,
+                   needs=("soil",))
 BEKKER_WONG_RIGID = Part("bekker_wong_rigid", f"rigid wheel {_SOURCE}", PARAMETERS, RigidBekkerWong, wheel_states=STATES,
-                         largest_step=5e-3)
+                         largest_step=5e-3, needs=("soil",))

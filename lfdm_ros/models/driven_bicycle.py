@@ -64,8 +64,8 @@ class Axles:
             turns=[1.0 / radius for radius in radii], inertias=inertias, rolling=[p.rolling_resistance / radius for radius in radii],
             brakes=[2.0 * torque / radius for torque, radius in zip((p.brake_torque_front, p.brake_torque_rear), radii)],
             softness=(0.5 / p.longitudinal_stiffness_front, 0.5 / p.longitudinal_stiffness_rear),
-            lightness=1.0 / (mass + inertias[0] + inertias[1]), mu_max=p.friction_max, wind_pitch=transfer.wind_pitch,
-            wind_lateral=transfer.wind_lateral, ground=self.footing.prepare(p),
+            lightness=1.0 / (mass + inertias[0] + inertias[1]), share=mass / (mass + inertias[0] + inertias[1]), mu_max=p.friction_max,
+            wind_pitch=transfer.wind_pitch, wind_lateral=transfer.wind_lateral, ground=self.footing.prepare(p),
             # Friction that grows with the slip has no peak; it is taken as constant.
             mu_drop=fmax(p.friction_max - p.friction_min, 0.0), motor=self._motor.prepare(p))
 
@@ -139,11 +139,12 @@ class Axles:
             rate = (totals[0] + totals[1]) * q.lightness
             ends.append([self.saturate(total - inertia * rate, *limit) for total, inertia, limit in zip(totals, q.inertias, limits)])
         result = []
-        for low, high, t, load, slip, scale in zip(*ends, slips, loads, (slip_f, slip_r), scales):
+        for low, high, t, load, slip, scale, patch in zip(*ends, slips, loads, (slip_f, slip_r), scales, stance.patches):
             worst = fmax(fabs(low), fabs(high))
             s = slip(worst)
             most = self.friction(sqrt(s * s + t * t + 1e-24), scale, q) * load
-            result.append((0.5 * (low + high), 0.5 * (high - low), sqrt(most * most - worst * worst)))
+            # What the ground resists is no torque at a wheel, and takes nothing of the friction circle.
+            result.append((0.5 * (low + high), 0.5 * (high - low) + q.share * (patch.resistance * load), sqrt(most * most - worst * worst)))
         return result
 
     # -- Wheels of the axles, by a steady turn's load transfer (000 eqs 10-13) -------------------------------------------------

@@ -60,13 +60,14 @@ class Patch:
     """The ground under one wheel.
 
     height: over the one the vehicle rests on [m]; slope_x, slope_y: rise along x and y of the map [1], which is its normal too;
-    friction: over that of the road the tyre was measured on.
+    friction: over that of the road the tyre was measured on; resistance: force against the travel over the load [1], beside the tyre's own.
     """
 
     height: Scalar = 0.0
     slope_x: Scalar = 0.0
     slope_y: Scalar = 0.0
     friction: Scalar = 1.0
+    resistance: Scalar = 0.0
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,9 @@ class Functions:
     tyre_forces(x, u, q, h) -> Fx, then Fy, then Fz of the wheels in the tyre frame [N];
     wheel_loads(x, u, q) -> the loads of tyre_forces, but negative where a wheel is off the ground;
     drive(x, u, q) -> (gear, engine speed, road-wheel angle);
-    friction(x, u, q) -> the ground's friction, the mean of the wheels; 1 for equations without a ground;
+    friction(x, u, q) -> what the tyres hold over what they hold on level ground of friction 1: the ground's friction, the mean of the
+    wheels, times the share of the weight that presses on it; 1 for equations without a ground;
+    patches(x, u, q) -> what each wheel stands on; none for equations without a ground;
     reach(x, u, q) -> as `Reaching.reach`; None for equations without linkages;
     input_time: as `Equations.input_time`.
     """
@@ -262,6 +265,7 @@ class Functions:
     wheel_loads: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]]
     drive: Callable[[Sequence[Scalar], Sequence[Scalar], Any], tuple[Scalar, Scalar, Scalar]]
     friction: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Scalar]
+    patches: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Patch]]
     reach: Callable[[Sequence[Scalar], Sequence[Scalar], Any], Sequence[Scalar]] | None
     input_time: float
 
@@ -307,15 +311,20 @@ def functions_of(model: Model, m: Operations) -> Functions:
     def friction(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Scalar:
         if not isinstance(equations, Standing):
             return 1.0
-        first, *others = (patch.friction for patch in equations.stance(states.record(x), inputs.record(u), q).patches)
+        stance = equations.stance(states.record(x), inputs.record(u), q)
+        first, *others = (patch.friction for patch in stance.patches)
         # Where it is the same for all, as on a plane, nothing is computed.
-        return first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
+        mean = first if all(other is first for other in others) else (first + sum(others)) / (1 + len(others))
+        return mean * stance.normal
+
+    def patches(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Patch]:
+        return equations.stance(states.record(x), inputs.record(u), q).patches if isinstance(equations, Standing) else ()
 
     def reach(x: Sequence[Scalar], u: Sequence[Scalar], q: Any) -> Sequence[Scalar]:
         assert isinstance(equations, Reaching)
         return equations.reach(states.record(x), inputs.record(u), q)
 
-    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction,
+    return Functions(equations.prepare, step, rhs, tyre_forces, wheel_loads, drive, friction, patches,
                      reach if isinstance(equations, Reaching) else None, equations.input_time)
 
 

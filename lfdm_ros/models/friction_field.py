@@ -56,5 +56,6 @@ class UnscaledFrictionFieldGround(FrictionFieldGround):
 
 
 GROUND = Part("friction_field", "level ground, its friction a field by number, times the vehicle's friction_scale",
-              (FRICTION_SCALE, FRICTION_FIELD), FrictionFieldGround)
-UNSCALED_GROUND = Part("friction_field", "level ground, its friction a field by number", (FRICTION_FIELD,), UnscaledFrictionFieldGround)
+              (FRICTION_SCALE, FRICTION_FIELD), FrictionFieldGround, gives=("friction",))
+UNSCALED_GROUND = Part("friction_field", "level ground, its friction a field by number", (FRICTION_FIELD,), UnscaledFrictionFieldGround,
+                       gives=("friction",))

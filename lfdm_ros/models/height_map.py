@@ -15,6 +15,7 @@ from lfdm_ros.models.ground import FRICTION_SCALE
 
 HEIGHT_MAP = Field("height_map", "1", "number of the map of heights that the vehicle is on, a `lfdm_ros.terrain.HeightMap`", "", 0.0,
                    1 << 20)
+_GIVES = ("height", "slope_x", "slope_y")
 
 
 class HeightMapGround:
@@ -44,5 +45,5 @@ class UnscaledHeightMapGround(HeightMapGround):
 
 
 GROUND = Part("height_map", "heights by place from a map by number, the vehicle's friction_scale", (FRICTION_SCALE, HEIGHT_MAP),
-              HeightMapGround)
-UNSCALED_GROUND = Part("height_map", "heights by place from a map by number", (HEIGHT_MAP,), UnscaledHeightMapGround)
+              HeightMapGround, gives=_GIVES)
+UNSCALED_GROUND = Part("height_map", "heights by place from a map by number", (HEIGHT_MAP,), UnscaledHeightMapGround, gives=_GIVES)

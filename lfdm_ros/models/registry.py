@@ -20,11 +20,13 @@ from lfdm_ros.models import (
     ground,
     height_map,
     kinematic_bicycle,
+    layers,
     lfdm_library,
     linear_single_track,
     motor,
     multibody,
     nonlinear_bicycle,
+    resistance_map,
     roll_chassis,
     soil,
     steering,
@@ -47,7 +49,7 @@ _SLOTS: dict[str, Registry[Any]] = {
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
     "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL, soil.MAPPED_SOIL,
-                    height_map.GROUND),
+                    height_map.GROUND, resistance_map.GROUND),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
@@ -58,7 +60,8 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
 # Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
-_UNSCALED = {part.name: part for part in (ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND, height_map.UNSCALED_GROUND)}
+_UNSCALED = {part.name: part for part in (ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND, height_map.UNSCALED_GROUND,
+                                          resistance_map.UNSCALED_GROUND)}
 _ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(
@@ -156,7 +159,8 @@ def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
 
 @cache
 def get_model(spec: str) -> Model:
-    """A model by its specification CHASSIS[/PART...]; slots that are not named have their default.
+    """A model by its specification CHASSIS[/PART...]; slots that are not named have their default. Of the ground several parts may be
+    named that lie on each other: eight_dof/friction_field/height_map.
 
     Raises:
         InputError: no such chassis or part, or two parts for one slot; the message lists those there are.
@@ -169,6 +173,7 @@ def get_model(spec: str) -> Model:
     if name not in CHASSIS:
         raise InputError(f"no model '{name}'; choose one of: {', '.join(model_names())}")
     chosen: dict[str, Part] = {}
+    grounds: set[str] = set()
     for part in parts:
         slot = next((slot for slot, there in SLOTS.items() if part in there), None)
         there = chassis_slots(name)
@@ -177,11 +182,27 @@ def get_model(spec: str) -> Model:
             raise InputError(f"model '{spec}': no part '{part}'; there are: {known}")
         if slot not in there:
             raise InputError(f"model '{name}' has no {slot} to choose; leave out '{part}'")
+        if slot == "ground":
+            grounds.add(part)
+            continue
         if slot in chosen and chosen[slot].name != part:
             raise InputError(f"model '{spec}': two parts for the {slot}, '{chosen[slot].name}' and '{part}'")
         chosen[slot] = SLOTS[slot][part]
+    if grounds:
+        chosen["ground"] = _ground(spec, CHASSIS[name], grounds)
     # One object a model, however it is spelled.
     return _assemble(CHASSIS[name], tuple(chosen.get(slot) or next(iter(there.values())) for slot, there in chassis_slots(name).items()))
+
+
+def _ground(spec: str, chassis: Chassis, names: set[str]) -> Part:
+    """The ground of these parts, in the order in which they are declared."""
+    parts = [part for part in SLOTS["ground"].values() if part.name in names]
+    if not chassis.friction_scale:
+        parts = [_UNSCALED.get(part.name, part) for part in parts]
+    try:
+        return layers.layered(tuple(parts))
+    except InputError as error:
+        raise InputError(f"model '{spec}': {error}") from None
 
 
 def all_parameters() -> dict[str, Field]:
@@ -219,16 +240,19 @@ def _declared() -> dict[str, Field]:
 def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
     parts: dict[str, Any] = dict(zip(chassis.slots, chosen))
     # The name leaves out what is the default, in the order of the slots.
-    named = [part.name for slot, part in parts.items() if part is not next(iter(SLOTS[slot].values()))]
+    named = [part.name for slot, part in parts.items() if part.name != next(iter(SLOTS[slot]))]
     if not chassis.friction_scale:
         parts["ground"] = _UNSCALED.get(parts["ground"].name, parts["ground"])
+    resists = "resistance" in parts["ground"].gives and "tyre" in parts
     conventions = parts.pop("conventions", SLOTS["conventions"]["physics"])
     variants = conventions.variants
     of_slots = {"tyre": conventions.of_axles} if len(chassis.wheels) == 2 else {}
 
     def build(m: Operations) -> Equations:
-        return variants.get(chassis.build, chassis.build)(
-            m, **{slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()})
+        built = {slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()}
+        if resists:
+            built["tyre"] = layers.Dragged(m, built["tyre"])
+        return variants.get(chassis.build, chassis.build)(m, **built)
 
     def of_wheels(kind: str) -> Iterator[Field]:
         for wheel in chassis.wheels:

@@ -109,7 +109,7 @@ class MappedSoil:
         return 0.0, 0.0
 
 
-UNIFORM_SOIL = Part("soil", "level ground of one soft soil", SOIL, Soil)
+UNIFORM_SOIL = Part("soil", "level ground of one soft soil", SOIL, Soil, gives=("soil",))
 GIVEN_SOIL = Part("given_soil", "level ground, the soft soil of each wheel and the wind as inputs", (), GivenSoil, wheel_inputs=SOIL,
                   inputs=WIND)
-MAPPED_SOIL = Part("soil_map", "level ground, its soft soil by place, from a map by number", (SOIL_MAP,), MappedSoil)
+MAPPED_SOIL = Part("soil_map", "level ground, its soft soil by place, from a map by number", (SOIL_MAP,), MappedSoil, gives=("soil",))

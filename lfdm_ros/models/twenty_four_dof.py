@@ -85,6 +85,10 @@ class Incline:
         self._skew = -self._p * self._r * self.normal * self._per_p
         self._across = self.normal / self._per_p
 
+    def upright(self, sin_p: Scalar, cos_p: Scalar, sin_t: Scalar, cos_t: Scalar) -> Scalar:
+        """Cosine between the normal and the body's upward axis, by roll and pitch."""
+        return self.normal * (cos_p * cos_t + (self._r * sin_p - self._p * (sin_t * cos_p)))
+
     def velocity(self, ahead: Scalar, left: Scalar, up: Scalar) -> tuple[Scalar, Scalar]:
         """Along e_x and e_y of the ground."""
         return (ahead + self._p * up) * self._per_p, self._skew * ahead + self._across * left + self._r * self.normal * self._per_p * up
@@ -207,7 +211,7 @@ class TwentyFourDof:
             # Tyre: load and radius (4), velocity of the contact patch, turned by pitch and roll into the ground's plane (5, 6).
             fz = q.loads[axle] + deviations[i]
             at = inclines[i]
-            radius = self.loaded_radius(own, axle, level, at, q)
+            radius = self.loaded_radius(own, axle, at.upright(sin_p, cos_p, sin_t, cos_t), at, q)
             arm = self.contact_arm(own, radius)
             vgx = cos_t * (uu - wy * arm) + sin_t * (wu * cos_p + sin_p * (wx * arm + vu))
             vgy = cos_p * (vu + wx * arm) - wu * sin_p
@@ -274,9 +278,9 @@ class TwentyFourDof:
 
         return self.completed(Dynamics(changes, [TyreForce(c.fx_tyre, c.fy_tyre, c.fz) for c in corners], late), corners, jacking)
 
-    def loaded_radius(self, own: Record, axle: int, level: Scalar, incline: Incline, q: Any) -> Scalar:
-        """Distance of the wheel's centre from the ground along the tilted wheel [m]."""
-        return (q.radius - self._m.fmax(self.compression(own, axle, incline, q) + q.compressions[axle], 0.0)) / level
+    def loaded_radius(self, own: Record, axle: int, upright: Scalar, incline: Incline, q: Any) -> Scalar:
+        """Distance of the wheel's centre from the ground along the wheel, which is so `upright` on it [m]."""
+        return (q.radius - self._m.fmax(self.compression(own, axle, incline, q) + q.compressions[axle], 0.0)) / upright
 
     def carried(self, own: Record, fx: Scalar, fy: Scalar) -> tuple[Scalar, Scalar]:
         """What of a tyre's forces acts."""

@@ -25,12 +25,13 @@ from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, 
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import given, hears, publishes, unless
-from lfdm_ros.ros.grounds import GroundTopics, Underfoot, ground_of
+from lfdm_ros.ros.grounds import GroundTopics, ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
+from lfdm_ros.terrain.underfoot import Underfoot
 
 ROS = "ros"
 _REPEAT = 0.5  # [s] until a first state is published again that nobody has answered
@@ -84,7 +85,7 @@ class VehicleEnd(_End):
                                     ground)
         vehicle = self._underfoot.vehicle
         period = 1.0 / value("rate")
-        simulator = simulator_of(node, vehicle)
+        simulator = simulator_of(node, vehicle, self._underfoot)
         scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
         pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
         world = scenario.world if scenario else World()

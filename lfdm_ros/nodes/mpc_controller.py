@@ -29,13 +29,14 @@ from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import When, given, hears, publishes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, Underfoot, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 

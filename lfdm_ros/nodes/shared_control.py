@@ -31,7 +31,7 @@ from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSetti
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes, serves
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, Underfoot, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
@@ -45,6 +45,7 @@ from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)

@@ -19,13 +19,15 @@ from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 
-def simulator_of(node: Component, vehicle: Vehicle) -> Simulator:
-    """By the node's parameters model, physics_step and tyre; its compiled kernels are loaded, so that the first tick is as quick as the
-    others. Raises InputError as Simulator does."""
-    simulator = Simulator(vehicle, model=node.value("model"), dt=node.value("physics_step"), tyre=node.value("tyre") or None)
+def simulator_of(node: Component, vehicle: Vehicle, underfoot: Underfoot) -> Simulator:
+    """By the node's parameters model, physics_step and tyre, and by what is under the vehicle; its compiled kernels are loaded, so that the
+    first tick is as quick as the others. Raises InputError as Simulator does."""
+    model = node.value("model")
+    simulator = Simulator(vehicle, model, node.value("physics_step"), underfoot.tyre(model, node.value("tyre") or None))
     simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1)
     simulator.outputs  # noqa: B018
     simulator.reset()

@@ -22,7 +22,7 @@ from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, 
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, Underfoot, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, ground_of
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
@@ -32,6 +32,7 @@ from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
@@ -90,7 +91,7 @@ class VehicleSimulator(Component):
         plain, ground = vehicle_of(self), ground_of(self)
         self._underfoot = Underfoot(plain, ground)
         vehicle = self._underfoot.vehicle
-        simulator = simulator_of(self, vehicle)
+        simulator = simulator_of(self, vehicle, self._underfoot)
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
@@ -173,7 +174,7 @@ class VehicleSimulator(Component):
     def _on_posterior(self, posterior: Posterior) -> None:
         try:
             vehicle = calibrated(self._vehicle, self._learned, posterior)
-            self._stepper.swap(simulator_of(self, vehicle))
+            self._stepper.swap(simulator_of(self, vehicle, self._underfoot))
         except (InputError, SimulationDiverged) as error:  # the vehicle goes on as it was
             self._posterior_refused = str(error)
             self.get_logger().error(f"not taken over: {error}")

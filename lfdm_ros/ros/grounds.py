@@ -13,38 +13,11 @@ from lfdm_ros.ros.endpoints import Endpoint, When, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
 from lfdm_ros.ros.parameters import Parameter, seed_of
-from lfdm_ros.terrain import FieldTable, FrictionField
+from lfdm_ros.terrain import FrictionField
 from lfdm_ros.terrain.ground_file import Ground, load_ground
-from lfdm_ros.vehicles import Vehicle
 
-GROUND = Parameter("ground", "", "name of a ground in config/grounds, or a path: friction by place; empty: the same everywhere")
+GROUND = Parameter("ground", "", "name of a ground in config/grounds, or a path: friction, soil and heights by place; empty: a level road")
 GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
-
-
-class Underfoot:
-    """A vehicle on a ground, which every model of the vehicle steps on as long as this lives: its friction, or, where the model's ground is
-    `soil_map` or `height_map`, its soils or heights.
-
-    Attributes:
-        vehicle: on that ground.
-        others: values of its parameter `friction_field` for each of some other fields that may be there.
-    """
-
-    def __init__(self, vehicle: Vehicle, ground: Ground | None, known: bool = False, draws: int = 0):
-        """Args:
-            ground: None leaves the vehicle as it is.
-            known: friction is what is known of it, not what is there.
-            draws: how many others there are of a random field.
-        """
-        self.vehicle, self._ground, self._tables = vehicle, ground, list[FieldTable]()
-        if ground is not None:
-            drawn = ground.drawn(draws) if ground.belief and draws else []
-            self._tables = [FieldTable(field) for field in (ground.known if known else ground.field, *drawn)]
-            numbers = {"friction_field": self._tables[0].number}
-            numbers |= {} if ground.soils is None else {"soil_map": ground.soils.number}
-            numbers |= {} if ground.heights is None else {"height_map": ground.heights.number}
-            self.vehicle = vehicle.replace(source=f"ground {ground.name}", **numbers)
-        self.others = [table.number for table in self._tables[1:]]
 
 
 def ground_of(node: Any) -> Ground | None:

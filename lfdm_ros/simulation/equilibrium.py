@@ -9,6 +9,7 @@ import numpy as np
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
+from lfdm_ros.simulation.standing import on_level
 from lfdm_ros.vehicles import Vehicle
 
 _ITERATIONS = 60
@@ -26,7 +27,8 @@ def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
     Raises:
         InputError: the vehicle's springs and geometry hold it nowhere.
     """
-    found = _found(model, tuple(vehicle.vector(model)), vehicle.parameters.get("cg_height", 0.0))
+    level = on_level(model) if "height_map" in (f.name for f in model.parameters) else model
+    found = _found(level, tuple(vehicle.vector(level)), vehicle.parameters.get("cg_height", 0.0))
     if found is None:
         raise InputError(f"vehicle '{vehicle.name}' finds no rest as {model.name}: its springs do not carry it within the reach of its "
                          "suspension; look at the points, free lengths and stops by `lfdm vehicle check`")

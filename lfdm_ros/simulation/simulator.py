@@ -14,6 +14,7 @@ from lfdm_ros.models import Model
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.declaration import PLACES
 from lfdm_ros.simulation.equilibrium import equilibrium
+from lfdm_ros.simulation.standing import standing
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -69,6 +70,9 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
             speed = values.get("vx", 0.0) - values.get("yaw_rate", 0.0) * offset
             state[field.name] = speed / _static_radius(vehicle, axle)
     state.update(values)
+    if "height_map" in (f.name for f in chosen.parameters):
+        radii = {wheel: _static_radius(vehicle, "front" if wheel.startswith("f") else "rear") for wheel in chosen.wheels}
+        state.update({name: value for name, value in standing(chosen, vehicle, state, radii).items() if name not in values})
     if chosen.resting and "vz" in state and "vz" not in values:
         # A body that stands nose down moves along the ground all the same.
         state["vz"] = state["vx"] * np.tan(state["pitch"]) / np.cos(state["roll"])

@@ -10,11 +10,12 @@ from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
+from lfdm_ros.terrain.resistance import ResistanceMap
 from lfdm_ros.terrain.soil_map import SoilMap, SoilRegion
 from lfdm_ros.terrain.soil_wheel import Motion, Outcome, Settled, SoilWheel, outcome_of, settle
 from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
 from lfdm_ros.terrain.tables import FieldTable
 
 __all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
-           "HeightMap", "Motion", "Observations", "Outcome", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel", "fit", "load_soil",
-           "log_likelihood", "outcome_of", "settle", "soil_names"]
+           "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel", "fit",
+           "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]

@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError, quote
 from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.grid import Grid
 from lfdm_ros.terrain.height import HeightMap
-from lfdm_ros.terrain.link import LARGEST, FrictionLink
+from lfdm_ros.terrain.link import LARGEST, MARGIN, FrictionLink
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
@@ -24,7 +24,6 @@ from lfdm_ros.terrain.soils import load_soil
 _KEYS = ("description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
 _LINK = tuple(f.name for f in fields(FrictionLink))
 _PRIOR = tuple(f.name for f in fields(FieldPrior))
-_MARGIN = 0.02  # of the range between ice and dry beyond what patches have: a latent value is finite, and a spline through it stays inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +38,8 @@ class Ground:
         known: the median of what is known, which is `field` but for a random field.
         sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
         belief: of a random field, without the patches.
-        soils: by place, for models with the ground `soil_map`.
-        heights: for models with the ground `height_map`.
+        soils: by place; on them friction means nothing.
+        heights: by place.
     """
 
     name: str
@@ -50,6 +49,11 @@ class Ground:
     belief: FieldPosterior | None = None
     soils: SoilMap | None = None
     heights: HeightMap | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether its friction is that of the vehicle's own road everywhere, and known to be."""
+        return self.belief is None and bool(np.all(np.abs(self.field.link.friction(self.field.latent) - 1.0) < 1e-9))
 
     def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
         """Fields that may be there, as far as is known; where all is known, that one."""
@@ -83,7 +87,7 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
             raise InputError(f"{where}: no random field that a seed could change; leave the seed out")
         everywhere = _friction(data["friction"], f"{where}: friction")
         values = [everywhere, *(value for value, _ in patches)]
-        link = FrictionLink((1.0 - _MARGIN) * min(values), (1.0 + _MARGIN) * max(values))
+        link = FrictionLink.around(values)
         field = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
         ground = Ground(name, field, field, np.zeros(grid.shape))
     return replace(_patched(ground, patches, where), soils=_soils(data, grid, where),
@@ -186,8 +190,8 @@ def _grid(node: Any, where: str) -> Grid:
 
 def _friction(node: Any, where: str) -> float:
     value = documents.number(node, where)
-    if not 0.0 < value <= LARGEST / (1.0 + _MARGIN):
-        raise InputError(f"{where}: {value:g} is not between 0 and {LARGEST / (1.0 + _MARGIN):.3g}")
+    if not 0.0 < value <= LARGEST / (1.0 + MARGIN):
+        raise InputError(f"{where}: {value:g} is not between 0 and {LARGEST / (1.0 + MARGIN):.3g}")
     return value
 
 

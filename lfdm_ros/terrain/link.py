@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from lfdm_ros.errors import InputError, quote
 
 LARGEST = 3.0  # of a friction coefficient, as for the wheels
+MARGIN = 0.02  # of coefficients that are given, to either end
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class FrictionLink:
             raise InputError(f"dry: a friction coefficient of {self.dry:g}; give at most {LARGEST:g}")
         if self.ice >= self.dry:
             raise InputError(f"ice: its friction {self.ice:g} is not below that of dry ground, {self.dry:g}; exchange ice and dry")
+
+    @classmethod
+    def around(cls, friction: ArrayLike) -> FrictionLink:
+        """Of coefficients that are all between its ends, with some room: a latent value is finite, and a spline through it stays inside."""
+        values = np.asarray(friction, float)
+        return cls((1.0 - MARGIN) * float(values.min()), (1.0 + MARGIN) * float(values.max()))
 
     def friction(self, latent: ArrayLike) -> np.ndarray:
         """mu [1] of latent values of any shape (eq 1)."""

@@ -19,8 +19,9 @@ from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
-_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear"),
-               "ground": ("friction_field", "plane")}
+_PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
+# What a tyre meets of the ground that a vehicle is on, one of each line: one that needs soil, and all others.
+_SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field",), ("resistance_map",), ("height_map",))
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 
 
@@ -149,13 +150,19 @@ class Vehicle:
             if any(part in SLOTS["tyre"] and part != tyre for part in named):
                 raise InputError(f"model '{chassis}' already names a tyre; leave out the tyre '{tyre}'")
             named.append(tyre)
-        chosen = {slot: self._choice(slot) for slot in slots}
+        chosen = {slot: self._choice(slot) for slot in slots if slot != "ground"}
+        grounds = []
         for part in named:
             slot = next((slot for slot in slots if part in SLOTS[slot]), None)
             if slot is None:
                 return get_model(chassis).name  # which says what is wrong
-            chosen[slot] = part
-        return get_model("/".join([base, *chosen.values()])).name
+            if slot == "ground":
+                grounds.append(part)
+            else:
+                chosen[slot] = part
+        if "ground" in slots and not grounds:
+            grounds = self._met(chosen.get("tyre"))
+        return get_model("/".join([base, *chosen.values(), *grounds])).name
 
     def model(self, chassis: str | Model, tyre: str | None = None) -> Model:
         """The model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle.
@@ -186,6 +193,11 @@ class Vehicle:
             return self.default_tyre
         has = self.parts(slot)
         return next((part for part in _PREFERENCE.get(slot, has) if part in has), next(iter(SLOTS[slot])))
+
+    def _met(self, tyre: str | None) -> list[str]:
+        """The parts of the ground that the vehicle is on, all that a tyre can meet."""
+        has, soft = set(self.parts("ground")), tyre is not None and "soil" in SLOTS["tyre"][tyre].needs
+        return [next(part for part in line if part in has) for line in (_SOFT if soft else _FIRM) if not has.isdisjoint(line)]
 
     def _require(self, model: Model) -> None:
         missing = [f.name for f in model.parameters if f.name not in self.parameters]

@@ -1,0 +1,58 @@
+"""A vehicle on a ground of a file: what each of its models meets there."""
+
+from __future__ import annotations
+
+from lfdm_ros.models import SLOTS, chassis_slots
+from lfdm_ros.terrain.firm_ground import can_be_firm, firm_maps
+from lfdm_ros.terrain.ground_file import Ground
+from lfdm_ros.terrain.tables import FieldTable
+from lfdm_ros.vehicles import Vehicle
+
+SOFT_TYRE = "bekker_wong"
+
+
+class Underfoot:
+    """A vehicle on a ground, which every model of the vehicle steps on as long as this lives.
+
+    A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
+    which `firm_ground` makes of it, with its resistance. What a ground does not have costs nothing.
+
+    Attributes:
+        vehicle: on that ground.
+        others: values of its parameter `friction_field` for each of some other fields that may be there.
+    """
+
+    def __init__(self, vehicle: Vehicle, ground: Ground | None, known: bool = False, draws: int = 0):
+        """Args:
+            ground: None leaves the vehicle as it is.
+            known: friction is what is known of it, not what is there.
+            draws: how many others there are of a random field.
+        """
+        self.vehicle, self._ground, self._tables, self._plain = vehicle, ground, list[FieldTable](), vehicle
+        if ground is not None:
+            self._stand(vehicle, ground, known, draws)
+        self.others = [table.number for table in self._tables[1:]]
+
+    def _stand(self, vehicle: Vehicle, ground: Ground, known: bool, draws: int) -> None:
+        numbers: dict[str, float] = {}
+        field, drawn = ground.known if known else ground.field, []
+        if ground.soils is not None:
+            numbers["soil_map"] = ground.soils.number
+        if ground.soils is not None and can_be_firm(vehicle):
+            field, self._resistance = firm_maps(vehicle, ground.soils, field.grid)
+            numbers["resistance_map"] = self._resistance.number
+        elif ground.belief and draws:
+            drawn = ground.drawn(draws)
+        if "resistance_map" in numbers or not ground.even:
+            self._tables = [FieldTable(one) for one in (field, *drawn)]
+            numbers["friction_field"] = self._tables[0].number
+        if ground.heights is not None:
+            numbers["height_map"] = ground.heights.number
+        self.vehicle = vehicle.replace(source=f"ground {ground.name}", **numbers)
+
+    def tyre(self, model: str, tyre: str | None = None) -> str | None:
+        """The tyre that a model is driven on: the one that is asked for; on soil one that knows it; None: the vehicle's."""
+        base, *named = model.split("/")
+        free = tyre is None and "tyre" in chassis_slots(base) and not any(part in SLOTS["tyre"] for part in named)
+        soft = free and self._ground is not None and self._ground.soils is not None
+        return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
