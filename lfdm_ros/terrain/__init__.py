@@ -17,5 +17,5 @@ from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
 from lfdm_ros.terrain.tables import FieldTable
 
 __all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
-           "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel", "fit",
-           "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]
+           "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel",
+           "fit", "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]
