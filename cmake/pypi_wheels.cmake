@@ -5,9 +5,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.prefix)"
   OUTPUT_VARIABLE _prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 list(PREPEND CMAKE_PREFIX_PATH ${_prefix})
-if("$ENV{AMENT_PREFIX_PATH}" STREQUAL "")
-  set(ENV{AMENT_PREFIX_PATH} ${_prefix})
-endif()
+# Packages that colcon has built before this one are in it already.
+set(ENV{AMENT_PREFIX_PATH} "$ENV{AMENT_PREFIX_PATH}:${_prefix}")
 
 # Rewrites the include directories that each target of one kind passes on: "" drops one, anything else replaces it.
 function(rewrite_interface_includes kind condition replacement)
