@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ ROLL = (
     Field("roll_centre_drop_front", "m", "front roll centre, distance below the sprung mass's centre", "hrcf", -5.0, 5.0),
     Field("roll_centre_drop_rear", "m", "rear roll centre, distance below the sprung mass's centre", "hrcr", -5.0, 5.0),
 )
+DRIVELINE_ROLL = Field("driveline_roll_reaction", "1", "roll moment on the body, + right side down, for a unit of the drive's torque on "
+                       "all wheels: of shafts along the vehicle that do not turn in the body alone", "", -1.0, 1.0)
 PITCH_INERTIA = Field("pitch_inertia", "kg*m^2", "pitch inertia of the sprung mass", "Jy", 0.0, 1e7, True)
 WHEELS_AND_BRAKES = (
     Field("wheel_inertia", "kg*m^2", "spin inertia of one wheel", "Jw", 0.0, 1e4, True),
@@ -96,12 +98,46 @@ def load_transfer(p: Any, gravity: float = GRAVITY, height: Callable[[Any, Any, 
     return static, (front, rear), (p.sprung_mass * p.cg_height + front + rear) / (2.0 * base)
 
 
+# -- Motion in the plane: accelerations ahead, to the left and about the vertical ------------------------------------------------
+def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """How the force of a tyre at (px, py), turned by an angle of cosine c and sine s, and its moment fall with (u, v, r).
+
+    B' R diag(kx, ky) R' B with the velocity B (u, v, r) of its contact patch: the entries uu, uv, ur, vv, vr, rr.
+    """
+    kuu = kx * c * c + ky * s * s
+    kvv = kx * s * s + ky * c * c
+    kuv = (kx - ky) * c * s
+    kur, kvr = kuv * px - kuu * py, kvv * px - kuv * py
+    return kuu, kuv, kur, kvv, kvr, kvr * px - kur * py
+
+
+def solve_uncoupled(m11: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
+    """The solution of a symmetric 3 x 3 system whose first row has nothing but m11."""
+    det = m22 * m33 - m23 * m23
+    return e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
+
+
 def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
     """The solution of a symmetric 3 x 3 system, by cofactors."""
     c11, c12, c13 = m22 * m33 - m23 * m23, m13 * m23 - m12 * m33, m12 * m23 - m13 * m22
     c22, c23, c33 = m11 * m33 - m13 * m13, m12 * m13 - m11 * m23, m11 * m22 - m12 * m12
     det = m11 * c11 + m12 * c12 + m13 * c13
     return (c11 * e1 + c12 * e2 + c13 * e3) / det, (c12 * e1 + c22 * e2 + c23 * e3) / det, (c13 * e1 + c23 * e2 + c33 * e3) / det
+
+
+def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
+    """The solution of a system in which the diagonal outweighs the rest (Gauss, without a search for pivots)."""
+    a, b = [list(row) for row in rows], list(right)
+    count = len(b)
+    for k in range(count):
+        for i in range(k + 1, count):
+            share = a[i][k] / a[k][k]
+            a[i] = [one - share * other for one, other in zip(a[i], a[k])]
+            b[i] = b[i] - share * b[k]
+    found: list[Any] = []
+    for k in reversed(range(count)):
+        found.insert(0, (b[k] - sum(a[k][k + 1 + j] * value for j, value in enumerate(found))) / a[k][k])
+    return found
 
 
 @dataclass(frozen=True)

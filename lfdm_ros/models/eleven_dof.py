@@ -22,6 +22,9 @@ from lfdm_ros.models.chassis import (
     Spin,
     centre_height,
     load_transfer,
+    plane_slopes,
+    solve_symmetric,
+    solve_uncoupled,
     spin,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
@@ -52,14 +55,12 @@ class ElevenDof:
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
         static, _, pitch = load_transfer(p, self.gravity, self.centre_height)
-        mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         return Record(
             a=a, b=b, static=static, pitch=pitch, wind_pitch=p.cg_height / (2.0 * (a + b)), radius=p.wheel_radius,
             compliance=(1.0 / p.tyre_vertical_stiffness_front, 1.0 / p.tyre_vertical_stiffness_rear),
             inertia=2.0 * p.wheel_inertia, brakes=(self.tyres * p.brake_torque_front, self.tyres * p.brake_torque_rear),
-            mass=mass, yaw_inertia=p.yaw_inertia, first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
-            # Acceleration of the contact patch for a unit of lateral force at both axles: what a stiff tyre's damping acts against.
-            mobility=(1.0 / mass, 1.0 / mass + a * a / p.yaw_inertia, 1.0 / mass + b * b / p.yaw_inertia),
+            mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear, yaw_inertia=p.yaw_inertia,
+            first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
@@ -85,37 +86,45 @@ class ElevenDof:
         drives, driving = self._powertrain.drive([axle.omega for axle in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
         # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins (000, between eqs 9 and 10).
-        fx_body, fy_body, changes, forces = [], [], [], []
+        axles = []
+        total, slopes = [0.0] * 3, [0.0] * 6
         for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
             front = i == 0
             c, s = (m.cos(delta), m.sin(delta)) if front else (1.0, 0.0)
             radius = q.radius - f * q.compliance[i]
             one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch))
-            axle = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, friction=n * one.friction,
-                           torque=n * one.torque)
-            wheel = self.spin(axle, own.omega, radius, q.inertia, drive, u.brake * q.brakes[i], h)
-            # A stiff tyre's slope acts against the vehicle's inertia at the contact patch.
-            fx = wheel.fx / (1.0 + h * wheel.kx * 2.0 * q.mobility[0]) if implicit else wheel.fx
-            fy = axle.fy / (1.0 + h * axle.ky * 2.0 * q.mobility[1 + i]) if implicit else axle.fy
-            fx_body.append(fx * c - fy * s)
-            fy_body.append(fx * s + fy * c)
-            forces += [TyreForce(0.5 * fx, 0.5 * fy, f)] * 2
-            changes.append(Record(omega=wheel.acceleration, **one.changes))
+            contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, friction=n * one.friction,
+                              torque=n * one.torque)
+            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * q.brakes[i], h)
+            gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
+            total = [t + g for t, g in zip(total, (gx, gy, px * gy))]
+            if implicit:
+                slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, 0.0))]
+            axles.append((px, c, s, f, contact, wheel))
 
-        # Chassis (000 eqs 4-6 without roll).
-        force_x, force_y, moment = fx_body[0] + fx_body[1], fy_body[0] + fy_body[1], q.a * fy_body[0] - q.b * fy_body[1]
+        # Chassis (000 eqs 4-6 without roll), in the unknowns and with the slopes of `lfdm_ros.models.roll_chassis`. The unsprung masses
+        # need not have their centre where the sprung mass has it.
+        kuu, kuv, kur, kvv, kvr, krr = slopes
         wind_x, wind_y = stance.wind
-        ax, ay, yaw_acc = self.accelerations(force_x + wind_x, force_y + wind_y, moment, x.yaw_rate, q)
-        gravity_x, gravity_y = self.gravity * stance.ahead, self.gravity * stance.left
-        return Dynamics(Record(vx=ax + x.yaw_rate * x.vy + gravity_x, vy=ay - x.yaw_rate * x.vx + gravity_y, yaw_rate=yaw_acc, ax=ax, ay=ay,
-                               wheels=changes, **driving), forces)
+        rv, ru = x.yaw_rate * x.vy + self.gravity * stance.ahead, x.yaw_rate * x.vx - self.gravity * stance.left
+        e1 = total[0] + wind_x - q.first * x.yaw_rate * x.yaw_rate - kuu * rv + kuv * ru
+        e2 = total[1] + wind_y - kuv * rv + kvv * ru
+        e3 = total[2] - kur * rv + kvr * ru
+        m11, m22, m23, m33 = q.mass + kuu, q.mass + kvv, kvr - q.first, q.yaw_inertia + krr
+        if implicit:
+            ax, ay, yaw_acc = solve_symmetric(m11, kuv, kur, m22, m23, m33, e1, e2, e3)
+        else:
+            ax, ay, yaw_acc = solve_uncoupled(m11, m22, m23, m33, e1, e2, e3)
 
-    def accelerations(self, force_x: Scalar, force_y: Scalar, moment: Scalar, yaw_rate: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        """Proper accelerations and yaw acceleration (000 eqs 4-6, solved for them). The unsprung masses need not have their centre where
-        the sprung mass has it."""
-        det = q.mass * q.yaw_inertia - q.first * q.first
-        return ((force_x - q.first * yaw_rate * yaw_rate) / q.mass,
-                (q.yaw_inertia * force_y + q.first * moment) / det, (q.first * force_y + q.mass * moment) / det)
+        ud, vd = ax + rv, ay - ru
+        changes, forces = [], []
+        for px, c, s, f, contact, wheel in axles:
+            # Tyre force at the end of the step, and the wheel that follows the acceleration of the contact patch.
+            bb = vd + yaw_acc * px
+            along, across = ud * c + bb * s, bb * c - ud * s
+            forces += [TyreForce(0.5 * (wheel.fx - h * wheel.kx * along), 0.5 * (contact.fy - h * contact.ky * across), f)] * 2
+            changes.append(Record(omega=wheel.acceleration + wheel.follow * along, **contact.changes))
+        return Dynamics(Record(vx=ud, vy=vd, yaw_rate=yaw_acc, ax=ax, ay=ay, wheels=changes, **driving), forces)
 
     def motion(self, x: Record, u: Record, q: Any) -> Record:
         stance = self.stance(x, u, q)

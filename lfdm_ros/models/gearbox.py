@@ -6,8 +6,12 @@ Paper 003 names these blocks (Figure 1: J_in, T, g, eta) and prints no equations
     (2) To = Ti / g,  wi = wo / g                                                   g: output over input speed of the gear
     (3) gear + 1 where wi > up(gear), gear - 1 where wi < down(gear)
     (4) T slow = b T fast,  b from 1 to differential_bias with |w1 - w2|            of the two outputs of a differential
-    (5) r = wt / wp,  Tp = (wp / K(r))^2,  Tt = R(r) Tp                             converter: pump p, turbine t, tables K and R
+    (5) r = wt / wp,  Tp = s (wp / K(r))^2,  Tt = R(r) Tp                           converter: pump p, turbine t, tables K and R
     (6) J_in wp' = Te(wp) - Tp
+
+In (5) s = z (3 - z^2) / 2, z = (1 - r) / COUPLING between -1 and 1: a table that ends at r = 1 with some capacity would give a torque
+there, which changes its sign as the wheels begin to drive the engine, where a fluid that does not slip carries none. Beyond 1 the tables
+are mirrored and R is 1.
 
 The gear is a discrete state: a shift decided in a step acts from the next one. A throttle below 0 asks for the reverse gear, one above 0
 for a forward one; it is engaged near standstill, and until then the engine gets no throttle.
@@ -29,6 +33,8 @@ LOSS_POINTS = 16
 CONVERTER_POINTS = 8
 # Difference of the speeds of two wheels [rad/s] at which a limited-slip differential begins to bias, and at which it is done.
 BIAS_BEGIN, BIAS_END = 0.25, 0.5
+# The torque of a converter falls to 0 over this slip of pump and turbine, as a share of the pump's speed.
+COUPLING = 0.02
 # Forwards to reverse and back are engaged below this speed of the vehicle [m/s].
 ENGAGING_SPEED = 0.3
 
@@ -162,20 +168,23 @@ class Automatic(Gearbox):
         pump = x.engine_speed
         sense, gear_ratio, opened = self.engaged(x.gear, throttle, q)
         turbine = mean(speeds) / gear_ratio
-        # Converter (5) (003 Figure 1; Chrono's `ChShaftsTorqueConverter`); r is mirrored at 1: beyond, the wheels drive the engine and the
-        # torques change sign.
+        # Converter (5) (003 Figure 1; Chrono's `ChShaftsTorqueConverter`); r is mirrored at 1: beyond, the wheels drive the engine.
         turning = where(turbine < 1e-9, 0.0, where(pump < 1e-9, 0.0, 1.0)) > 0.5
-        slip = where(turning, turbine / where(turning, pump, 1.0), 0.0)
-        reverse = slip > 1.0
-        slip = fmax(where(reverse, 2.0 - slip, slip), 0.0)
-        root = pump / self._capacity.lookup(slip, q.capacity)
-        load = root * root
-        pump_torque = where(reverse, load, -load)
-        turbine_torque = where(reverse, -load, self._ratio.lookup(slip, q.torque_ratio) * load)
+        ratio = where(turning, turbine / where(turning, pump, 1.0), 0.0)
+        reverse = ratio > 1.0
+        inner = fmax(where(reverse, 2.0 - ratio, ratio), 0.0)
+        root = pump / self._capacity.lookup(inner, q.capacity)
+        load = self.carried_share(ratio) * root * root
+        turbine_torque = where(reverse, 1.0, self._ratio.lookup(inner, q.torque_ratio)) * load
         torque = self.output_torque(turbine_torque, turbine, gear_ratio, sense * vx)
         # Crankshaft (6).
-        rate = q.per_crank * (self.engine_torque(pump, opened, q) + pump_torque)
+        rate = q.per_crank * (self.engine_torque(pump, opened, q) - load)
         return self.split(torque, speeds, q), {"gear": self.shifted(x.gear, sense, turbine, vx, throttle, q), "engine_speed": rate}
+
+    def carried_share(self, ratio: Scalar) -> Scalar:
+        """Of the torque that the pump hands on, from 1 to -1: where the turbine overtakes it, the wheels drive the engine."""
+        z = self._m.fmin(self._m.fmax((1.0 - ratio) * (1.0 / COUPLING), -1.0), 1.0)
+        return z * (1.5 - 0.5 * z * z)
 
 
 def mean(speeds: Sequence[Scalar]) -> Scalar:

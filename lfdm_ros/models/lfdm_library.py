@@ -91,8 +91,9 @@ class LfdmElevenDof(ElevenDof):
 
     def prepare(self, p: Any) -> Any:
         # Its relaxing axle tyre is compressed by the load of one wheel on the stiffness of two.
-        return super().prepare(_doubled(p, "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear")
-                               if isinstance(self._tyre, RelaxingTmeasy) else p)
+        q = super().prepare(_doubled(p, "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear")
+                            if isinstance(self._tyre, RelaxingTmeasy) else p)
+        return q.but(first=0.0)
 
     def spin(self, contact: Contact, omega: Scalar, radius: Scalar, inertia: Scalar, drive: Scalar, brake: Scalar, h: Scalar) -> Spin:
         return spin(self._m, contact, omega, radius, inertia, drive, brake, h)
@@ -104,9 +105,6 @@ class LfdmElevenDof(ElevenDof):
         d = super().dynamics(start, u, q, h)
         wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
         return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
-
-    def accelerations(self, force_x: Scalar, force_y: Scalar, moment: Scalar, yaw_rate: Scalar, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        return force_x / q.mass, force_y / q.mass, moment / q.yaw_inertia
 
 
 class LfdmTwentyFourDof(TwentyFourDof):
@@ -233,7 +231,10 @@ class LfdmGearbox(Gearbox):
 
 
 class LfdmAutomatic(Automatic):
-    """As `LfdmGearbox`."""
+    """As `LfdmGearbox`; the converter's torque changes its sign at once."""
+
+    def carried_share(self, ratio: Scalar) -> Scalar:
+        return self._m.where(ratio > 1.0, -1.0, 1.0)
 
     def standing(self, speed: Scalar, travel: Scalar) -> Scalar:
         return travel < 1e-9

@@ -25,6 +25,7 @@ from typing import Any
 
 from lfdm_ros.models.chassis import (
     BODY,
+    DRIVELINE_ROLL,
     FRICTION_TIME,
     GRAVITY,
     PITCH_INERTIA,
@@ -72,7 +73,7 @@ STATES = (
 RESTING = (("z", "vz"), ("roll", "roll_rate"), ("pitch", "pitch_rate"), ("link_displacement", "link_rate"),
            *((f"arm_angle_{wheel}", f"arm_rate_{wheel}") for wheel in WHEELS))
 PARAMETERS = (
-    *BODY, ROLL[0], PITCH_INERTIA, *WHEELS_AND_BRAKES,
+    *BODY, ROLL[0], PITCH_INERTIA, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
     Field("cg_above_pivots", "m", "height of the sprung mass's centre above the middle of the axles' lower pivots", "", -5.0, 5.0),
     Field("wheel_transverse_inertia", "kg*m^2", "inertia of one wheel about its diameter", "", 0.0, 1e4, True),
     Field("axle_inertia", "kg*m^2", "part of a wheel's spin inertia that turns on its own axis in the driveline", "", 0.0, 1e4),
@@ -151,7 +152,7 @@ class Multibody:
                     damping=getattr(p, f"tyre_vertical_damping_{axle}")))
         return Record(corners=corners, linkage=linkage, mass=p.sprung_mass, radius=p.wheel_radius, spin_inertia=p.wheel_inertia,
                       axial=axial, inertia=Vector(p.roll_inertia, p.pitch_inertia, p.yaw_inertia), tyre=self._tyre.prepare(p),
-                      powertrain=self._powertrain.prepare(p), ground=self._footing.prepare(p))
+                      powertrain=self._powertrain.prepare(p), ground=self._footing.prepare(p), reaction=p.driveline_roll_reaction)
 
     # -- Kinematics -----------------------------------------------------------------------------------------------------------------
     def pose(self, x: Record, at: Record, own: Record, q: Any) -> tuple[Pose, Shift]:
@@ -220,7 +221,7 @@ class Multibody:
             whole.carry(body, {STEERING: column}, w, base)
         asked = self._linkage.asked(u.steering, q.linkage)
         whole.b[STEERING] += q.linkage.stiffness * (asked - x.link_displacement) - q.linkage.damping * x.link_rate
-        for i, force in enumerate(stance.wind):
+        for i, force in enumerate((*stance.wind, 0.0, q.reaction * sum(drives))):
             whole.b[i] += force
 
         taken = []

@@ -17,6 +17,7 @@ from typing import Any
 from lfdm_ros.models.chassis import (
     ACCELERATION,
     BODY,
+    DRIVELINE_ROLL,
     GRAVITY,
     LOADS,
     PLANE,
@@ -26,7 +27,9 @@ from lfdm_ros.models.chassis import (
     Spin,
     centre_height,
     load_transfer,
+    plane_slopes,
     solve_symmetric,
+    solve_uncoupled,
     spin,
 )
 from lfdm_ros.models.declaration import WHEELS, Field, per_wheel
@@ -48,7 +51,7 @@ def states(wheels: tuple[str, ...] = WHEELS) -> tuple[Field, ...]:
 
 
 PARAMETERS = (
-    *BODY, *LOADS, *ROLL, *WHEELS_AND_BRAKES,
+    *BODY, *LOADS, *ROLL, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
     Field("roll_yaw_inertia", "kg*m^2", "product of inertia of the sprung mass, xz", "Jxz", -1e6, 1e6),
     Field("roll_stiffness_front", "N*m/rad", "front roll stiffness", "kphi_f", 0.0, 1e7),
     Field("roll_stiffness_rear", "N*m/rad", "rear roll stiffness", "kphi_r", 0.0, 1e7),
@@ -113,7 +116,7 @@ class RollChassis:
             radius=p.wheel_radius, inertia=p.wheel_inertia, lever=terms.lever,
             mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
             first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a,
-            cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia,
+            cross=p.roll_yaw_inertia, yaw_inertia=p.yaw_inertia, reaction=p.driveline_roll_reaction,
             roll_inertia=p.roll_inertia + terms.lever * terms.drop,
             roll_damping=p.roll_damping_front + p.roll_damping_rear,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
@@ -165,17 +168,13 @@ class RollChassis:
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx))]
             if implicit:
-                # Slopes against (u, v, r): B' R diag(kx, ky) R' B with the contact patch's velocity B (u, v, r).
-                kuu = wheel.kx * c * c + contact.ky * s * s
-                kvv = wheel.kx * s * s + contact.ky * c * c
-                kuv = (wheel.kx - contact.ky) * c * s
-                kur, kvr = kuv * px - kuu * py, kvv * px - kuv * py
-                slopes = [k + h * g for k, g in zip(slopes, (kuu, kuv, kur, kvv, kvr, kvr * px - kur * py))]
+                slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, py))]
             wheels.append((px, py, c, s, contact, wheel))
 
         # Chassis (000 eqs 4-7) in the unknowns ax = du/dt - r v - g_x, ay = dv/dt + r u - g_y, the proper accelerations, with gravity g_x,
         # g_y along the ground (0 where it is level), roll and yaw acceleration. The slopes act on du/dt and dv/dt, hence the terms with
-        # r v and r u on the right. The wind acts on the sprung mass at its centre, above the roll axis.
+        # r v and r u on the right. The wind acts on the sprung mass at its centre, above the roll axis; the
+        # driveline's reaction turns that mass alone.
         kuu, kuv, kur, kvv, kvr, krr = slopes
         wind_x, wind_y = stance.wind
         rv, ru = yaw_rate * x.vy + self.gravity * stance.ahead, yaw_rate * x.vx - self.gravity * stance.left
@@ -183,7 +182,7 @@ class RollChassis:
         e1 = total[0] + wind_x - q.first * yaw_rate * yaw_rate - 2.0 * q.lever * yaw_rate * x.roll_rate - kuu * rv + kuv * ru
         e2 = total[1] + wind_y - kuv * rv + kvv * ru
         e3 = total[2] - kur * rv + kvr * ru
-        e4 = -roll_stiffness * x.roll - q.roll_damping * x.roll_rate - wind_y * q.loads.drop
+        e4 = -roll_stiffness * x.roll - q.roll_damping * x.roll_rate - wind_y * q.loads.drop + q.reaction * sum(drives)
         # Roll eliminated: a symmetric 3 x 3 system.
         roll_inertia, lever, cross = q.roll_inertia, q.lever, q.cross
         m11 = q.mass + kuu
@@ -193,8 +192,7 @@ class RollChassis:
         if implicit:
             ax, ay, yaw_acc = solve_symmetric(m11, kuv, kur, m22, m23, m33, e1, e2, e3)
         else:
-            det = m22 * m33 - m23 * m23
-            ax, ay, yaw_acc = e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
+            ax, ay, yaw_acc = solve_uncoupled(m11, m22, m23, m33, e1, e2, e3)
         roll_acc = (e4 + lever * ay - cross * yaw_acc) / roll_inertia
 
         ud, vd = ax + rv, ay - ru

@@ -30,7 +30,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lfdm_ros.models.chassis import ACCELERATION, BODY, GRAVITY, PITCH_INERTIA, PLANE, ROLL, TILT, TWIST, WHEELS_AND_BRAKES, Spin, spin
+from lfdm_ros.models.chassis import (
+    ACCELERATION,
+    BODY,
+    DRIVELINE_ROLL,
+    GRAVITY,
+    PITCH_INERTIA,
+    PLANE,
+    ROLL,
+    TILT,
+    TWIST,
+    WHEELS_AND_BRAKES,
+    Spin,
+    solve,
+    spin,
+)
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import (
     Contact,
@@ -64,7 +78,7 @@ STATES = (
     *per_wheel("tyre_compression", "m", "vertical compression of the tyre from the static one"),
 )
 PARAMETERS = (
-    *BODY, _CG_HEIGHT, *ROLL, *WHEELS_AND_BRAKES,
+    *BODY, _CG_HEIGHT, *ROLL, *WHEELS_AND_BRAKES, DRIVELINE_ROLL,
     PITCH_INERTIA,
     Field("suspension_stiffness_front", "N/m", "stiffness of one front strut", "ksf", 0.0, 1e8, True),
     Field("suspension_stiffness_rear", "N/m", "stiffness of one rear strut", "ksr", 0.0, 1e8, True),
@@ -120,7 +134,6 @@ class TwentyFourDof:
         loads = [spring + gravity * mass for spring, mass in zip(springs, masses)]
         stiffness = (p.tyre_vertical_stiffness_front, p.tyre_vertical_stiffness_rear)
         compressions = [load / k for load, k in zip(loads, stiffness)]
-        mass = p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear
         return Record(
             a=a, b=b, halves=(0.5 * p.track_front, 0.5 * p.track_rear), masses=masses, springs=springs, loads=loads,
             tyre_stiffness=stiffness, compressions=compressions, radius=p.wheel_radius,
@@ -130,10 +143,7 @@ class TwentyFourDof:
             drops=(p.roll_centre_drop_front, p.roll_centre_drop_rear), inertia=p.wheel_inertia,
             brakes=(p.brake_torque_front, p.brake_torque_rear), sprung=p.sprung_mass,
             inertias=(p.roll_inertia, p.pitch_inertia, p.yaw_inertia),
-            # Acceleration of the contact patch for a unit of force at all wheels: what a stiff tyre's damping acts against.
-            # Pitch and roll have their part: without it a high body on stiff tyres never comes to rest.
-            mobility=(1.0 / mass + p.cg_height * p.cg_height / p.pitch_inertia,
-                      *(1.0 / mass + arm * arm / p.yaw_inertia + p.cg_height * p.cg_height / p.roll_inertia for arm in (a, b))),
+            reaction=p.driveline_roll_reaction,
             tyre=self._tyre.prepare(p), powertrain=self._powertrain.prepare(p), steering=self._steering.prepare(p),
             ground=self._footing.prepare(p))
 
@@ -181,102 +191,154 @@ class TwentyFourDof:
         return [q.loads[i // 2] + dev for i, dev in enumerate(self.free_deviations(x, inclines, q))]
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        m, gravity, implicit = self._m, self.gravity, self._tyre.implicit
-        vx, vy, vz, wx, wy, wz = x.vx, x.vy, x.vz, x.roll_rate, x.pitch_rate, x.yaw_rate
-        wx_dot, wy_dot, wz_dot = x.roll_acceleration, x.pitch_acceleration, x.yaw_acceleration
-        ud, vd = x.ax + wz * vy - wy * vz, x.ay + wx * vz - wz * vx
-        cos_p, sin_p, cos_t, sin_t = m.cos(x.roll), m.sin(x.roll), m.cos(x.pitch), m.sin(x.pitch)
-        level = cos_p * cos_t
+        m = self._m
+        tilt = Record(cos_p=m.cos(x.roll), sin_p=m.sin(x.roll), cos_t=m.cos(x.pitch), sin_t=m.sin(x.pitch))
+        tilt = tilt.but(level=tilt.cos_p * tilt.cos_t)
         stance = self.stance(x, u, q)
+        drives, driving = self._powertrain.drive([own.omega for own in x.wheels], x.vx, u.throttle, x, q.powertrain)
+        corners = self.corners(x, u, stance, tilt, drives, q, h)
+        forces = [(corner.wheel.fx, corner.contact.fy) for corner in corners]
+        others = (*stance.wind, q.reaction * sum(drives))
+        follow = [0.0] * len(corners)
+        if self._tyre.implicit:
+            free = self.balance(x, corners, forces, others, tilt, q)
+            forces, follow = self.at_the_end(corners, free, q, h)
+        forces = [self.carried(own, *force) for own, force in zip(x.wheels, forces)]
+        body = self.balance(x, corners, forces, others, tilt, q)
+        changes = Record(
+            vx=body.vx, vy=body.vy, vz=body.az + x.pitch_rate * x.vx - x.roll_rate * x.vy, roll_rate=body.roll, pitch_rate=body.pitch,
+            yaw_rate=body.yaw, ax=body.ax, ay=body.ay, roll_acceleration=body.roll, pitch_acceleration=body.pitch,
+            yaw_acceleration=body.yaw,
+            wheels=[Record(omega=c.wheel.acceleration + c.wheel.follow * along, strut_deflection=c.rate, unsprung_velocity=lift,
+                           tyre_compression=c.compression_rate, **c.contact.changes)
+                    for c, along, lift in zip(corners, follow, body.lifts)], **driving)
+
+        def late(new: Record) -> Record:
+            # The held accelerations are those of the velocity components; the rest is that of the velocities they now belong to.
+            return Record(ax=body.vx - new.yaw_rate * new.vy + new.pitch_rate * new.vz,
+                          ay=body.vy - new.roll_rate * new.vz + new.yaw_rate * new.vx)
+
+        reported = [TyreForce(*force, corner.fz) for force, corner in zip(forces, corners)]
+        return self.completed(Dynamics(changes, reported, late), corners, body.jacking)
+
+    # -- A corner (1-6): its kinematics, its tyre before the step, its wheel ----------------------------------------------------------
+    def corners(self, x: Record, u: Record, stance: Stance, tilt: Record, drives: Sequence[Scalar], q: Any, h: Scalar) -> list[Record]:
+        m, wx, wy, wz = self._m, x.roll_rate, x.pitch_rate, x.yaw_rate
+        wx_dot, wy_dot, wz_dot = x.roll_acceleration, x.pitch_acceleration, x.yaw_acceleration
+        ud, vd = x.ax + wz * x.vy - wy * x.vz, x.ay + wx * x.vz - wz * x.vx
         inclines = [Incline(m, x.yaw, patch) for patch in stance.patches]
         deviations = self.deviations(x, inclines, q)
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
-        drives, driving = self._powertrain.drive([own.omega for own in x.wheels], vx, u.throttle, x, q.powertrain)
-
         corners = []
         for i, own in enumerate(x.wheels):
             axle, left = i // 2, i % 2 == 0
             front = axle == 0
             px, py = q.a if front else -q.b, q.halves[axle] if left else -q.halves[axle]
-            mass, length = q.masses[axle], q.lengths[axle] - own.strut_deflection
-            # Kinematics of a corner (1-3): velocity of the strut's top, of the unsprung mass below it, and its acceleration.
-            us, vs, ws = vx - py * wz, vy + px * wz, py * wx - px * wy + vz
+            length = q.lengths[axle] - own.strut_deflection
+            # Velocity of the strut's top, of the unsprung mass below it, and its acceleration (1-3).
+            us, vs, ws = x.vx - py * wz, x.vy + px * wz, py * wx - px * wy + x.vz
             uu, vu, wu = us - length * wy, vs + length * wx, own.unsprung_velocity
             rate = wu - ws
             late_rate = self.strut_rate(own, rate)
-            uu_dot = ud - py * wz_dot + late_rate * wy - length * wy_dot
-            vu_dot = vd + px * wz_dot - late_rate * wx + length * wx_dot
 
             # Tyre: load and radius (4), velocity of the contact patch, turned by pitch and roll into the ground's plane (5, 6).
             fz = q.loads[axle] + deviations[i]
             at = inclines[i]
-            radius = self.loaded_radius(own, axle, at.upright(sin_p, cos_p, sin_t, cos_t), at, q)
+            radius = self.loaded_radius(own, axle, at.upright(tilt.sin_p, tilt.cos_p, tilt.sin_t, tilt.cos_t), at, q)
             arm = self.contact_arm(own, radius)
-            vgx = cos_t * (uu - wy * arm) + sin_t * (wu * cos_p + sin_p * (wx * arm + vu))
-            vgy = cos_p * (vu + wx * arm) - wu * sin_p
-            compression_rate = uu * sin_t - cos_t * (wu * cos_p + vu * sin_p)  # minus the vertical velocity of the wheel
+            vgx = tilt.cos_t * (uu - wy * arm) + tilt.sin_t * (wu * tilt.cos_p + tilt.sin_p * (wx * arm + vu))
+            vgy = tilt.cos_p * (vu + wx * arm) - wu * tilt.sin_p
+            compression_rate = uu * tilt.sin_t - tilt.cos_t * (wu * tilt.cos_p + vu * tilt.sin_p)  # minus the wheel's vertical velocity
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
             contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i]))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], u.brake * q.brakes[axle], h)
-            fx_tyre = wheel.fx / (1.0 + h * wheel.kx * 4.0 * q.mobility[0]) if implicit else wheel.fx
-            fy_tyre = contact.fy / (1.0 + h * contact.ky * 4.0 * q.mobility[1 + axle]) if implicit else contact.fy
-            fx_tyre, fy_tyre = self.carried(own, fx_tyre, fy_tyre)
+            corners.append(Record(
+                axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],
+                incline=at, contact=contact, wheel=wheel, rate=rate, late_rate=late_rate, compression_rate=compression_rate,
+                uu=uu, vu=vu, wu=wu, uu_dot=ud - py * wz_dot + late_rate * wy - length * wy_dot,
+                vu_dot=vd + px * wz_dot - late_rate * wx + length * wx_dot, spring=q.stiffness[axle] * own.strut_deflection))
+        return corners
+
+    # -- What forces of the tyres make of the vehicle (7-13) --------------------------------------------------------------------------
+    def balance(self, x: Record, corners: Sequence[Record], forces: Sequence[tuple[Scalar, Scalar]], others: tuple[Scalar, Scalar, Scalar],
+                tilt: Record, q: Any) -> Record:
+        """Accelerations; forces: of each tyre along and across; others: wind ahead and to the left [N], moment of roll [N m].
+
+        vx, vy: of the velocities' components; ax, ay, az: proper; roll, pitch, yaw: of the rates; lifts: of the unsprung masses along the
+        struts; jacking: of each axle [N].
+        """
+        wx, wy, wz = x.roll_rate, x.pitch_rate, x.yaw_rate
+        gravity, cos_p, sin_p, cos_t, sin_t, level = self.gravity, tilt.cos_p, tilt.sin_p, tilt.cos_t, tilt.sin_t, tilt.level
+        handed = []
+        for i, (at, (fx_tyre, fy_tyre)) in enumerate(zip(corners, forces, strict=True)):
             # Force of the ground: ahead, to the left, up; then in the body's axes (7).
-            fx, fy, up = at.force(fx_tyre * c - fy_tyre * s, fx_tyre * s + fy_tyre * c, fz)
+            fx, fy, up = at.incline.force(fx_tyre * at.c - fy_tyre * at.s, fx_tyre * at.s + fy_tyre * at.c, at.fz)
             fxg = fx * cos_t - up * sin_t
             fyg = fx * sin_p * sin_t + fy * cos_p + up * sin_p * cos_t
-
             # Newton for the unsprung mass along and across: what the strut hands to the sprung mass (8); vertical forces (9), from the
             # static load.
-            fxs = fxg + mass * (gravity * sin_t - uu_dot + wz * vu - wy * wu)
-            fys = fyg + mass * (-gravity * self.cross_slope(i, sin_p, cos_t) - vu_dot + wx * wu - wz * uu)
-            spring = q.stiffness[axle] * own.strut_deflection
-            corners.append(Record(
-                axle=axle, mass=mass, fx_tyre=fx_tyre, fy_tyre=fy_tyre, fz=fz, fxs=fxs, fys=fys,
-                vertical=spring + q.damping[axle] * rate, rate=rate, radius=radius, roll_arm=fyg * radius + fys * length,
-                my=-(fxg * radius + fxs * length),
+            fxs = fxg + at.mass * (gravity * sin_t - at.uu_dot + wz * at.vu - wy * at.wu)
+            fys = fyg + at.mass * (-gravity * self.cross_slope(i, sin_p, cos_t) - at.vu_dot + wx * at.wu - wz * at.uu)
+            damping = q.damping[at.axle]
+            handed.append(Record(
+                fxs=fxs, fys=fys, vertical=at.spring + damping * at.rate, roll_arm=fyg * at.radius + fys * at.length,
+                my=-(fxg * at.radius + fxs * at.length),
                 # Newton for the unsprung mass along the strut (11, the jacking follows): tyre, spring and weight; static loads cancel.
-                lift=(level * (deviations[i] + (up - fz)) - q.springs[axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
-                      - spring - q.damping[axle] * late_rate) / mass - (vu * wx - uu * wy),
-                compression_rate=compression_rate, omega=wheel.acceleration, tyre=contact.changes))
+                lift=(level * (at.deviation + (up - at.fz)) - q.springs[at.axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
+                      - at.spring - damping * at.late_rate) / at.mass - (at.vu * wx - at.uu * wy)))
 
         # Jacking (10): roll moment of an axle's forces about its roll centre, as a pair of vertical forces of the struts.
         jacking = []  # on the right wheel's strut, the left one's is its negative
         for axle in range(2):
-            of_left, of_right = corners[2 * axle:2 * axle + 2]
+            of_left, of_right = handed[2 * axle:2 * axle + 2]
             jacking.append((of_right.roll_arm + of_left.roll_arm - (of_right.fys + of_left.fys) * q.drops[axle]) / (2.0 * q.halves[axle]))
-        for corner, force in zip(corners, [force for force in self.jacking(x, jacking) for _ in range(2)]):
-            side = force / corner.mass
-            corner.lift = corner.lift + side if corner is corners[2 * corner.axle] else corner.lift - side
+        lifts = []
+        for i, (at, own, force) in enumerate(zip(corners, handed, [force for force in self.jacking(x, jacking) for _ in range(2)])):
+            side = force / at.mass
+            lifts.append(own.lift + side if i % 2 == 0 else own.lift - side)
 
         # Newton (12) and Euler (13) for the sprung mass: proper accelerations along its axes, and angular ones.
-        fl, fr, rl, rr = corners
+        fl, fr, rl, rr = handed
         jx, jy, jz = q.inertias
-        wind_x, wind_y = stance.wind
-        ax = (sum(c.fxs for c in corners) + wind_x) / q.sprung + gravity * sin_t
-        ay = (sum(c.fys for c in corners) + wind_y) / q.sprung - gravity * sin_p * cos_t
-        az = sum(c.vertical for c in corners) / q.sprung + gravity * (1.0 - level)
-        roll_acc = ((fl.fys + fr.fys) * q.drops[0] + (rl.fys + rr.fys) * q.drops[1]
-                    + (fl.vertical - fr.vertical) * q.halves[0] + (rl.vertical - rr.vertical) * q.halves[1]) / jx
-        pitch_acc = (fl.my + fr.my + rl.my + rr.my + (rl.vertical + rr.vertical) * q.b - (fl.vertical + fr.vertical) * q.a) / jy
-        yaw_acc = ((fl.fys + fr.fys) * q.a - (rl.fys + rr.fys) * q.b
-                   + (fr.fxs - fl.fxs) * q.halves[0] + (rr.fxs - rl.fxs) * q.halves[1]) / jz
+        wind_x, wind_y, roll_moment = others
+        ax = (sum(one.fxs for one in handed) + wind_x) / q.sprung + gravity * sin_t
+        ay = (sum(one.fys for one in handed) + wind_y) / q.sprung - gravity * sin_p * cos_t
+        return Record(
+            ax=ax, ay=ay, az=sum(one.vertical for one in handed) / q.sprung + gravity * (1.0 - level),
+            vx=ax + wz * x.vy - wy * x.vz, vy=ay + wx * x.vz - wz * x.vx,
+            roll=((fl.fys + fr.fys) * q.drops[0] + (rl.fys + rr.fys) * q.drops[1] + (fl.vertical - fr.vertical) * q.halves[0]
+                  + (rl.vertical - rr.vertical) * q.halves[1] + roll_moment) / jx,
+            pitch=(sum(one.my for one in handed) + (rl.vertical + rr.vertical) * q.b - (fl.vertical + fr.vertical) * q.a) / jy,
+            yaw=((fl.fys + fr.fys) * q.a - (rl.fys + rr.fys) * q.b + (fr.fxs - fl.fxs) * q.halves[0]
+                 + (rr.fxs - rl.fxs) * q.halves[1]) / jz,
+            lifts=lifts, jacking=jacking)
 
-        u_dot, v_dot = ax + wz * vy - wy * vz, ay + wx * vz - wz * vx
-        changes = Record(
-            vx=u_dot, vy=v_dot, vz=az + wy * vx - wx * vy, roll_rate=roll_acc, pitch_rate=pitch_acc, yaw_rate=yaw_acc, ax=ax, ay=ay,
-            roll_acceleration=roll_acc, pitch_acceleration=pitch_acc, yaw_acceleration=yaw_acc,
-            wheels=[Record(omega=c.omega, strut_deflection=c.rate, unsprung_velocity=c.lift, tyre_compression=c.compression_rate, **c.tyre)
-                    for c in corners], **driving)
-
-        def late(new: Record) -> Record:
-            # The held accelerations are those of the velocity components; the rest is that of the velocities they now belong to.
-            return Record(ax=u_dot - new.yaw_rate * new.vy + new.pitch_rate * new.vz,
-                          ay=v_dot - new.roll_rate * new.vz + new.yaw_rate * new.vx)
-
-        return self.completed(Dynamics(changes, [TyreForce(c.fx_tyre, c.fy_tyre, c.fz) for c in corners], late), corners, jacking)
+    # -- Tyres that are stiff in their slip (15, 16) ----------------------------------------------------------------------------------
+    def at_the_end(self, corners: Sequence[Record], free: Record, q: Any,
+                   h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
+        """Forces of the tyres at the end of the step, and accelerations along of their contact patches; free: of those at its start."""
+        inertias = (q.sprung, q.sprung, *q.inertias)
+        rows = [[mass if i == k else 0.0 for k in range(5)] for i, mass in enumerate(inertias)]
+        right = [mass * value for mass, value in zip(inertias, (free.vx, free.vy, free.roll, free.pitch, free.yaw))]
+        patches = []
+        for at in corners:
+            c, s, below, drop = at.c, at.s, at.length + at.radius, q.drops[at.axle]
+            along = [c, s, s * below, -c * below, s * at.px - c * at.py]
+            across = [-s, c, c * below, s * below, c * at.px + s * at.py]
+            for motion, slope in ((along, h * at.wheel.kx), (across, h * at.contact.ky)):
+                # The body feels the roll moment at the roll centre; the rest of it goes to the unsprung masses (10).
+                moments = [*motion[:2], motion[1] * drop, *motion[3:]]
+                rows = [[value + slope * moment * one for value, one in zip(row, motion)] for row, moment in zip(rows, moments)]
+            patches.append((along, across))
+        accelerations = solve(rows, right)
+        forces, follow = [], []
+        for at, patch in zip(corners, patches):
+            along, across = (sum(one * value for one, value in zip(motion, accelerations)) for motion in patch)
+            forces.append((at.wheel.fx - h * at.wheel.kx * along, at.contact.fy - h * at.contact.ky * across))
+            follow.append(along)
+        return forces, follow
 
     def loaded_radius(self, own: Record, axle: int, upright: Scalar, incline: Incline, q: Any) -> Scalar:
         """Distance of the wheel's centre from the ground along the wheel, which is so `upright` on it [m]."""

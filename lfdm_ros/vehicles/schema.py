@@ -119,6 +119,8 @@ _GROUPS: dict[str, Group] = {
     "roll": Group("a body that rolls", {
         "chassis": ("roll_inertia", "track_front", "track_rear"),
         "suspension": ("roll_centre_drop_front", "roll_centre_drop_rear")}, needs=("wheels",)),
+    # Without, the driveline turns in the body alone.
+    "driveline_roll": Group("a driveline that turns the body", {"chassis": ("driveline_roll_reaction",)}, needs=("roll",)),
     "roll_stiffness": Group("roll stiffness about the roll axis", {
         "chassis": ("roll_yaw_inertia",),
         "suspension": ("roll_stiffness_front", "roll_stiffness_rear", "roll_damping_front", "roll_damping_rear")}, needs=("roll",)),

@@ -23,6 +23,7 @@ _PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("st
 # What a tyre meets of the ground that a vehicle is on, one of each line: one that needs soil, and all others.
 _SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field",), ("resistance_map",), ("height_map",))
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
+_NO_REACTION = "not given: the driveline turns in the body alone"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -56,7 +57,8 @@ class Vehicle:
     """A vehicle: a name and its parameters, SI, read-only. Read with `load_vehicle`, changed with `replace`.
 
     Args:
-        parameters: by name; those of the parts that the vehicle has. A reverse gear that is not given has the ratio of the first.
+        parameters: by name; those of the parts that the vehicle has. A reverse gear that is not given has the ratio of the first, a
+            reaction of the driveline on a body that rolls is 0.
         sources: where the value of a parameter comes from.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
         default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
@@ -75,6 +77,8 @@ class Vehicle:
         sources = dict(self.sources)
         if "gear_ratio_0" in values and "reverse_ratio" not in values:
             values["reverse_ratio"], sources["reverse_ratio"] = values["gear_ratio_0"], _REVERSE
+        if "roll_inertia" in values and "driveline_roll_reaction" not in values:
+            values["driveline_roll_reaction"], sources["driveline_roll_reaction"] = 0.0, _NO_REACTION
         object.__setattr__(self, "parameters", MappingProxyType(values))
         object.__setattr__(self, "sources", MappingProxyType(sources))
         choose("conventions", self.conventions, SLOTS["conventions"], where)

@@ -85,14 +85,15 @@ def test_every_state_agrees_over_the_whole_run(reference_data, model, vehicle, n
 
 # How far the vehicle is from the library's at worst over the run when nothing but the conventions becomes physics: [m] in x and y.
 # 11-DOF: an axle's tyre is two tyres, which the library has only in part. 18- and 24-DOF HMMWV: gravity (9.80665 for 9.81), ax and ay
-# of the load transfer, and slips of standing and steered wheels. Sedan: rolling resistance is dry friction where the library has
+# of the load transfer, slips of standing and steered wheels, and the converter's torque at speed ratio 1, which changes its sign at once
+# in the library. Sedan: rolling resistance is dry friction where the library has
 # tanh(omega), so that it starts a little later.
 DIFFERENCES = {
-    ("11dof", "hmmwv"): {"acc3": (19.50, 0.0), "st4_left": (10.41, 6.42)},
+    ("11dof", "hmmwv"): {"acc3": (19.50, 0.0), "st4_left": (10.51, 6.40)},
     ("11dof", "sedanNr"): {"acc3": (6.69, 0.0), "st4_left": (12.33, 3.40)},
-    ("18dof", "hmmwv"): {"acc3": (0.0709, 0.0), "st4_left": (0.137, 0.0841)},
+    ("18dof", "hmmwv"): {"acc3": (0.0747, 0.0), "st4_left": (0.239, 0.0661)},
     ("18dof", "sedanNr"): {"acc3": (0.375, 0.0), "st4_left": (2.18, 0.931)},
-    ("24dof", "hmmwv"): {"acc3": (0.0553, 0.0), "st4_left": (0.0158, 0.0129)},
+    ("24dof", "hmmwv"): {"acc3": (0.0575, 0.0), "st4_left": (0.304, 0.0546)},
     ("24dof", "sedanNr"): {"acc3": (0.398, 0.0), "st4_left": (2.28, 0.538)},
 }
 

@@ -602,6 +602,60 @@ def test_stiff_struts_make_the_24_dof_model_that_of_18(tyre):
         assert np.sqrt(np.mean((full[name] - plain[name])**2)) < 0.05 * np.ptp(plain[name])
 
 
+ON_HARD_TYRES = (InputProfile([0, 1, 3], [0, 0.1, 0.1], [0.1] * 3, [0] * 3), InputProfile([0, 0.5, 3], [0] * 3, [0, 0.6, 0.6], [0] * 3),
+                 InputProfile([0, 0.5, 3], [0] * 3, [0] * 3, [0, 0.2, 0.2]))
+
+
+@pytest.mark.parametrize("profile", ON_HARD_TYRES, ids=["turn", "drive", "brake"])
+def test_hard_tyres_make_roll_pitch_and_heave_those_of_the_18_dof_loads(profile):
+    """What the 18-DOF model's loads make of four springs: its own roll, a pitch angle, and no heave of the middle between the axles."""
+    k, damping, hard, front, rear = 2e5, 1.5e4, 2e7, 1.5, 1.9
+    half = 0.5 * HMMWV.parameters["track_front"]**2
+    vehicle = HMMWV.replace(cg_to_front_axle=front, cg_to_rear_axle=rear, roll_yaw_inertia=0.0, **{
+        f"{name}_{axle}": value for axle in ("front", "rear") for name, value in (
+            ("suspension_stiffness", k), ("suspension_damping", damping), ("tyre_vertical_stiffness", hard),
+            ("roll_stiffness", k * half), ("roll_damping", damping * half))})
+    plain = simulate(vehicle, "eighteen_dof", "fiala", profile, 3.0, dt=2e-4, vx=15.0)
+    made = Simulator(vehicle, model="twenty_four_dof", tyre="fiala", dt=2e-4)
+    made.reset(vx=15.0)
+    _, full = rollout(made, profile, 3.0)
+    roll, pitch = (full[:, made.output_index[name]] for name in ("roll", "pitch"))
+    np.testing.assert_allclose(roll, plain["roll"], atol=1e-6 + 0.03 * np.ptp(plain["roll"]))
+    change = loads(plain)[-1] - loads(plain)[0]
+    expected = (change[:2].mean() - change[2:].mean()) / (k * (front + rear))
+    assert np.ptp(plain["roll"]) > 3e-3 or abs(expected) > 1.5e-3
+    assert pitch[-1] == pytest.approx(expected, rel=0.05)
+    state = dict(zip([field.name for field in made.model.states], made.state))
+    compression = np.array([state[f"strut_deflection_{wheel}"] for wheel in WHEELS])
+    assert abs(compression.mean()) < 0.02 * np.abs(compression).max()
+
+
+# -- Steps -----------------------------------------------------------------------------------------------------------------------------
+@every_chassis
+@pytest.mark.parametrize("vehicle", [HMMWV, SHAFTS], ids=lambda vehicle: vehicle.name)
+def test_a_stiff_tyre_turns_the_vehicle_alike_in_short_and_long_steps(vehicle, chassis):
+    """Fiala's forces are those at the end of the step: in steady turns nothing of a step is left in them."""
+    profile = InputProfile([0, 1, 2, 3, 4, 5, 6, 8], [0, 0.1, 0.1, -0.1, -0.1, 0.15, 0.15, 0.15], [0.3] * 8, [0] * 8)
+    coarse, fine = (simulate(vehicle, chassis, "fiala", profile, 8.0, dt, 0.02, vx=15.0)["yaw_rate"] for dt in (1e-3, 5e-5))
+    assert np.abs(coarse - fine).max() < 1e-3 * np.abs(fine).max()
+    assert coarse[-1] == pytest.approx(fine[-1], rel=5e-4)
+
+
+# -- The driveline's reaction ---------------------------------------------------------------------------------------------------------
+# Height of the sprung mass's centre over what it leans about: the roll axis, and the ground.
+@pytest.mark.parametrize(("chassis", "lever"), [("eight_dof", 0.353), ("twenty_four_dof", 0.713)])
+def test_a_driveline_that_turns_the_body_leans_it_until_the_wheels_carry_its_moment(chassis, lever):
+    """Held by its brakes, with the drive pulling: the right wheels carry what balances the moment and the weight that has moved."""
+    reaction, throttle = 0.2, 0.5
+    assert HMMWV.parameters["driveline_roll_reaction"] == 0.0
+    torque = throttle * 1000.0 / HMMWV.parameters["driveline_ratio"]
+    y = simulate(HMMWV.replace(driveline_roll_reaction=reaction), chassis, "fiala", constant(throttle=throttle, brake=1.0), 6.0,
+                 output_step=0.5)
+    moment = sum(0.5 * HMMWV.parameters["track_front"] * (y[f"tyre_fz_{axle}r"][-1] - y[f"tyre_fz_{axle}l"][-1]) for axle in "fr")
+    assert y["roll"][-1] > 2e-3 and abs(y["vx"][-1]) < 1e-3
+    assert moment == pytest.approx(reaction * torque + GRAVITY * HMMWV.parameters["sprung_mass"] * lever * y["roll"][-1], rel=0.01)
+
+
 # -- The TMeasy curve ----------------------------------------------------------------------------------------------------------------
 def curve_vehicle(load):
     """The HMMWV with a static wheel load of `load` times the nominal one, on hard tyres so that the rolling radius is the wheel's."""

@@ -133,6 +133,16 @@ def test_it_turns_as_its_linkage_points_and_leans_outwards() -> None:
     assert outer[-1] > inner[-1] + 3000.0 and outer[-1] + inner[-1] == pytest.approx(MASS * GRAVITY, rel=5e-3)
 
 
+def test_a_driveline_that_turns_the_body_leans_it() -> None:
+    """Held by its brakes with the drive pulling: the right wheels carry the moment, and what of the weight has moved to their side."""
+    torque = 0.5 * 1000.0 / HMMWV.parameters["driveline_ratio"]
+    y = run(HMMWV.replace(driveline_roll_reaction=0.2), InputProfile([0], [0.0], [0.5], [1.0]), 4.0)
+    half = 0.5 * HMMWV.parameters["track_front"] - 0.033  # where it stands
+    moment = half * sum(y[f"tyre_fz_{axle}r"][-1] - y[f"tyre_fz_{axle}l"][-1] for axle in "fr")
+    assert y["roll"][-1] > 2e-3 and abs(y["vx"][-1]) < 1e-3
+    assert moment == pytest.approx(0.2 * torque + MASS * GRAVITY * 0.8 * y["roll"][-1], rel=0.02)
+
+
 def test_it_brakes_to_rest_and_stays() -> None:
     y = run(HMMWV, InputProfile([0, 0.2, 6], [0, 0, 0], [0, 0, 0], [0, 0.5, 0.5]), 6.0, vx=15.0)
     assert y["pitch"].max() > y["pitch"][0] + 0.003  # its nose goes down
