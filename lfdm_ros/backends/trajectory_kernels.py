@@ -8,6 +8,7 @@ alone is computed once, before the loops.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,21 +44,41 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+_worker = threading.local()
+
+
 def in_parallel(work: Callable[[int], None], count: int) -> None:
-    """Runs work(0) ... work(count - 1), which release the GIL, on this thread and those of a pool that is kept."""
+    """Runs work(0) ... work(count - 1), which release the GIL, on this thread and those of a pool that is kept.
+
+    Work that calls this again does that part alone: its neighbours keep the other cores busy, and what each thread holds stays bounded.
+    """
+    if getattr(_worker, "busy", False):
+        for i in range(count):
+            work(i)
+        return
     numbers = iter(range(count))
 
     def some() -> None:
-        for i in numbers:
-            work(i)
+        _worker.busy = True
+        try:
+            for i in numbers:
+                work(i)
+        except BaseException:
+            for _ in numbers:  # the others stop too
+                pass
+            raise
+        finally:
+            _worker.busy = False
 
     helpers = min(count, cores()) - 1
     futures = [_pool(cores() - 1).submit(some) for _ in range(helpers)]
-    some()
-    for future in futures:
-        # One that has not begun, where others use the pool too, has nothing left to do.
-        if not future.cancel():
-            future.result()
+    try:
+        some()
+    finally:
+        for future in futures:
+            # One that has not begun, where others use the pool too, has nothing left to do.
+            if not future.cancel():
+                future.result()
 
 
 # -- One vehicle, with derivatives ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import ast
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal, ast.NotEq: np.not_equal}
 _LONGEST, _DEEPEST, _HIGHEST_POWER = 1000, 50, 9.0
 _LARGEST_GRID = 10_000_000  # samples of a column resampled evenly
+_EQUATOR, _ECCENTRICITY = 6378137.0, 6.69437999014e-3  # of WGS 84: [m], and the first eccentricity squared
 _CONSTANTS = {"nan": Quantity(math.nan), "pi": Quantity(math.pi)}
 
 
@@ -74,20 +76,67 @@ def _savgol_derivative(time: np.ndarray, x: Quantity, window: Quantity) -> Quant
     return Quantity(np.interp(time, grid, slope), _per_second(x))
 
 
-# name -> (number of arguments, function of the topic's times and the arguments)
-FUNCTIONS: dict[str, tuple[int, Callable[..., Quantity]]] = {
-    "sin": (1, _angle(np.sin)),
-    "cos": (1, _angle(np.cos)),
-    "tan": (1, _angle(np.tan)),
-    "arctan": (1, _angle(np.arctan)),
-    "arctan2": (2, _arctan2),
-    "unwrap": (1, _angle(np.unwrap)),
-    "abs": (1, lambda time, x: Quantity(np.abs(x.values), x.dimension)),
-    "sqrt": (1, _sqrt),
-    "where": (3, _where),
-    "either": (2, _either),  # the first where it is finite, else the second
-    "gradient": (1, _gradient),  # time derivative, second-order central differences on the actual times
-    "savgol_derivative": (2, _savgol_derivative),
+def _first(time: np.ndarray, x: Quantity) -> Quantity:
+    values = _along(time, x)
+    finite = np.flatnonzero(np.isfinite(values))
+    return Quantity(float(values[finite[0]]) if len(finite) else math.nan, x.dimension)
+
+
+def _yaw(time: np.ndarray, x: Quantity, y: Quantity, z: Quantity, w: Quantity) -> Quantity:
+    """Heading of a unit quaternion: yaw of the angles z, y', x'' (REP 103)."""
+    a, b, c, d = (_pure(part) for part in (x, y, z, w))
+    return Quantity(np.arctan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c)), _one())
+
+
+def _tangent_plane(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> tuple[np.ndarray, np.ndarray]:
+    """East and north [m] of the first place, in the plane that touches the ellipsoid WGS 84 there."""
+    phi, lam = (_along(time, Quantity(_pure(angle), _one())) for angle in (latitude, longitude))
+    finite = np.flatnonzero(np.isfinite(phi) & np.isfinite(lam))
+    if not len(finite):
+        return np.full(time.shape, math.nan), np.full(time.shape, math.nan)
+    phi0, lam0 = phi[finite[0]], lam[finite[0]]
+    radius = _EQUATOR / np.sqrt(1.0 - _ECCENTRICITY * np.sin(phi) ** 2)
+    here = np.array([radius * np.cos(phi) * np.cos(lam - lam0), radius * np.cos(phi) * np.sin(lam - lam0),
+                     radius * (1.0 - _ECCENTRICITY) * np.sin(phi)])
+    ahead, east, up = here - here[:, finite[:1]]
+    return east, up * np.cos(phi0) - ahead * np.sin(phi0)
+
+
+def _east(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> Quantity:
+    return Quantity(_tangent_plane(time, latitude, longitude)[0], unit_scale("m")[2])
+
+
+def _north(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> Quantity:
+    return Quantity(_tangent_plane(time, latitude, longitude)[1], unit_scale("m")[2])
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the language: names of its arguments, what it gives, and how from the topic's times and the arguments."""
+
+    arguments: tuple[str, ...]
+    text: str
+    apply: Callable[..., Quantity]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "sin": Function(("angle",), "sine", _angle(np.sin)),
+    "cos": Function(("angle",), "cosine", _angle(np.cos)),
+    "tan": Function(("angle",), "tangent", _angle(np.tan)),
+    "arctan": Function(("x",), "angle of a slope, -pi/2 to pi/2", _angle(np.arctan)),
+    "arctan2": Function(("y", "x"), "angle of a direction, -pi to pi", _arctan2),
+    "unwrap": Function(("angle",), "without the jumps by a turn", _angle(np.unwrap)),
+    "abs": Function(("x",), "without the sign", lambda time, x: Quantity(np.abs(x.values), x.dimension)),
+    "sqrt": Function(("x",), "square root", _sqrt),
+    "where": Function(("condition", "a", "b"), "a where the condition holds, else b", _where),
+    "either": Function(("a", "b"), "a where it is a number, b where it is missing", _either),
+    "first": Function(("x",), "its first value that is not missing", _first),
+    "gradient": Function(("x",), "time derivative: central differences on the times as they are", _gradient),
+    "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to so many seconds (Savitzky and Golay 1964)",
+                                  _savgol_derivative),
+    "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion, as poses and IMUs in ROS have it", _yaw),
+    "east": Function(("latitude", "longitude"), "metres to the east of the first place (WGS 84)", _east),
+    "north": Function(("latitude", "longitude"), "metres to the north of the first place (WGS 84)", _north),
 }
 
 
@@ -152,7 +201,7 @@ def evaluate(tree: ast.expr, time: np.ndarray, lookup: Lookup) -> Quantity:
         if isinstance(node, (ast.Name, ast.Attribute)):
             return lookup(ast.unparse(node))
         if isinstance(node, ast.Call):
-            return FUNCTIONS[node.func.id][1](time, *map(value, node.args))  # type: ignore[attr-defined]
+            return FUNCTIONS[node.func.id].apply(time, *map(value, node.args))  # type: ignore[attr-defined]
         if isinstance(node, ast.UnaryOp):
             operand = value(node.operand)
             if isinstance(node.op, ast.Not):
@@ -199,7 +248,7 @@ def _problem(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
             return f"no function {quote(ast.unparse(node.func))}; there are {', '.join(FUNCTIONS)}"
-        count = FUNCTIONS[node.func.id][0]
+        count = len(FUNCTIONS[node.func.id].arguments)
         return None if len(node.args) == count and not node.keywords else f"{node.func.id} takes {count} argument{'s' * (count > 1)}"
     if isinstance(node, ast.Compare) and (len(node.ops) != 1 or type(node.ops[0]) not in _COMPARISONS):
         return "compare two values with < <= > >= == !=, and join comparisons with 'and'"

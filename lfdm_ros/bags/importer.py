@@ -17,18 +17,30 @@ from lfdm_ros.bags import expressions
 from lfdm_ros.bags.fields import Named, Step, follow
 from lfdm_ros.bags.mapping import MappingFile, Source, Topic, load_mapping
 from lfdm_ros.bags.quantities import Quantity, in_unit
-from lfdm_ros.bags.sources import Table, check_time, declared_columns, read_table
+from lfdm_ros.bags.reader import is_bag_folder
+from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
+from lfdm_ros.bags.table import Table
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.bags.writer import BagWriter
 from lfdm_ros.errors import InputError
 
 Warn = Callable[[str], None]
 
+_ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")
+_BLOCK = 1 << 20  # bytes of a file that are hashed together
+
 
 @dataclass(frozen=True)
 class _Loaded:
     time: np.ndarray
     columns: dict[str, Quantity]
+    angles: frozenset[str]  # columns that may jump by a turn
+
+    def at(self, time: np.ndarray, column: str) -> Quantity:
+        """A column at other times, linear in between; an angle goes the short way round."""
+        quantity = self.columns[column]
+        values = np.unwrap(quantity.values) if column in self.angles else quantity.values
+        return Quantity(np.interp(time, self.time, values), quantity.dimension)
 
 
 @dataclass(frozen=True)
@@ -104,13 +116,18 @@ class _Files:
         self._read: dict[str, Path] = {}
         if not source.exists():
             raise InputError(f"no file or folder {source}")
-        template = rules.source(rules.main, recording or source.stem).file or ""
+        main = rules.source(rules.main, recording or source.stem)
+        template = main.file or ""
         self._main: Path | None = None
-        if source.is_file():
+        self._template = ""  # of the files that are SOURCE itself
+        if main.format == "bag" and is_bag_folder(source):
+            self.folder, self.recording = source.parent, recording or source.resolve().name
+            self._main, self._template = source, template
+        elif source.is_file():
             self.folder = source.parent
             self.recording = recording or source.stem
             if "{recording}" in template:
-                self._main = source
+                self._main, self._template = source, template
             else:
                 files = sorted(file for name in rules.source_items if (file := rules.source(name, self.recording).file))
                 if source.name not in files:
@@ -132,12 +149,12 @@ class _Files:
 
     def digests(self) -> str:
         """What the bag was made from: names and SHA-256 of the files read."""
-        return ", ".join(f"{p.name} sha256:{hashlib.sha256(p.read_bytes()).hexdigest()}" for p in self._read.values())
+        return ", ".join(f"{path.name} sha256:{_sha256(path)}" for path in dict.fromkeys(self._read.values()))
 
     def _load(self, source: Source) -> _Loaded:
         path = None
         if source.file is not None:
-            main = self._main if source.name == self._rules.main else None
+            main = self._main if source.file == self._template else None
             path = main or self.folder / source.file.replace("{recording}", self.recording)
             if source.optional and not path.exists():
                 raise _Absent(f"no file {path}")
@@ -145,16 +162,23 @@ class _Files:
             if source.optional:
                 raise _Absent(f"{source.where} names no file for the recording '{self.recording}'")
             raise InputError(f"{source.where} names no file for the recording '{self.recording}'")
-        table = read_table(source, path)
+        table = read_table(source, path, self._rules.path)
         columns = declared_columns(source, table)
         time = self._time(source, table, columns)
-        check_time(time, table)
+        if source.sort:
+            order = in_order(time)
+            time, columns = time[order], {name: Quantity(q.values[order], q.dimension) for name, q in columns.items()}
+        else:
+            check_time(time, table)
         if path is not None:
             self._read[source.name] = path
-        return _Loaded(time, columns)
+        return _Loaded(time, columns, frozenset(column.name for column in source.columns if column.unit in _ANGLES))
 
     def _time(self, source: Source, table: Table, columns: dict[str, Quantity]) -> np.ndarray:
         clock = source.clock
+        if clock.stamp is not None:
+            assert table.time is not None  # which formats with times of their own give
+            return table.time
         if clock.column is not None:
             try:
                 return in_unit(columns[clock.column], "s")
@@ -173,6 +197,16 @@ class _Files:
         return time[clock.first_row:last]
 
 
+def _sha256(path: Path) -> str:
+    """Of the content of a file, or of the files of a folder."""
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file()):
+        with file.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
     own = files.get(topic.source)
     time = own.time
@@ -183,9 +217,7 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         if name in rules.constants:
             return rules.constants[name]
         other, column = name.split(".")
-        loaded = files.get(other)
-        quantity = loaded.columns[column]
-        return Quantity(np.interp(time, loaded.time, quantity.values), quantity.dimension)
+        return files.get(other).at(time, column)
 
     leaves = []
     for leaf, text, tree in topic.fields:

@@ -1,30 +1,17 @@
 """Mapping files: which columns of which files become which fields of which topics.
 
-    description: free text
-    time_origin: keep | zero       # Series.time is the file's own time, or zero at the first row
-    between_rows: hold | linear    # what inputs do between two rows; hold (default) is what a command on a topic does
-    constants: {wheel_radius: 0.47 m}
     sources:
-      NAME:
-        file: "{recording}.csv"    # relative to SOURCE's folder; {recording} is its stem or --recording
-                                   # the first source named so is SOURCE itself
-        table: [[0, 0, 0], ...]    # instead of a file: rows written here, with `names`
-        format: csv | mat | npy
-        delimiter: ","             # or whitespace
-        names: [a, b]              # columns of files without a header
-        transpose: false           # one row of the file (or array) per column
-        time: {column: t} | {rate: 100 Hz, start: 0 s} | {source: OTHER, first_row: 100}
-        columns: {a: m/s, b: {column: "b (raw)", unit: deg, optional: true, allow_nan: true}}
-        optional: false            # a missing file is a warning, and topics that need it are left out
-        by_recording: {acc: {file: ...}}   # overrides any of the above for one recording
+      log:
+        file: "{recording}.csv"
+        time: {column: t}
+        columns: {t: s, speed: km/h, psi: {column: "yaw (deg)", unit: deg}}
     topics:
       vehicle/state:
         type: lfdm_ros/msg/VehicleState
-        from: NAME                 # its rows are the messages, its times the stamps
-        only_changes_of: counter   # one message only where this column takes a new value
-        fields: {vx: a, "wheel_speeds[0]": expression, "speed_by_wheel[ml]": expression}
-        text: {header.frame_id: odom}
+        from: log
+        fields: {vx: speed, yaw: unwrap(psi)}
 
+All keys, formats and functions: lfdm_ros.bags.mapping_keys, lfdm_ros.bags.expressions and, written from them, docs/own_vehicle.md.
 Columns are declared with their unit and are in SI units in expressions; what an expression yields must fit the unit of its
 field. Floating-point fields left out are NaN in messages of lfdm_ros and 0 in others.
 """
@@ -42,12 +29,11 @@ from typing import Any
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
 from lfdm_ros.bags.fields import Field, find_field, require_numeric, suggest
+from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, HEADER, RECORDED, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, names
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
 from lfdm_ros.errors import QUOTED, InputError, quote
-
-_FORMATS = {"csv": (".csv", ".txt", ".tsv"), "mat": (".mat",), "npy": (".npy",)}
 
 
 @dataclass(frozen=True)
@@ -63,13 +49,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the times of a source come from: exactly one of column, rate and source."""
+    """Where the times of a source come from: exactly one of column, rate, source and stamp, which is the file's own time."""
 
     column: str | None = None
     rate: float | None = None  # Hz
     start: float = 0.0  # s
     source: str | None = None
     first_row: int = 0
+    stamp: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +74,11 @@ class Source:
     clock: Clock
     columns: tuple[Column, ...]
     optional: bool
+    sort: bool = False
+    topic: str = ""  # of a bag
+    dbc: Path | None = None  # of a CAN log, as written: relative to the recording's folder or the mapping's
+    message: str = ""
+    group: str | int | None = None  # of an MDF file
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ class MappingFile:
             own = {str(stem): override for stem, override in (items.pop("by_recording", None) or {}).items()}
             where = f"{self.path}: sources.{name}"
             for stem, override in own.items():
-                documents.mapping(override, f"{where}.by_recording.{stem}", optional=_SOURCE_KEYS)
+                documents.mapping(override, f"{where}.by_recording.{stem}", optional=_OVERRIDABLE)
             items.update(own.get(recording) or {})
             self._cache[key] = _source(name, items, where)
         return self._cache[key]
@@ -134,7 +126,7 @@ class MappingFile:
         return next(named, next(iter(self.source_items)))
 
 
-_SOURCE_KEYS = ("file", "table", "format", "delimiter", "names", "transpose", "time", "columns", "optional")
+_OVERRIDABLE = tuple(name for name in names(SOURCE_KEYS) if name != "by_recording")
 
 
 def load_mapping(path: str | Path) -> MappingFile:
@@ -144,8 +136,7 @@ def load_mapping(path: str | Path) -> MappingFile:
         InputError: naming the file and the key.
     """
     path = Path(path)
-    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"),
-                                ("description", "time_origin", "between_rows", "constants"))
+    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), names(FILE_KEYS))
     origin = content.get("time_origin", "keep")
     if origin not in ("keep", "zero"):
         raise InputError(f"{path}: time_origin is {quote(origin)}; write keep (the file's own time) or zero (from its first row)")
@@ -155,7 +146,7 @@ def load_mapping(path: str | Path) -> MappingFile:
     sources = _section(content, "sources", str(path))
     topics = _section(content, "topics", str(path))
     for name, items in sources.items():
-        documents.mapping(items, f"{path}: sources.{name}", optional=(*_SOURCE_KEYS, "by_recording"))
+        documents.mapping(items, f"{path}: sources.{name}", optional=names(SOURCE_KEYS))
         if not isinstance(items.get("by_recording", {}), Mapping):
             raise InputError(f"{path}: sources.{name}.by_recording must map recordings to keys")
     mapping = MappingFile(
@@ -189,24 +180,49 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
     file, table = items.get("file"), items.get("table")
     if file is not None and table is not None:
         raise InputError(f"{where}: give file or table, not both")
-    form = items.get("format") or next((f for f, suffixes in _FORMATS.items() if str(file).endswith(suffixes)), "csv")
-    if not isinstance(form, str) or form not in _FORMATS:
-        raise InputError(f"{where}.format is {quote(form)}; write {', '.join(_FORMATS)}")
-    names = items.get("names")
-    if names is not None and (not isinstance(names, list) or len(set(map(str, names))) != len(names)):
+    form = items.get("format") or next((f.name for f in FORMATS.values() if str(file).endswith(f.suffixes)), "csv")
+    if not isinstance(form, str) or form not in FORMATS:
+        raise InputError(f"{where}.format is {quote(form)}; write {', '.join(FORMATS)}")
+    _check_format_keys(form, items, where)
+    given = items.get("names")
+    if given is not None and (not isinstance(given, list) or len(set(map(str, given))) != len(given)):
         raise InputError(f"{where}.names must be a list of different names")
-    if table is not None and (not names or not isinstance(table, list) or not all(_numbers(row, len(names)) for row in table)):
+    if table is not None and (not given or not isinstance(table, list) or not all(_numbers(row, len(given)) for row in table)):
         raise InputError(f"{where}.table must be a list of rows of numbers, one for each of `names`")
     delimiter = items.get("delimiter", ",")
     if delimiter != "whitespace" and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError(f"{where}.delimiter is {quote(delimiter)}; write one character, or whitespace")
     columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
-    clock = _clock(_section(items, "time", where), f"{where}.time")
+    timed = FORMATS[form].timed and "time" not in items
+    clock = Clock(stamp=HEADER) if timed else _clock(_section(items, "time", where), f"{where}.time", form)
     if clock.column is not None and clock.column not in {c.name for c in columns}:
         raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
     return Source(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
-                  names=None if names is None else tuple(map(str, names)), transpose=_flag(items, "transpose", where), clock=clock,
-                  columns=columns, optional=_flag(items, "optional", where))
+                  names=None if given is None else tuple(map(str, given)), transpose=_flag(items, "transpose", where), clock=clock,
+                  columns=columns, optional=_flag(items, "optional", where), sort=_flag(items, "sort", where),
+                  topic=str(items.get("topic", "")), dbc=Path(str(items["dbc"])) if "dbc" in items else None,
+                  message=str(items.get("message", "")), group=_group(items.get("group"), where))
+
+
+def _check_format_keys(form: str, items: Mapping[str, Any], where: str) -> None:
+    for key in FORMATS[form].needs:
+        if not items.get(key):
+            raise InputError(f"{where}: a source of format {form} needs '{key}': {_key_text(key)}")
+    for other in FORMATS.values():
+        for key in set(other.keys) - set(FORMATS[form].keys):
+            if key in items:
+                raise InputError(f"{where}.{key} is for format {other.name}, and this source is {form}; leave it out, or write "
+                                 f"format: {other.name}")
+
+
+def _key_text(name: str) -> str:
+    return next(key.text for key in SOURCE_KEYS if key.name == name)
+
+
+def _group(value: Any, where: str) -> str | int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (str, int))):
+        raise InputError(f"{where}.group is {quote(value)}; write the number or the name of a channel group")
+    return value
 
 
 def _column(name: str, value: Any, where: str) -> Column:
@@ -214,7 +230,7 @@ def _column(name: str, value: Any, where: str) -> Column:
         raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write for example "
                          f"{_identifier(name)}: {{column: \"{name}\", unit: ...}}")
     items = value if isinstance(value, Mapping) else {"unit": value}
-    documents.mapping(items, where, optional=("column", "unit", "optional", "allow_nan"))
+    documents.mapping(items, where, optional=names(COLUMN_KEYS))
     if items.get("unit") is None:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
@@ -222,10 +238,14 @@ def _column(name: str, value: Any, where: str) -> Column:
     return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where))
 
 
-def _clock(items: Mapping[str, Any], where: str) -> Clock:
-    documents.mapping(items, where, optional=("column", "rate", "start", "source", "first_row"))
-    if sum(key in items for key in ("column", "rate", "source")) != 1:
+def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
+    documents.mapping(items, where, optional=names(TIME_KEYS))
+    if sum(key in items for key in ("column", "rate", "source", "stamp")) != 1:
         raise InputError(f"{where}: give one of column, rate (with start) and source (with first_row)")
+    if "stamp" in items:
+        if form != "bag" or items["stamp"] not in (HEADER, RECORDED):
+            raise InputError(f"{where}.stamp is {quote(items['stamp'])}; write {HEADER} or {RECORDED}, for a source of format bag")
+        return Clock(stamp=items["stamp"])
     if "column" in items:
         return Clock(column=str(items["column"]))
     if "source" in items:
@@ -240,7 +260,7 @@ def _clock(items: Mapping[str, Any], where: str) -> Clock:
 
 
 def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic:
-    documents.mapping(items, where, optional=("type", "from", "only_changes_of", "fields", "text"))
+    documents.mapping(items, where, optional=names(TOPIC_KEYS))
     msgtype = items.get("type")
     if not isinstance(msgtype, str):
         raise InputError(f"{where} has no type; write for example lfdm_ros/msg/VehicleState")

@@ -148,11 +148,11 @@ class Bag:
         return min(repeated or stamped.values(), default=self._start())
 
     def _first_stamp(self, connection: Any) -> int | None:
-        if not _has_header(self.typestore, connection.msgtype):
+        if not has_header(self.typestore, connection.msgtype):
             return None
         for _, _, cdr in self.raw([connection]):
             with suppress(InputError):  # one that does not fit its type says nothing, and the next may
-                return _stamp(self.decode(cdr, connection.msgtype)) or None
+                return stamp_of(self.decode(cdr, connection.msgtype)) or None
         return None
 
     def _start(self) -> int:
@@ -260,6 +260,11 @@ def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
         raise
 
 
+def is_bag_folder(path: Path) -> bool:
+    """Whether a path is the folder of a rosbag2 recording."""
+    return path.is_dir() and any(file.name == "metadata.yaml" or file.suffix in _SUFFIXES for file in path.iterdir())
+
+
 def open_bag(path: str | Path) -> Bag:
     """Opens a bag for reading; use it as a context manager.
 
@@ -298,7 +303,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
         for leaf in leaves:
             require_numeric(leaf, where)
         readers = [leaf.reader() for leaf in leaves]
-        stamped = _has_header(bag.typestore, msgtype)
+        stamped = has_header(bag.typestore, msgtype)
         origin = bag.origin_ns()
         zero = origin if stamped or "origin_ns" in bag.custom else bag._start()
         stamps: list[int] = []
@@ -309,7 +314,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
                 rows.append([read(message) for read in readers])
             except IndexError:
                 raise InputError(f"{where}: message {len(rows)} is too short for {', '.join(f for f in fields if '[' in f)}") from None
-            stamps.append(_stamp(message) if stamped else recorded)
+            stamps.append(stamp_of(message) if stamped else recorded)
     values = np.array(rows, dtype=float).reshape(len(rows), len(fields))
     return Series(time=(np.array(stamps, dtype=np.int64) - zero) / 1e9, values=values, stamp0=zero)
 
@@ -387,12 +392,14 @@ def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:
     return False
 
 
-def _has_header(store: Any, msgtype: str) -> bool:
+def has_header(store: Any, msgtype: str) -> bool:
+    """Whether messages of a type have a header."""
     fields = store.fielddefs.get(msgtype, ((), ()))[1]
     return bool(fields) and fields[0][0] == "header" and fields[0][1][1] == "std_msgs/msg/Header"
 
 
-def _stamp(message: Any) -> int:
+def stamp_of(message: Any) -> int:
+    """The stamp of a message with a header [ns]."""
     stamp = message.header.stamp
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 

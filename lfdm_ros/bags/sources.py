@@ -1,58 +1,38 @@
-"""Reads the files of a recording into columns: CSV, MATLAB 5 and NumPy."""
+"""Reads the files of a recording into columns: text and NumPy here, other formats in `lfdm_ros.bags.formats` and `lfdm_ros.bags.bag_source`."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from lfdm_ros.bags import formats
+from lfdm_ros.bags.bag_source import read_topic
 from lfdm_ros.bags.fields import suggest
 from lfdm_ros.bags.mapping import Source
 from lfdm_ros.bags.quantities import Quantity, from_unit
+from lfdm_ros.bags.table import Table
 from lfdm_ros.errors import InputError
 
 
-@dataclass(frozen=True)
-class Table:
-    """What a file holds.
-
-    Attributes:
-        where: the file, for errors.
-        columns: name in the file -> (n,) values as written.
-        rows: n.
-        lines: (n,) line numbers, or None where the file has no lines, or one for each column.
-    """
-
-    where: str
-    columns: Mapping[str, np.ndarray]
-    rows: int
-    lines: Sequence[int] | None
-
-    def place(self, row: int) -> str:
-        """Where a row is, for errors."""
-        return f"{self.where}, line {self.lines[row]}" if self.lines is not None else f"{self.where}, sample {row}"
-
-
-def read_table(source: Source, path: Path | None) -> Table:
+def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
     """Reads the file of a source, or the table written in the mapping.
 
+    Args:
+        mapping: the mapping file, beside which what it names may lie.
+
     Raises:
-        InputError: the file is missing, empty or broken; the message names the line.
+        InputError: the file is missing, empty or broken, the message names the line; or what reads it is not installed.
     """
     if path is None:
         assert source.table is not None and source.names is not None
         values = np.array(source.table, dtype=float)
         return Table(f"{source.where}.table", dict(zip(source.names, values.T)), len(values), None)
     try:
-        if source.format == "mat":
-            return _read_mat(path)
-        if source.format == "npy":
-            return _read_npy(source, path)
-        return _read_csv(source, path)
+        return READERS[source.format](source, path, mapping)
     except FileNotFoundError:
         raise InputError(f"{source.where}: no file {path}") from None
     except OSError as error:
@@ -91,13 +71,21 @@ def check_time(time: np.ndarray, table: Table) -> None:
     if wrong.size:
         row = int(wrong[0]) + 1
         what = "stands still at" if time[row] == time[row - 1] else f"runs backwards, from {time[row - 1]:.9g} to"
-        raise InputError(f"{table.place(row)}: time {what} {time[row]:.9g} s; stamps must increase")
+        raise InputError(f"{table.place(row)}: time {what} {time[row]:.9g} s; stamps must increase: correct them, or give the source sort: true")
+
+
+def in_order(time: np.ndarray) -> np.ndarray:
+    """Places of the rows (m,) in the order of time; of rows with one stamp the last, and none with a negative one."""
+    order = np.argsort(time, kind="stable")
+    last = np.append(np.diff(time[order]) > 0.0, True)
+    return order[last & (time[order] >= 0.0)]
 
 
 def _read_csv(source: Source, path: Path) -> Table:
     where = str(path)
     lines: list[int] = []
     rows: list[list[str]] = []
+    comment: list[str] = []  # the last one before the first row
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             if source.delimiter == "whitespace":
@@ -106,7 +94,10 @@ def _read_csv(source: Source, path: Path) -> Table:
                 reader = csv.reader(file, delimiter=source.delimiter, strict=True)
                 records = ((reader.line_num, record) for record in reader)
             for number, record in records:
-                if not any(cell.strip() for cell in record) or record[0].lstrip().startswith("#"):
+                if not any(cell.strip() for cell in record):
+                    continue
+                if record[0].lstrip().startswith("#"):
+                    comment = comment if rows else record
                     continue
                 lines.append(number)
                 rows.append(record)
@@ -121,8 +112,12 @@ def _read_csv(source: Source, path: Path) -> Table:
     else:
         if not rows:
             raise InputError(f"{where} is empty")
-        names, lines = [cell.strip() for cell in rows.pop(0)], lines[1:]
-        if all(_is_number(name) for name in names if name):
+        names = [cell.strip() for cell in rows[0]]
+        if not all(_is_number(name) for name in names if name):
+            rows, lines = rows[1:], lines[1:]
+        elif len(header := _of_comment(comment)) == len(rows[0]):
+            names = header
+        else:
             raise InputError(f"{where} has no header in line 1; list its columns in {source.where}.names")
     if not rows:
         raise InputError(f"{where} has no rows")
@@ -140,6 +135,14 @@ def _read_csv(source: Source, path: Path) -> Table:
             raise InputError(f"{where}, line {number}: {len(row)} columns where {len(names)} are expected")
         values[index] = _numbers(row, names, f"{where}, line {number}")
     return Table(where, dict(zip(names, values.T)), len(rows), lines)
+
+
+def _of_comment(record: list[str]) -> list[str]:
+    """The names in a line that begins with # and may be a header."""
+    cells = [cell.strip() for cell in record]
+    if cells:
+        cells[0] = cells[0].lstrip("# \t")
+    return cells if all(cells) else [cell for cell in cells if cell]
 
 
 def _transposed(source: Source, where: str, rows: list[list[str]], lines: list[int]) -> Table:
@@ -169,34 +172,26 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_mat(path: Path) -> Table:
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(path)
-    except NotImplementedError:
-        raise InputError(f"{path} is a MATLAB 7.3 file; save it with save('-v7')") from None
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # a broken file raises whatever its bytes provoke
-        raise InputError(f"{path} is no readable MATLAB file: {error}") from None
-    vectors = {name: np.asarray(value, dtype=float).ravel() for name, value in content.items()
-               if not name.startswith("__") and isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.size > 1}
-    lengths = {len(value) for value in vectors.values()}
-    if len(lengths) != 1:
-        raise InputError(f"{path}: its numeric variables must be vectors of one length; there are "
-                         f"{', '.join(f'{n} ({len(v)})' for n, v in vectors.items()) or 'none'}")
-    return Table(str(path), vectors, lengths.pop(), None)
-
-
 def _read_npy(source: Source, path: Path) -> Table:
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise InputError(f"{path} is no readable NumPy array: {error}") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise InputError(f"{path} must be one two-dimensional array of numbers")
-    columns = array if source.transpose else array.T
+    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
+        raise InputError(f"{path} must be one array of numbers, of one or two dimensions")
+    columns = np.atleast_2d(array if source.transpose else array.T)
     if source.names is None or len(source.names) != len(columns):
         raise InputError(f"{path} has {len(columns)} columns; {source.where}.names must list as many")
     return Table(str(path), dict(zip(source.names, columns.astype(float))), columns.shape[1], None)
+
+
+# By the names of `mapping_keys.FORMATS`.
+READERS: dict[str, Callable[[Source, Path, Path], Table]] = {
+    "csv": lambda source, path, mapping: _read_csv(source, path),
+    "mat": lambda source, path, mapping: formats.read_mat(source, path),
+    "npy": lambda source, path, mapping: _read_npy(source, path),
+    "parquet": lambda source, path, mapping: formats.read_parquet(source, path),
+    "mdf": lambda source, path, mapping: formats.read_mdf(source, path),
+    "can": formats.read_can,
+    "bag": lambda source, path, mapping: read_topic(source, path),
+}

@@ -65,7 +65,12 @@ def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
     squares = sum(float(run @ run) for run in runs)
     if count < 3 or squares <= 0.0:
         return Whiteness(math.nan, math.nan, count, float(count))
-    correlations = np.array([sum(float(run[lag:] @ run[:-lag]) for run in runs) / squares for lag in range(1, max(lags, count // 4) + 1)])
+    longest = max(lags, count // 4)
+    correlations = np.zeros(longest)
+    for run in filter(len, runs):
+        # Padded, so that the end does not meet the beginning.
+        products = np.fft.irfft(np.abs(np.fft.rfft(run, 2 * len(run))) ** 2, 2 * len(run))[1:min(len(run), longest + 1)]
+        correlations[:len(products)] += products / squares
     tested = correlations[:lags]
     q = count * (count + 2.0) * float((tested**2 / (count - np.arange(1, lags + 1))).sum())
     freedom = max(1, lags - (1 if rho else 0))

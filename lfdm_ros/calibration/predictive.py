@@ -19,7 +19,7 @@ from lfdm_ros.inference.likelihood import RolloutLikelihood
 RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles
 IN_FLIGHT = 64 * 2**20  # bytes of the responses that are looked at together
-KEPT = 256 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
+KEPT = 64 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
 LEAST_KEPT = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
 
 
@@ -146,9 +146,9 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
         for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):
-            noise = correlated_noise(rng, (len(responses), *data.observed.shape[::-1]), sigma[part], rho[part])
+            noise = _noise(rng, data, rows, sigma[part], rho[part])
             finite = np.isfinite(responses).all(axis=1)
-            responses, noise = responses[:, rows], np.moveaxis(noise[:, :, rows], 1, 2)
+            responses = responses[:, rows]
             total += responses.sum(axis=0)
 
             def places_of(draws: np.ndarray, part: slice = part) -> tuple[slice, np.ndarray]:
@@ -165,6 +165,14 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
             noisy[here] = noise[taken]
     return Predictive(data.times[rows], observed, total / count, ranks, squares, alive, sample,
                       noisy.reshape(chains, len(chosen), *observed.shape), index[chosen])
+
+
+def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """Errors (n, R, C) at the rows where something was measured; sigma, rho (n, C)."""
+    if rho.any():  # neighbours are those of the grid
+        return np.moveaxis(correlated_noise(rng, (*sigma.shape, len(data.times)), sigma, rho)[:, :, rows], 1, 2)
+    noise: np.ndarray = rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None]
+    return noise
 
 
 def _rows(data: Dataset) -> np.ndarray:

@@ -97,7 +97,7 @@ def write_inference_data(path: Path, data: Any) -> None:
         file.attrs.update(data.attrs)
         for name in data.groups():
             group = data[name]
-            packed = {variable: {"zlib": True} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
+            packed = {variable: {"zlib": True, "complevel": 1} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
             group.dump_to_store(H5NetCDFStore(file.create_group(name), mode="a"), encoding=packed)
     with replacing(path) as partial:
         partial.write_bytes(content.getvalue())

@@ -8,7 +8,7 @@ misalignment. A run that begins with the heading of such a sensor begins with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from lfdm_ros.inference.gaussian import autoregress
 from lfdm_ros.inference.plan import INPUT_FIELDS, MISALIGNMENT
 
 LEAST_LAG = 1e-6  # [s]; below it a lag is none
+_RANGES = [(-1.0 if name == "steering" else 0.0, 1.0) for name in INPUT_FIELDS]
+_LATE = {"delay", "lag"}  # nuisances of an input that reach into what was before
 
 
 class InputPath:
@@ -29,13 +31,13 @@ class InputPath:
         self._recorded = np.concatenate([data.history, data.inputs])
         self._before, self._interval = len(data.history), data.interval
         self._prescribed = data.prescribed if data.following else np.empty((len(data.times), 0))
-        self.shifts_time = any(kind in ("delay", "lag") for _, kind in self._kinds)
+        self.shifts_time = any(kind in _LATE for _, kind in self._kinds)
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
         """values (N, M) -> inputs and prescribed states (N, K, 3 + P), a view of (K, 3 + P, N) as the kernel has it."""
         table = np.empty((len(self._prescribed), len(INPUT_FIELDS) + self._prescribed.shape[1], len(values)))
         for j in range(len(INPUT_FIELDS)):
-            table[:, j] = self._column(j, values, False)[0]
+            np.clip(self._column(j, values, False)[0], *_RANGES[j], out=table[:, j])
         table[:, len(INPUT_FIELDS):] = self._prescribed[:, :, None]
         return np.moveaxis(table, 2, 0)
 
@@ -43,16 +45,38 @@ class InputPath:
         """values (M,) -> inputs and prescribed states (K, 3 + P), and the derivatives of the inputs (K, 3, M)."""
         derivatives = np.zeros((len(self._prescribed), len(INPUT_FIELDS), len(values)))
         for j in range(len(INPUT_FIELDS)):
-            for i, column in self._column(j, values[None], True)[1].items():
-                derivatives[:, j, i] = column[:, 0]
+            signal, tangents = self._column(j, values[None], True)
+            inside = (signal > _RANGES[j][0]) & (signal < _RANGES[j][1])
+            for i, column in tangents.items():
+                derivatives[:, j, i] = (column * inside)[:, 0]
         return self.inputs(values[None])[0], derivatives
 
     def _column(self, j: int, values: np.ndarray, differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        # One input (K, N), and its derivatives by the nuisances that it has.
+        # One input (K, N), not yet kept inside its range, and its derivatives by the nuisances that it has.
         own = {kind: i for (column, kind), i in self._kinds.items() if column == j}
         raw = self._recorded[:, j]
         if not own:
             return raw[self._before:, None], {}
+        tangents: dict[int, np.ndarray] = {}
+        if not _LATE & own.keys():
+            signal = np.broadcast_to(raw[self._before:, None], (len(raw) - self._before, len(values)))
+        else:
+            signal, tangents = self._shifted(raw, own, values, differentiate)
+        if "scale" in own:
+            scale = values[:, own["scale"]]
+            tangents = {i: scale * column for i, column in tangents.items()}
+            if differentiate:
+                tangents[own["scale"]] = signal
+            signal = scale * signal
+        if "offset" in own:
+            if differentiate:
+                tangents[own["offset"]] = np.ones_like(signal)
+            signal = signal + values[:, own["offset"]]
+        return signal, tangents
+
+    def _shifted(self, raw: np.ndarray, own: Mapping[str, int], values: np.ndarray,
+                 differentiate: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        # One input (K, N) after its delay and lag, which reach into what was before; and its derivatives by them.
         tangents: dict[int, np.ndarray] = {}
         signal = np.broadcast_to(raw[:, None], (len(raw), len(values)))
         if "delay" in own:
@@ -72,21 +96,7 @@ class InputPath:
                 tangents = {i: self._lagged(column, lag) for i, column in tangents.items()}
                 tangents[own["lag"]] = (self._lagged(signal, longer) - self._lagged(signal, shorter)) / (longer - shorter)
             signal = self._lagged(signal, lag)
-        signal = signal[self._before:]
-        tangents = {i: column[self._before:] for i, column in tangents.items()}
-        if "scale" in own:
-            scale = values[:, own["scale"]]
-            tangents = {i: scale * column for i, column in tangents.items()}
-            if differentiate:
-                tangents[own["scale"]] = signal
-            signal = scale * signal
-        if "offset" in own:
-            if differentiate:
-                tangents[own["offset"]] = np.ones_like(signal)
-            signal = signal + values[:, own["offset"]]
-        lower = -1.0 if INPUT_FIELDS[j] == "steering" else 0.0
-        tangents = {i: column * ((signal > lower) & (signal < 1.0)) for i, column in tangents.items()}
-        return np.clip(signal, lower, 1.0), tangents
+        return signal[self._before:], {i: column[self._before:] for i, column in tangents.items()}
 
     def _lagged(self, signal: np.ndarray, lag: np.ndarray) -> np.ndarray:
         # The response of 1 / (1 + lag s) to what is linear between the points (L, N), started in balance.

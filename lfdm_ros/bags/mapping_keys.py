@@ -1,0 +1,109 @@
+"""What a mapping file may say: its keys and the formats of its sources, declared once for the reader of mappings and for the page about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEADER, RECORDED = "header", "recorded"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a mapping file: what is written behind it, and what that means."""
+
+    name: str
+    form: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of source files.
+
+    Attributes:
+        suffixes: of files that are taken for it where the mapping names no format.
+        reads: what is in such a file, and what a column is called.
+        packages: what to install for it beside lfdm_ros; empty: nothing.
+        keys: of a source that only this format has; those in `needs` it must have.
+        timed: whether its rows have times of their own, so that `time` may be left out.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    reads: str
+    packages: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    timed: bool = False
+
+
+FORMATS: dict[str, Format] = {f.name: f for f in (
+    Format("csv", (".csv", ".txt", ".tsv"),
+           "text; the header may begin with `#`, other lines that do are comments; a column has the name in the header or in `names`",
+           keys=("delimiter",)),
+    Format("mat", (".mat",), "MATLAB; a column is a variable, or `struct.field`; version 7.3 by h5py", ("h5py",)),
+    Format("npy", (".npy",), "one NumPy array of one or two dimensions, its columns as in `names`"),
+    Format("parquet", (".parquet", ".pq"), "Parquet; a column has its name, `struct.field` in a structure; dates are seconds since 1970",
+           ("pyarrow",)),
+    Format("mdf", (".mf4", ".mdf"), "ASAM MDF 3 and 4; a column is a channel, in physical values; time as its group has it", ("asammdf",),
+           ("group",), timed=True),
+    Format("can", (".asc", ".blf", ".trc", ".log"), "CAN frames of a log; a column is a signal of the `message`", ("python-can", "cantools"),
+           ("dbc", "message"), ("dbc", "message"), timed=True),
+    Format("bag", (".bag", ".mcap", ".db3"), "a bag of ROS 1 or ROS 2, a file or a folder; a column is a field of the messages of `topic`, "
+           "`twist.twist.linear.x`", (), ("topic",), ("topic",), timed=True))}
+
+FILE_KEYS = (
+    Key("description", "text", "free"),
+    Key("time_origin", "keep, zero", "the bag's time is the file's own (default), or zero at the first row; stamps are the file's in both"),
+    Key("between_rows", "hold, linear", "what inputs do between two rows; hold (default) is what a command on a topic does"),
+    Key("constants", "{NAME: 0.47 m}", "numbers with a unit, for the expressions"),
+    Key("sources", "{NAME: {...}}", "what is read; below"),
+    Key("topics", "{NAME: {...}}", "what is written; below"),
+)
+SOURCE_KEYS = (
+    Key("file", '"{recording}.csv"', "relative to the folder of SOURCE, as `lfdm bag import` is given it; {recording} is SOURCE's name without "
+        "suffix, or `--recording`. The first source named so is SOURCE itself"),
+    Key("table", "[[0, 0, 0], ...]", "instead of a file: rows written here, with `names`"),
+    Key("format", ", ".join(FORMATS), "by default as the file's suffix says; the table of formats is below"),
+    Key("names", "[a, b]", "columns of a file without a header"),
+    Key("transpose", "true, false", "one row of the file, or of the array, for each column"),
+    Key("delimiter", '","', "one character, or whitespace"),
+    Key("topic", "/odom", "of a bag"),
+    Key("dbc", "car.dbc", "the file that describes the frames, beside SOURCE or beside the mapping"),
+    Key("message", "STEERING", "the message of the DBC, by name"),
+    Key("group", "2, NAME", "the channel group, by number or name, where the channels' names alone do not tell"),
+    Key("time", "{...}", "where the times of the rows come from; below"),
+    Key("sort", "true, false", "puts rows that are not in the order of time in order, and of rows with one stamp keeps the last; without, they are "
+        "refused"),
+    Key("columns", "{NAME: km/h}", "what is taken: its unit, or the keys of a column below"),
+    Key("optional", "true, false", "a missing file is a warning, and topics that need it are left out"),
+    Key("by_recording", "{NAME: {...}}", "overrides any of the above for one recording"),
+)
+TIME_KEYS = (
+    Key("column", "NAME", "a column of this source, with a unit of time"),
+    Key("rate", "100 Hz", "evenly, from `start` on"),
+    Key("start", "0 s", "of `rate`"),
+    Key("source", "NAME", "those of another source, row by row, from its `first_row` on"),
+    Key("first_row", "100", "of `source`, counted from 0"),
+    Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; where there is none, {RECORDED}), or when the message was recorded"),
+)
+COLUMN_KEYS = (
+    Key("column", '"vx (raw)"', "the name in the file, where it is another one than in expressions"),
+    Key("unit", "km/h", "as it is in the file; in expressions all is SI"),
+    Key("optional", "true, false", "NaN where the file has no such column"),
+    Key("allow_nan", "true, false", "values may be missing (NaN); without, they are refused with their line"),
+)
+TOPIC_KEYS = (
+    Key("type", "lfdm_ros/msg/VehicleState", "any message type that this machine has the definition of"),
+    Key("from", "NAME", "the source whose rows are the messages, and whose times are their stamps"),
+    Key("only_changes_of", "NAME", "a message only where this column takes a new value, for channels that are held between samples"),
+    Key("fields", "{vx: EXPRESSION}", "what becomes of which; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A number with a "
+        "decimal point that is left out is NaN in our messages and 0 in others'"),
+    Key("text", "{header.frame_id: odom}", "texts, the same in every message"),
+)
+
+
+def names(keys: Sequence[Key]) -> tuple[str, ...]:
+    """Of keys."""
+    return tuple(key.name for key in keys)
