@@ -1,4 +1,4 @@
-"""A topic of a bag as a source of columns: bags of ROS 1 and ROS 2, with messages of any type that the bag or this machine has the definition of."""
+"""A topic of a bag as a source of columns: of ROS 1 or ROS 2, with messages of any type that the bag or this machine defines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def read_topic(source: Source, path: Path) -> Table:
             try:
                 rows.append([read(message) for read in readers])
             except IndexError:
-                raise InputError(f"{where}: message {len(rows)} is too short for {', '.join(name for name in leaves if '[' in name)}") from None
+                short = ", ".join(name for name in leaves if "[" in name)
+                raise InputError(f"{where}: message {len(rows)} is too short for {short}") from None
             stamps.append((stamp_of(message) or recorded) if by_header else recorded)
     if not rows:
         raise InputError(f"{where} has no messages")

@@ -132,7 +132,7 @@ FUNCTIONS: dict[str, Function] = {
     "either": Function(("a", "b"), "a where it is a number, b where it is missing", _either),
     "first": Function(("x",), "its first value that is not missing", _first),
     "gradient": Function(("x",), "time derivative: central differences on the times as they are", _gradient),
-    "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to so many seconds (Savitzky and Golay 1964)",
+    "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to so many seconds (Savitzky, Golay 1964)",
                                   _savgol_derivative),
     "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion, as poses and IMUs in ROS have it", _yaw),
     "east": Function(("latitude", "longitude"), "metres to the east of the first place (WGS 84)", _east),

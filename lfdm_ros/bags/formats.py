@@ -39,8 +39,8 @@ def read_mat(source: Source, path: Path) -> Table:
     lengths = {len(vectors[name]) for name in wanted or vectors}
     if len(lengths) != 1:
         listed = ", ".join(f"{name} ({len(vectors[name])})" for name in wanted or vectors) or "none"
-        raise InputError(f"{path}: the variables of a source must be numeric vectors of one length; there are {listed}; give those of another "
-                         "length a source of their own")
+        raise InputError(f"{path}: the variables of a source must be numeric vectors of one length; there are {listed}; give those of "
+                         "another length a source of their own")
     rows = lengths.pop()
     return Table(str(path), {name: values for name, values in vectors.items() if len(values) == rows}, rows, None)
 
@@ -147,7 +147,8 @@ def _mdf_group(source: Source, file: Any, places: Mapping[str, list[tuple[int, i
         if len(found) == 1:
             return found[0]
         listed = ", ".join(f"{i} {name}".strip() for i, name in called.items())
-        raise InputError(f"{source.where}.group: {path} has {'no' if not found else 'more than one'} group {source.group!r}; it has {listed}")
+        number = "more than one" if found else "no"
+        raise InputError(f"{source.where}.group: {path} has {number} group {source.group!r}; it has {listed}")
     needed = [column.column for column in source.columns if not column.optional]
     for name in needed:
         if name not in places:
@@ -157,8 +158,8 @@ def _mdf_group(source: Source, file: Any, places: Mapping[str, list[tuple[int, i
         return fitting.pop()
     if not fitting:
         where = ", ".join(f"{name} in {' and '.join(str(g) for g, _ in places[name])}" for name in needed)
-        raise InputError(f"{source.where}: no channel group of {path} has all of its columns ({where}); make a source of each group, and read "
-                         "the others' columns as source.column")
+        raise InputError(f"{source.where}: no channel group of {path} has all of its columns ({where}); make a source of each group, and "
+                         "read the others' columns as source.column")
     raise InputError(f"{source.where}: groups {', '.join(map(str, sorted(fitting)))} of {path} have these channels; choose one with group:")
 
 

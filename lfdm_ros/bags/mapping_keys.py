@@ -1,4 +1,4 @@
-"""What a mapping file may say: its keys and the formats of its sources, declared once for the reader of mappings and for the page about them."""
+"""What a mapping file may say: its keys and the formats of its sources, for the reader of mappings and for the page about them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ FORMATS: dict[str, Format] = {f.name: f for f in (
            ("pyarrow",)),
     Format("mdf", (".mf4", ".mdf"), "ASAM MDF 3 and 4; a column is a channel, in physical values; time as its group has it", ("asammdf",),
            ("group",), timed=True),
-    Format("can", (".asc", ".blf", ".trc", ".log"), "CAN frames of a log; a column is a signal of the `message`", ("python-can", "cantools"),
-           ("dbc", "message"), ("dbc", "message"), timed=True),
+    Format("can", (".asc", ".blf", ".trc", ".log"), "CAN frames of a log; a column is a signal of the `message`",
+           ("python-can", "cantools"), ("dbc", "message"), ("dbc", "message"), timed=True),
     Format("bag", (".bag", ".mcap", ".db3"), "a bag of ROS 1 or ROS 2, a file or a folder; a column is a field of the messages of `topic`, "
            "`twist.twist.linear.x`", (), ("topic",), ("topic",), timed=True))}
 
@@ -62,8 +62,8 @@ FILE_KEYS = (
     Key("topics", "{NAME: {...}}", "what is written; below"),
 )
 SOURCE_KEYS = (
-    Key("file", '"{recording}.csv"', "relative to the folder of SOURCE, as `lfdm bag import` is given it; {recording} is SOURCE's name without "
-        "suffix, or `--recording`. The first source named so is SOURCE itself"),
+    Key("file", '"{recording}.csv"', "relative to the folder of SOURCE, as `lfdm bag import` is given it; {recording} is SOURCE's name "
+        "without suffix, or `--recording`. The first source named so is SOURCE itself"),
     Key("table", "[[0, 0, 0], ...]", "instead of a file: rows written here, with `names`"),
     Key("format", ", ".join(FORMATS), "by default as the file's suffix says; the table of formats is below"),
     Key("names", "[a, b]", "columns of a file without a header"),
@@ -74,8 +74,8 @@ SOURCE_KEYS = (
     Key("message", "STEERING", "the message of the DBC, by name"),
     Key("group", "2, NAME", "the channel group, by number or name, where the channels' names alone do not tell"),
     Key("time", "{...}", "where the times of the rows come from; below"),
-    Key("sort", "true, false", "puts rows that are not in the order of time in order, and of rows with one stamp keeps the last; without, they are "
-        "refused"),
+    Key("sort", "true, false", "puts rows that are not in the order of time in order, and of rows with one stamp keeps the last; without, "
+        "they are refused"),
     Key("columns", "{NAME: km/h}", "what is taken: its unit, or the keys of a column below"),
     Key("optional", "true, false", "a missing file is a warning, and topics that need it are left out"),
     Key("by_recording", "{NAME: {...}}", "overrides any of the above for one recording"),
@@ -86,7 +86,7 @@ TIME_KEYS = (
     Key("start", "0 s", "of `rate`"),
     Key("source", "NAME", "those of another source, row by row, from its `first_row` on"),
     Key("first_row", "100", "of `source`, counted from 0"),
-    Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; where there is none, {RECORDED}), or when the message was recorded"),
+    Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; where there is none, {RECORDED}), or when it was recorded"),
 )
 COLUMN_KEYS = (
     Key("column", '"vx (raw)"', "the name in the file, where it is another one than in expressions"),
@@ -98,8 +98,8 @@ TOPIC_KEYS = (
     Key("type", "lfdm_ros/msg/VehicleState", "any message type that this machine has the definition of"),
     Key("from", "NAME", "the source whose rows are the messages, and whose times are their stamps"),
     Key("only_changes_of", "NAME", "a message only where this column takes a new value, for channels that are held between samples"),
-    Key("fields", "{vx: EXPRESSION}", "what becomes of which; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A number with a "
-        "decimal point that is left out is NaN in our messages and 0 in others'"),
+    Key("fields", "{vx: EXPRESSION}", "what becomes of which; `wheel_speeds[0]` is an element, `speed_by_wheel[ml]` one by its name. A "
+        "number with a decimal point that is left out is NaN in our messages and 0 in others'"),
     Key("text", "{header.frame_id: odom}", "texts, the same in every message"),
 )
 

@@ -1,4 +1,4 @@
-"""Reads the files of a recording into columns: text and NumPy here, other formats in `lfdm_ros.bags.formats` and `lfdm_ros.bags.bag_source`."""
+"""Reads the files of a recording into columns: text and NumPy here, others in `lfdm_ros.bags.formats` and `bag_source`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def check_time(time: np.ndarray, table: Table) -> None:
     if wrong.size:
         row = int(wrong[0]) + 1
         what = "stands still at" if time[row] == time[row - 1] else f"runs backwards, from {time[row - 1]:.9g} to"
-        raise InputError(f"{table.place(row)}: time {what} {time[row]:.9g} s; stamps must increase: correct them, or give the source sort: true")
+        raise InputError(f"{table.place(row)}: time {what} {time[row]:.9g} s; stamps must increase: correct them, or give the source "
+                         "sort: true")
 
 
 def in_order(time: np.ndarray) -> np.ndarray:

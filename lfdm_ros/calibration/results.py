@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 THINNED_DRAWS = 200
+_PACKED = {"zlib": True, "complevel": 1}  # noise does not get smaller by more
 UNFINISHED = ".stages"  # folder of the stages that are kept until all are done
 
 
@@ -97,7 +98,7 @@ def write_inference_data(path: Path, data: Any) -> None:
         file.attrs.update(data.attrs)
         for name in data.groups():
             group = data[name]
-            packed = {variable: {"zlib": True, "complevel": 1} for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
+            packed = {variable: _PACKED for variable, values in group.variables.items() if values.dtype.kind in "iuf"}
             group.dump_to_store(H5NetCDFStore(file.create_group(name), mode="a"), encoding=packed)
     with replacing(path) as partial:
         partial.write_bytes(content.getvalue())

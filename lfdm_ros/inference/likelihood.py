@@ -265,262 +265,29 @@ class RolloutLikelihood:
         """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""
         q = np.atleast_2d(np.asarray(q, float))
         out = np.zeros((len(q), len(self.groups), MOMENTS))
-        groups = {member: g for g, members in enumerate(self._members) for member in members}
-        for i, piece in enumerate(self.pieces):
-            plain = piece.plain and not self._correlated
-
-            def sums(part: slice, i: int = i, piece: _Piece = piece) -> None:
-                for c, column in enumerate(piece.squared_errors(q[part]).T):
-                    out[part, groups[i, c], 0] += column
-
-            def moments(part: slice, i: int = i, piece: _Piece = piece) -> None:
-                for c, (column, error) in enumerate(zip(piece.columns, _errors(piece, q[part]))):
-                    out[part, groups[i, c]] += column.moments(error).T
-
-            if plain and not piece.own_inputs:
-                sums(slice(0, len(q)))
-            else:
-                self._each_chunk(piece, len(q), sums if plain else moments)
+        for number in range(len(self.pieces)):
+            out += self._moments_of(number, q)
         return np.where(np.isfinite(out), out, np.inf)
 
-    def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q)."""
-        ...
+    def _moments_of(self, number: int, q: np.ndarray) -> np.ndarray:
+        # One data set's share (N, G, 3).
+        piece, out = self.pieces[number], np.zeros((len(q), len(self.groups), MOMENTS))
+        groups = [next(g for g, members in enumerate(self._members) if (number, c) in members) for c in range(len(piece.columns))]
 
-    def measured(self, group: int) -> np.ndarray:
-        """The samples of a group (n,)."""
-        ...
+        def sums(part: slice) -> None:
+            for g, column in zip(groups, piece.squared_errors(q[part]).T):
+                out[part, g, 0] += column
 
-    def errors(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (N, Q) -> for each group measured minus model (N, n)."""
-        ...
+        def moments(part: slice) -> None:
+            for g, column, error in zip(groups, piece.columns, _errors(piece, q[part])):
+                out[part, g] += column.moments(error).T
 
-    def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """q (Q,) -> for each group the derivatives of measured minus model (n, Q)."""
-        ...
-
-    def runs(self, group: int) -> np.ndarray:
-        """Where unbroken runs of a group's samples begin, as a mask (n,)."""
-        ...
-
-
-class Column:
-    """One channel of one data set: which rows were measured, and which of those follow each other."""
-
-    def __init__(self, observed: np.ndarray):
-        self.rows = np.flatnonzero(np.isfinite(observed))
-        self.values = observed[self.rows]
-        distance = np.diff(self.rows)
-        follows = distance <= GAP * np.median(distance) if len(distance) else np.zeros(0, bool)
-        self.before = np.flatnonzero(follows)  # places of samples whose next one follows
-        self.ends = np.concatenate([np.flatnonzero(np.concatenate([[True], ~follows])), np.flatnonzero(np.concatenate([~follows, [True]]))])
-        self.runs = len(self.ends) // 2
-        # All rows of an even recording: a view will do.
-        self.pick: slice | np.ndarray = slice(None) if len(self.rows) == len(observed) else self.rows
-
-    def moments(self, errors: np.ndarray) -> np.ndarray:
-        """errors (n, N) -> (3, N)."""
-        squares = np.einsum("kn,kn->n", errors, errors)
-        if self.runs == 1:
-            neighbours = np.einsum("kn,kn->n", errors[:-1], errors[1:])
+        plain = piece.plain and not self._correlated
+        if plain and not piece.own_inputs:
+            sums(slice(0, len(q)))
         else:
-            neighbours = np.einsum("kn,kn->n", errors[self.before], errors[self.before + 1])
-        return np.stack([squares, neighbours, squares - (errors[self.ends] ** 2).sum(axis=0)])
-
-    def slopes(self, errors: np.ndarray, derivatives: np.ndarray) -> np.ndarray:
-        """errors (n,) and their derivatives (n, Q) -> derivatives of the moments (3, Q)."""
-        squares = 2.0 * errors @ derivatives
-        a, b = self.before, self.before + 1
-        return np.stack([squares, errors[a] @ derivatives[b] + errors[b] @ derivatives[a],
-                         squares - 2.0 * errors[self.ends] @ derivatives[self.ends]])
-
-
-class _Piece:
-    """One data set: the values of a stage's unknowns to responses as the sensors would say them."""
-
-    def __init__(self, data: Dataset, *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets], nuisances: Sequence[str],
-                 estimated: Sequence[str], columns: Sequence[int]):
-        targets = list(dict.fromkeys(target for unknown in unknowns for target, _ in unknown))
-        self._mixing = np.zeros((len(unknowns), len(targets)))
-        for row, unknown in enumerate(unknowns):
-            for target, factor in unknown:
-                self._mixing[row, targets.index(target)] = factor
-        recorded = {**dict.fromkeys(estimated, 0.0), **data.initial}
-        self._x0 = initial_state(model, vehicle, **recorded)
-        self._centre = np.array([recorded[name] for name in estimated])
-        # A changed speed changes the wheels that roll freely with it; the dependence is linear.
-        self._directions = np.array([initial_state(model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0
-                                     for name in estimated]).reshape(len(estimated), len(self._x0))
-        self._nuisances = slice(len(unknowns), len(unknowns) + len(nuisances))
-        self._corrections = self._of_the_start(data, nuisances, estimated, lambda name: initial_state(
-            model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0)
-        self._states = np.array(columns, int)  # of q
-        self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
-        self.data = data
-        self.columns = [Column(column) for column in data.observed.T]
-        # An input that is late is no longer held between the grid's points.
-        self._hold = data.hold and not self._inputs.shifts_time
-        self._arguments: dict[str, Any] = {"model": model, "vehicle": vehicle, "dt": step, "times": data.times, "parameters": targets,
-                           "channels": self._outputs.channels, "hold": self._hold, "prescribed": data.following}
-        self._rollout = BatchRollout(**self._arguments, inputs=data.table)
-        self._sensitivity: SensitivityRollout | None = None
-
-    def _of_the_start(self, data: Dataset, nuisances: Sequence[str], estimated: Sequence[str],
-                      direction: Callable[[str], np.ndarray]) -> np.ndarray:
-        # What an initial state that the same sensors gave has to be corrected by, for a unit of each nuisance (M, nx).
-        out = np.zeros((len(nuisances), len(self._x0)))
-        free = [name for name in data.initial if name not in (*estimated, *data.following)]
-        for row, nuisance in enumerate(nuisances):
-            channel = nuisance.removesuffix(".offset")
-            if channel in data.sourced and channel in free:
-                out[row] = -direction(channel)
-            # The angle is small; its sensor is that of the initial state unless velocities are measured by another one.
-            velocities = [name for name in ("vx", "vy") if name in data.channels]
-            if nuisance == MISALIGNMENT and set(velocities) <= set(data.sourced):
-                for name, other, sign in (("vy", "vx", 1.0), ("vx", "vy", -1.0)):
-                    if name in free and other in data.initial:
-                        out[row] += sign * data.initial[other] * direction(name)
+            self._each_chunk(piece, len(q), sums if plain else moments)
         return out
-
-    @property
-    def plain(self) -> bool:
-        """Whether the kernel's own sums of squares are those of the errors."""
-        return self._outputs.trivial
-
-    @property
-    def own_inputs(self) -> bool:
-        """Whether each particle has inputs of its own."""
-        return bool(self._inputs.columns)
-
-    def squared_errors(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> sums over the samples (N, C); +inf where a run diverged."""
-        inputs = self._inputs.inputs(q[:, self._nuisances]) if self.own_inputs else None
-        return self._rollout.squared_errors(q[:, :len(self._mixing)] @ self._mixing, self.initial_states(q), self.data.observed, inputs)
-
-    def responses(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> (K, C, N)."""
-        theta, values = q[:, :len(self._mixing)] @ self._mixing, q[:, self._nuisances]
-        inputs = self._inputs.inputs(values) if self._inputs.columns else None
-        return self._outputs.measured(self._rollout.trajectories(theta, self.initial_states(q), inputs).transpose(1, 2, 0), values)
-
-    def derivatives(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """q (Q,) -> responses (K, C) and their exact derivatives (K, C, Q)."""
-        if self._sensitivity is None:
-            self._sensitivity = SensitivityRollout(**self._arguments, inputs=self.data.table)
-        count, values = len(self._mixing), q[self._nuisances]
-        used = [*range(self._nuisances.stop), *self._states]
-        theta = np.zeros((self._mixing.shape[1], len(used)))
-        theta[:, :count] = self._mixing.T
-        start = np.concatenate([np.zeros((count, len(self._x0))), self._corrections, self._directions]).T
-        inputs, by_input = None, None
-        if self._inputs.columns:
-            inputs, slopes = self._inputs.slopes(values)
-            by_input = np.zeros((*slopes.shape[:2], len(used)))
-            by_input[:, :, self._nuisances] = slopes
-        responses, some = self._sensitivity.run(q[:count] @ self._mixing, self.initial_states(q[None])[0], theta, start, inputs, by_input)
-        full = np.zeros((*some.shape[:2], len(q)))
-        full[:, :, used] = some
-        measured = self._outputs.measured(responses[:, :, None], values[None])[:, :, 0]
-        return measured, self._outputs.slopes(responses, full, values, self._nuisances)
-
-    def initial_states(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> (N, nx)."""
-        return self._x0 + (q[:, self._states] - self._centre) @ self._directions + q[:, self._nuisances] @ self._corrections
-
-
-class RolloutLikelihood:
-    """A vehicle model on the data sets of a stage."""
-
-    def __init__(self, datasets: Sequence[Dataset], *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets],
-                 nuisances: Sequence[str] = (), estimated: Sequence[Sequence[str]] = (), labels: Sequence[Sequence[str]] = (),
-                 correlated: bool = False):
-        """Args:
-            unknowns: for each, the vehicle parameters it sets and the factors.
-            nuisances: names of those, see `lfdm_ros.inference.measurement`.
-            estimated: for each data set, initial states that are unknown too; the others are as recorded, wheels that were not recorded
-                roll freely.
-            labels: for each data set, the group that the errors of each channel belong to; by default the channel's name.
-            correlated: whether B and D are wanted; otherwise they may be left at 0.
-        """
-        self.datasets = tuple(datasets)
-        estimated = estimated or [()] * len(datasets)
-        labels = labels or [data.channels for data in datasets]
-        first = len(unknowns) + len(nuisances)
-        self.pieces: list[_Piece] = []
-        for data, states in zip(datasets, estimated):
-            self.pieces.append(_Piece(data, model=model, vehicle=vehicle, step=step, unknowns=unknowns, nuisances=nuisances,
-                                      estimated=states, columns=range(first, first + len(states))))
-            first += len(states)
-        self.count = first  # of unknowns
-        self._correlated = correlated
-        self._gather(labels)
-
-    def _gather(self, labels: Sequence[Sequence[str]]) -> None:
-        self._labels = labels
-        names = list(dict.fromkeys(label for own in labels for label in own))
-        self._members: list[list[tuple[int, int]]] = [  # of each group: data set, channel
-            [(i, c) for i, own in enumerate(labels) for c, label in enumerate(own) if label == name] for name in names]
-        self.groups = tuple(Group(name, sum(len(self.pieces[i].columns[c].rows) for i, c in members),
-                                  sum(self.pieces[i].columns[c].runs for i, c in members))
-                            for name, members in zip(names, self._members))
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """Powers of the likelihood by group of errors."""
-        return {group.label: group.weight for group in self.groups}
-
-    def weighted(self, weights: Mapping[str, float]) -> RolloutLikelihood:
-        """The same with these powers of the likelihood by group; those that are not named keep theirs."""
-        changed = copy.copy(self)
-        changed.groups = tuple(replace(group, weight=weights.get(group.label, group.weight)) for group in self.groups)
-        return changed
-
-    def correlation_times(self, q: np.ndarray) -> dict[str, float]:
-        """How many samples of each group's errors at q (Q,) tell as much as one independent one: 1 + 2 sum_k r_k.
-
-        r_k is the correlation over k samples, about zero and not about a mean, since an error that stays is what is asked for; summed
-        until it is no longer positive (Geyer 1992) and over the data sets.
-        """
-        errors = [piece.responses(np.asarray(q, float)[None])[:, :, 0] for piece in self.pieces]
-        out = {}
-        for group, members in zip(self.groups, self._members):
-            parts = [column.values - errors[i][column.rows, c] for i, c in members for column in [self.pieces[i].columns[c]]]
-            longest = max(map(len, parts))
-            products = np.zeros(longest)
-            for part in parts:
-                n = len(part)
-                products[:n] += np.fft.irfft(np.abs(np.fft.rfft(part, 2 * n)) ** 2, 2 * n)[:n]
-            negative = np.flatnonzero(products <= 0.0)
-            last = negative[0] if len(negative) else longest
-            out[group.label] = max(1.0, float(2.0 * products[:last].sum() / products[0] - 1.0))
-        return out
-
-    def only(self, keep: Sequence[bool]) -> RolloutLikelihood:
-        """The same unknowns, seen by some of the data sets."""
-        part = copy.copy(self)
-        part.datasets = tuple(data for data, kept in zip(self.datasets, keep) if kept)
-        part.pieces = [piece for piece, kept in zip(self.pieces, keep) if kept]
-        part._gather([labels for labels, kept in zip(self._labels, keep) if kept])
-        return part.weighted(self.weights)
-
-    def moments(self, q: np.ndarray) -> np.ndarray:
-        """q (N, Q) -> A, B, D of each group (N, G, 3); +inf where a run diverged."""
-        q = np.atleast_2d(np.asarray(q, float))
-        out = np.zeros((len(q), len(self.groups), MOMENTS))
-        groups = {member: g for g, members in enumerate(self._members) for member in members}
-        for i, piece in enumerate(self.pieces):
-            if piece.plain and not self._correlated:
-                sums = piece.squared_errors(q)
-                for c in range(sums.shape[1]):
-                    out[:, groups[i, c], 0] += sums[:, c]
-                continue
-
-            def look(part: slice, errors: list[np.ndarray], i: int = i, piece: _Piece = piece) -> None:
-                for c, (column, error) in enumerate(zip(piece.columns, errors)):
-                    out[part, groups[i, c]] += column.moments(error).T
-
-            self._each_chunk(piece, q, look)
-        return np.where(np.isfinite(out), out, np.inf)
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q (Q,) -> moments (G, 3) and their exact derivatives (G, 3, Q)."""

@@ -53,7 +53,8 @@ def test_a_header_that_begins_with_a_hash(tmp_path, imported):
     columns = {"t": "s", "speed": {"column": "v(km/h)", "unit": "km/h"}}
     check(imported("drive.csv", log("{recording}.csv", columns=columns)))
     (tmp_path / "drive.csv").write_text("#t v\n" + "".join(f"{t} {v}\n" for t, v in zip(TIME, SPEED)))
-    check(imported("drive.csv", log("{recording}.csv", delimiter="whitespace", columns={"t": "s", "speed": {"column": "v", "unit": "km/h"}})))
+    columns = {"t": "s", "speed": {"column": "v", "unit": "km/h"}}
+    check(imported("drive.csv", log("{recording}.csv", delimiter="whitespace", columns=columns)))
 
 
 def test_rows_out_of_order_are_sorted_where_it_is_asked(tmp_path, imported):
@@ -258,7 +259,8 @@ def write_bag(writer, store, serialise, msgtypes):
             "/odom": make("nav_msgs/msg/Odometry", pose=make("geometry_msgs/msg/PoseWithCovariance", pose=pose),
                           twist=make("geometry_msgs/msg/TwistWithCovariance", twist=twist)),
             "/imu/data": make("sensor_msgs/msg/Imu", angular_velocity=make(vector, z=0.1 * k)),
-            "/drive": make("ackermann_msgs/msg/AckermannDriveStamped", drive=make("ackermann_msgs/msg/AckermannDrive", steering_angle=0.25)),
+            "/drive": make("ackermann_msgs/msg/AckermannDriveStamped", drive=make(
+                "ackermann_msgs/msg/AckermannDrive", steering_angle=0.25)),
             "/fix": make("sensor_msgs/msg/NavSatFix", latitude=48.0 + 1e-5 * k, longitude=11.0),
             "/twist": make("geometry_msgs/msg/TwistStamped", twist=twist)}
         for topic, message in messages.items():
@@ -298,7 +300,8 @@ def test_topics_of_other_stacks(tmp_path, imported, kind):
 
 def test_stamps_of_the_recorder_and_mistakes_about_topics(tmp_path, imported):
     bag_of("mcap", tmp_path / "drive")
-    odom = {"file": "{recording}", "format": "bag", "topic": "/odom", "columns": {"speed": {"column": "twist.twist.linear.x", "unit": "m/s"}}}
+    odom = {"file": "{recording}", "format": "bag", "topic": "/odom",
+            "columns": {"speed": {"column": "twist.twist.linear.x", "unit": "m/s"}}}
     bag = imported("drive", {"log": {**odom, "time": {"stamp": "recorded"}}}, time_origin="zero")
     assert read_series(bag, "vehicle/state", ["vx"]).stamp0 == pytest.approx(START * 10**9 + 5_000_000, abs=1000, rel=0)
     with pytest.raises(InputError, match=r"has no topic '/odometry' \(did you mean '/odom'\?\)"):

@@ -139,5 +139,5 @@ def test_memory_is_that_of_the_work_in_flight(monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found[0].noisy.shape == (4, 100, 200, 2)
-    assert peak < 100e6
+    assert found[0].noisy.shape == (4, 55, 200, 2)
+    assert peak < 50e6
