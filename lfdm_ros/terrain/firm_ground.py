@@ -6,7 +6,7 @@ What a driven wheel of Bekker and Wong pulls at most, and what one loses that no
     (2) friction = largest pull over the load + resistance
 
 on which a force against the travel is added to what the tyre does. The vehicle's own friction is scaled so that the peak of its Fiala tyres
-is (2), and what they lose by rolling is taken off (1). The slip that a pull takes, what a locked wheel adds by the soil before it, and how
+is (2), and what they lose by rolling is taken off both. The slip that a pull takes, what a locked wheel adds by the soil before it, and how
 all that changes with the load are not in it; docs/ground.md says by how much that is off.
 """
 
@@ -120,9 +120,11 @@ def firm_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionFie
     """A map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
     firm, which = firm_ground(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
-    scales = [fiala_scale(vehicle, one.friction) / max(p["friction_scale"], LEAST_FRICTION) for one in firm]
-    rolling = p["rolling_resistance"] / p["wheel_radius"]
+    # What the tyres lose by rolling is a torque, and takes nothing of the largest pull.
+    rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
+    scales = [fiala_scale(vehicle, max(one.friction - own, LEAST_FRICTION)) / max(p["friction_scale"], LEAST_FRICTION)
+              for one, own in zip(firm, rolling)]
     friction = np.clip(scales, LEAST_FRICTION, _MOST_FRICTION)[which]
     link = FrictionLink.around(friction)
-    return (FrictionField(grid, link.latent(friction), link),
-            ResistanceMap(grid, np.array([max(one.resistance - rolling, 0.0) for one in firm])[which]))
+    return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, np.array(
+        [one.resistance - own for one, own in zip(firm, rolling)])[which])
