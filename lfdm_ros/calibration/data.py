@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lfdm_ros.inference.dataset import Dataset, Recording, clock_jumps, load_segment, windows_of
+from lfdm_ros.inference.dataset import Dataset, Recording, clock_jumps, load_segment, on_ground, windows_of
 from lfdm_ros.inference.plan import NO_TOPIC, Recipe, Segment, Stage
 from lfdm_ros.vehicles import Vehicle
 
@@ -41,7 +41,7 @@ def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, ve
     for segment in stage.segments:
         for held_out in (False, True):
             for window in windows_of(segment, recordings, where, held_out):
-                data = load_segment(segment, window, recipe.model, vehicle, recipe.step)
+                data = on_ground(load_segment(segment, window, recipe.model, vehicle, recipe.step), recipe.ground, vehicle)
                 while data.name in names:  # two recordings of one name, by a calibration that is continued
                     data = replace(data, name=f"{data.name}_2")
                 names.add(data.name)

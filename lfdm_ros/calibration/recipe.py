@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -9,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.inference.dataset import RECORDED
 from lfdm_ros.inference.plan import (
     AR1,
     DEFAULT_INPUTS,
@@ -44,8 +47,8 @@ from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
 
 
-def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Recipe:
-    """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them.
+def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground: str | None = None) -> Recipe:
+    """Reads a recipe by name (config/calibration) or path; `errors` instead of what its stages say of them, `ground` instead of its own.
 
     Raises:
         InputError: not YAML, unknown or missing key, unit that does not fit, value out of range; names file and key.
@@ -53,7 +56,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
     path = find_config("calibration", name)
     where = str(path)
     document, content = read_yaml(path)
-    top = mapping(document, where, ("model", "vehicle", "stages"), ("step", "seed", "draws", "chains", "sampler", "note", "parameters"))
+    top = mapping(document, where, ("model", "vehicle", "stages"),
+                  ("step", "seed", "draws", "chains", "sampler", "note", "parameters", "ground"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))
     wanted = text(top["model"], f"{where}: model")
     model = get_model(vehicle.spec(wanted))  # what the vehicle lacks, the recipe may hold
@@ -67,6 +71,11 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
     if not isinstance(top["stages"], list) or not top["stages"]:
         raise InputError(f"{where}: stages: expected a list of at least one stage")
     states = {field.name: field for field in model.states}
+    if ground is not None:
+        content += f"\n# ground: {ground}\n"
+    else:
+        ground = text(top["ground"], f"{where}: ground") if "ground" in top else ""
+    content += _content_of(ground, where)
     if errors is not None:
         _choice(errors, ERRORS, "errors")
         content += f"\n# errors: {errors}\n"  # part of what the recipe asks for
@@ -79,7 +88,17 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None) -> Reci
         fixed=fixed, stages=stages,
         seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
         chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
-        sampler=sampler, options=options, note=" ".join(str(top.get("note", "")).split()))
+        sampler=sampler, options=options, note=" ".join(str(top.get("note", "")).split()), ground=ground)
+
+
+def _content_of(ground: str, where: str) -> str:
+    """What a ground is, as part of what the recipe asks for: its file may change. Raises InputError: there is none."""
+    if ground in ("", RECORDED):
+        return ""
+    try:
+        return f"\n# {json.dumps(find_ground(ground).document)}\n"
+    except InputError as error:
+        raise InputError(f"{where}: ground: {error}") from None
 
 
 def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | None) -> Recipe:

@@ -78,8 +78,9 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
                          "wider than the posterior and are not passed on" for result in stopped]
     recordings = {key: recording for result in results for key, recording in result.data.recordings.items()}
     return {
-        "version": __version__, "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": str(recipe.path), "seed": seed,
-        "draws": draws, "chains": chains, "step": recipe.step, "interrupted": interrupted, "note": recipe.note,
+        "version": __version__, "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": str(recipe.path),
+        "ground": recipe.ground, "seed": seed, "draws": draws, "chains": chains, "step": recipe.step, "interrupted": interrupted,
+        "note": recipe.note,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
         "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "consistency": consistency, "recordings_alone": alone,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from lfdm_ros.calibration.results import load_posterior, load_summary, stored_na
 from lfdm_ros.calibration.summary import write_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
-from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings, load_window, pieces_of, recorded_states
+from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings, load_window, on_ground, pieces_of, recorded_states
 from lfdm_ros.inference.likelihood import RolloutLikelihood, Targets
 from lfdm_ros.inference.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
 from lfdm_ros.models import get_model
@@ -46,13 +46,14 @@ class _Source:
     split: Split | None = None
     fitted: frozenset[str] = frozenset()
     topic: str = MEASURED  # that was fitted
+    ground: str = ""  # that the recording was made on
     before: Mapping[str, float] | None = None  # the vehicle's own values of the unknowns, where it is still to be found
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
             vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof",
             window: tuple[float, float] | None = None, topic: str | None = None, seed: int = 1,
-            figure: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+            figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
     """Compares a calibration, or a vehicle, with a recording and writes summary.json and report.html to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
@@ -66,6 +67,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         window: start and end [s]; by default all that was measured.
         topic: to compare with, instead of the one named above; `rmse_by_topic` has vehicle/state beside it in any case.
         figure: image file for the responses of the channels that were fitted, or all, over the whole window.
+        ground: that the recording was made on, as `on_ground` takes it.
 
     Returns:
         What summary.json says.
@@ -76,6 +78,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     if (posterior is None) == (vehicle is None):
         raise InputError("give either a posterior directory or a vehicle")
     source = _from_posterior(Path(posterior)) if posterior is not None else _from_vehicle(vehicle, model)  # type: ignore[arg-type]
+    source = replace(source, ground=ground)
     recording = find_recordings([bag])[0]
     topics = _topics(recording)
     shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
@@ -86,7 +89,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
         "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": list(found.window),
         "pieces": [[float(data.times[0]), float(data.times[-1])] for data in found.datasets], "step": source.step, "seed": seed,
-        "topic": shown, "draws": len(found.predictives[0].squares),
+        "ground": ground, "topic": shown, "draws": len(found.predictives[0].squares),
         "rmse": {name: {**({"before": found.before[name].rmse} if found.before else {}), "posterior": compared[name].rmse}
                  for name in names},
         "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
@@ -143,9 +146,10 @@ def _compare(recording: Recording, source: _Source, topic: str, window: tuple[fl
     if not windows:
         raise InputError(f"{recording.path} ({recording.name}): all pieces of {source.split.length if source.split else 0:g} s in window "
                          f"[{start:g}, {end:g}) s were fitted")
-    datasets = [load_window(recording, a, b, model=source.model, vehicle=source.vehicle, step=source.step,
-                            channels={name: (topic, field) for name, field in channels.items()}, state_topic=DEFAULT_STATE,
-                            inputs=source.inputs, prescribed=source.prescribed, name=name) for a, b, name in windows]
+    datasets = [on_ground(load_window(
+        recording, a, b, model=source.model, vehicle=source.vehicle, step=source.step,
+        channels={name: (topic, field) for name, field in channels.items()}, state_topic=DEFAULT_STATE, inputs=source.inputs,
+        prescribed=source.prescribed, name=name), source.ground, source.vehicle) for a, b, name in windows]
     names = tuple(channels)
     # An offset of a channel that was not recorded here has nothing to act on.
     nuisances = [name for name in source.nuisances if name.partition(".")[0] in (*INPUT_FIELDS, *names) or name == MISALIGNMENT]

@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat. " + "; ".join(
         f"{name}: " + ", ".join(f"{option.name} ({option.value:g}: {option.description})" for option in own.options)
         for name, own in SAMPLERS.items() if own.options))
+    parser.add_argument("--ground", metavar="NAME", help="the bags were recorded on this ground (config/grounds, a YAML file, a bag); "
+                        "recorded: on the one that each of them holds (default: what the recipe says, else a level road)")
     parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
     parser.add_argument("--continue", dest="continued", metavar="DIR", help="results of the same recipe: its posterior is updated with the "
                         "bags that it has not seen")
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name} {quote(value)}: {bound}")
     from lfdm_ros.calibration import calibrate, load_recipe
 
-    recipe = load_recipe(args.recipe, errors=args.errors)
+    recipe = load_recipe(args.recipe, errors=args.errors, ground=args.ground)
     if args.check:
         print_notes(args.bag)
         from lfdm_ros.calibration.scoring import score_recordings

@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bag", required=True, metavar="BAG", help="the recording")
     parser.add_argument("--window", type=_window, metavar="A:B", help="start and end in s (default: all that was measured)")
     parser.add_argument("--topic", metavar="TOPIC", help="compare with this (default: what was fitted, measured/state or vehicle/state)")
+    parser.add_argument("--ground", default="", metavar="NAME", help="the bag was recorded on this ground (config/grounds, a YAML file, a "
+                        "bag); recorded: on the one that it holds (default: a level road)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the noise in the predictive (default: 1)")
     parser.add_argument("--figure", metavar="FILE", help="image of the responses against the data, for example prediction.png")
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for summary.json and report.html")
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     print_notes([args.bag])
     summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, window=args.window,
-                      topic=args.topic, seed=args.seed, figure=args.figure)
+                      topic=args.topic, seed=args.seed, figure=args.figure, ground=args.ground)
     start, end = summary["window"]
     print(f"{summary['vehicle']} on {summary['recordings'][0]['name']}, [{start:g}, {end:g}) s, against {summary['topic']}")
     for channel, row in summary["rmse"].items():

@@ -28,6 +28,7 @@ output: SI units, body-fixed velocities and proper accelerations (ISO 8855).
 example:
   printf '0 0 0.5 0\\n5 0 0.5 0\\n6 0.2 0 0\\n' > inputs.txt
   lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --until 10 --out run.csv
+  lfdm simulate --vehicle hmmwv --model eighteen_dof --ground ice_in_the_bend --inputs inputs.txt --out ice.csv
   lfdm simulate --vehicle sedan --model twenty_four_dof --inputs inputs.txt --also lifted_wheels --out run.csv"""
 
 
@@ -37,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="tyre model (default: the vehicle's)")
     parser.add_argument("--soil", metavar="NAME",
                         help="drive on this soil (config/soils, or a YAML file), by default with the tyre bekker_wong")
+    parser.add_argument("--ground", metavar="NAME",
+                        help="drive on this ground (config/grounds, a YAML file, or a bag that was recorded on one)")
     parser.add_argument("--inputs", required=True, type=Path, help="file of driver inputs")
     parser.add_argument("--dt", type=float, default=1e-3, help="physics step [s] (default %(default)s)")
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")
@@ -70,6 +73,14 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
     vehicle, model, tyre = load_vehicle(args.vehicle), args.model, args.tyre
+    if args.ground is not None:
+        from lfdm_ros.bags.grounds import find_ground
+        from lfdm_ros.terrain.underfoot import Underfoot
+
+        if args.soil is not None:
+            raise InputError("--soil and --ground: a ground has its own soil; give one of them")
+        underfoot = Underfoot(vehicle, find_ground(args.ground))
+        vehicle, tyre = underfoot.vehicle, underfoot.tyre(model, tyre)
     if args.soil is not None:
         from lfdm_ros.terrain.soils import load_soil
 

@@ -28,17 +28,20 @@ class CalibrationProcess:
     share its interpreter lock. `follow` starts it; the other methods may be called from other threads at any time, before as well."""
 
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
-                 continue_from: str = "", share: Share = DEFAULT_SHARE, command: Sequence[str] = (*LFDM, "calibrate")) -> None:
+                 continue_from: str = "", ground: str = "", share: Share = DEFAULT_SHARE,
+                 command: Sequence[str] = (*LFDM, "calibrate")) -> None:
         """
         Args:
             draws, chains, seed: 0: as the recipe says.
             continue_from: folder of the posterior to go on from; empty: none.
+            ground: that the bags were recorded on; empty: as the recipe says.
             share: of the machine.
         """
         arguments = [*command, recipe, "--out", out, "--progress-json"]
         for bag in bags:
             arguments += ["--bag", bag]
-        for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed), ("--continue", continue_from)):
+        for option, value in (("--draws", draws), ("--chains", chains), ("--seed", seed), ("--continue", continue_from),
+                              ("--ground", ground)):
             if value:
                 arguments += [option, str(value)]
         self._arguments = share.command(arguments)

@@ -63,16 +63,18 @@ class Calibrations:
         ending: set while the node is not active: what is interrupted then goes on later.
     """
 
-    def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share],
+    def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share], ground: str,
                  publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Log) -> None:
         """
         Args:
             folder: that is watched, with what it knows of recordings; None: none is.
             share: of the machine, as it is now.
+            ground: that bags were recorded on; empty: as the recipe says.
             publishable: makes what is published of posterior.json and summary.json, or raises InputError.
             changed: called after each change of `latest`, from any thread.
         """
         self._store, self._applier, self._folder, self._share = store, applier, folder, share
+        self._ground = ground
         self._publishable, self._changed, self._log = publishable, changed, log
         self.latest = State.IDLE, Progress()
         self.busy = self.paused = False
@@ -91,7 +93,7 @@ class Calibrations:
         """
         self.busy = True
         self._process = process = CalibrationProcess(recipe, bags, out, draws=draws, chains=chains, seed=seed, continue_from=continue_from,
-                                                     share=self._share())
+                                                     ground=self._ground, share=self._share())
         process.pause(self.paused)
         self._set(State.RUNNING, Progress(message="starting"))
         before = _changed_at(out)

@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bags import Series, known_fields, open_bag, read_series
+from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Segment, Split, field_of
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].
@@ -68,6 +70,7 @@ class Dataset:
     following: tuple[str, ...] = ()
     sourced: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    underfoot: Underfoot | None = None  # the ground that it was made on, which lives as long as this; None: a level road
 
     @property
     def interval(self) -> float:
@@ -200,6 +203,20 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
                    tuple(state for state, _, _ in prescribed),
                    tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")), followed)
+
+
+RECORDED = "recorded"  # the ground that each recording says it was made on
+
+
+def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
+    """A data set of a recording that was made on a ground: its name, a file, a bag, or RECORDED; empty: on a level road.
+
+    Raises:
+        InputError: no such ground, or the recording holds none.
+    """
+    if not ground:
+        return data
+    return replace(data, underfoot=Underfoot(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:

@@ -176,7 +176,7 @@ class Stage:
 @dataclass(frozen=True)
 class Recipe:
     """A whole calibration. `fixed` overrides the vehicle's parameters, a stage may infer them later; `options` are those of `sampler` that
-    are not as they are by default."""
+    are not as they are by default; `ground`: that the recordings were made on, as `inference.dataset.on_ground` takes it."""
 
     path: Path
     text: str
@@ -191,6 +191,7 @@ class Recipe:
     stages: tuple[Stage, ...]
     sampler: str
     options: Mapping[str, float] = field(default_factory=dict)
+    ground: str = ""
 
     @property
     def start_vehicle(self) -> Vehicle:

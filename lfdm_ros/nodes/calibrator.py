@@ -69,7 +69,7 @@ class Calibrator(Component):
         self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=lambda: parameters.limits_of(value),
                                 speed=self._speed.now, changed=self._publish_posterior)
         self._calibrations = Calibrations(
-            self._store, self._applier, folder, share=self._share,
+            self._store, self._applier, folder, share=self._share, ground=value("ground"),
             publishable=lambda posterior, summary: posterior_message(posterior, summary, 0),
             changed=self._publish_status, log=self.get_logger())
         self._watch = None if folder is None else FolderWatch(folder, parameters.order_of(value), self._calibrations, self._store,

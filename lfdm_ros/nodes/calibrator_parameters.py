@@ -19,6 +19,8 @@ Value = Callable[[str], Any]  # of a parameter, by its name
 PARAMETERS = (
     Parameter("watch_directory", "", "folder in which a new bag starts a calibration, made if it is not there; empty: none"),
     Parameter("recipe", "hmmwv_paper", "recipe for the watched folder: a name in config/calibration, or a path"),
+    Parameter("ground", "", "ground that bags were recorded on: a name in config/grounds, a file or a bag; recorded: the one that each bag "
+                            "holds; empty: as the recipe says, else a level road"),
     Parameter("out_directory", "", "results of the watched folder; empty: calibrations, in that folder"),
     Parameter("store", "", "folder of the stored posteriors; empty: store in out_directory, else in calibrations in the watched "
                            "folder, else calibrator in ROS_HOME (default ~/.ros)"),

@@ -32,7 +32,7 @@ from lfdm_ros.sensors import LIDAR, Lidar
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
-from lfdm_ros.terrain.underfoot import Underfoot
+from lfdm_ros.terrain.underfoot import Edges, Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
@@ -103,10 +103,17 @@ class VehicleSimulator(Component):
         steps = steps_in_tick(self, "publish_rate", simulator.dt)
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
         self._start, self._origin_ns = pose, 0
+        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._learned = plain.spec(self.value("model"), self.value("tyre") or None)  # by posteriors, wherever it drives
         self._posterior_version, self._posterior_refused = 0, ""
+        self._edges = None if ground is None else Edges(vehicle, ground)
+        if ground is not None:
+            ground.require_start(pose.x, pose.y)
+            left = ground.left_at(manoeuvre.path if scenario else None)
+            if left:
+                self.get_logger().warning(left)
         self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
@@ -164,6 +171,8 @@ class VehicleSimulator(Component):
     def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
         """Called in the stepper's thread, once a tick."""
         self._topics.publish(time_ns, outputs, self._lidar)
+        if self._edges is not None and self._edges.look(*(outputs[i] for i in self._pose)):
+            self.get_logger().warning(f"off the map of the ground since {1e-9 * time_ns:.2f} s: its nearest point holds")
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self.get_logger().warning(news)
 
@@ -259,6 +268,8 @@ class VehicleSimulator(Component):
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
             "posterior_refused": self._posterior_refused, **asdict(self._judge.verdict)}
+        if self._edges is not None:
+            values |= {"ground.states_off_the_map": self._edges.states, "ground.wheels_off_the_map": self._edges.wheels}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
         if new and level == OK:

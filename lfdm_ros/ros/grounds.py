@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import OccupancyGrid
+from std_msgs.msg import String
 
+from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, When, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
 from lfdm_ros.ros.parameters import Parameter, seed_of
 from lfdm_ros.terrain import FrictionField
-from lfdm_ros.terrain.ground_file import Ground, load_ground
+from lfdm_ros.terrain.ground_file import Ground
 
-GROUND = Parameter("ground", "", "name of a ground in config/grounds, or a path: friction, soil and heights by place; empty: a level road")
+GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or a bag recorded on one: friction, soil and heights by "
+                                 "place; empty: a level road")
 GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
 
 
@@ -24,16 +28,17 @@ def ground_of(node: Any) -> Ground | None:
     """That of a node's parameters; None: none is given.
 
     Raises:
-        InputError: as `load_ground`.
+        InputError: as `find_ground`.
     """
     name = node.value("ground")
-    return load_ground(name, seed_of(node.value("ground_seed"))) if name else None
+    return find_ground(name, seed_of(node.value("ground_seed"))) if name else None
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
     """What GroundTopics publishes."""
     on = when & unless("ground", "")
-    return (publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
+    return (publishes("ground/document", String, qos.LATCHED, "what it is made of, as JSON: a replay has the same", when=on),
+            publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
             publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on))
 
 
@@ -41,12 +46,14 @@ class GroundTopics:
     """What is told of a vehicle's ground."""
 
     def __init__(self, node: Any, ground: Ground | None) -> None:
-        self._ground, self._map, self._picture = ground, node.publisher("ground/map"), node.publisher("ground/friction")
+        self._ground, self._document = ground, node.publisher("ground/document")
+        self._map, self._picture = node.publisher("ground/map"), node.publisher("ground/friction")
 
     def publish(self) -> None:
         """Once, when the node is active."""
         if self._ground is None:
             return
+        self._document.publish(String(data=json.dumps(self._ground.document)))
         field, grid = self._ground.field, self._ground.field.grid
         friction = field.link.friction(field.latent)
         soils, heights, nothing = self._ground.soils, self._ground.heights, np.zeros(grid.shape)

@@ -19,9 +19,9 @@ from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.posterior import FieldPosterior
 from lfdm_ros.terrain.prior import FieldPrior
 from lfdm_ros.terrain.soil_map import SoilMap, SoilRegion, within
-from lfdm_ros.terrain.soils import load_soil
+from lfdm_ros.terrain.soils import Soil, load_soil
 
-_KEYS = ("description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
+_KEYS = ("name", "description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
 _LINK = tuple(f.name for f in fields(FrictionLink))
 _PRIOR = tuple(f.name for f in fields(FieldPrior))
 
@@ -40,6 +40,7 @@ class Ground:
         belief: of a random field, without the patches.
         soils: by place; on them friction means nothing.
         heights: by place.
+        document: what `load_ground` makes the same of wherever it is read: with its seed and the values of its soils.
     """
 
     name: str
@@ -49,11 +50,29 @@ class Ground:
     belief: FieldPosterior | None = None
     soils: SoilMap | None = None
     heights: HeightMap | None = None
+    document: Mapping[str, Any] | None = None
 
     @property
     def even(self) -> bool:
         """Whether its friction is that of the vehicle's own road everywhere, and known to be."""
         return self.belief is None and bool(np.all(np.abs(self.field.link.friction(self.field.latent) - 1.0) < 1e-9))
+
+    def require_start(self, x: float, y: float) -> None:
+        """Raises InputError, which names file and key, for a vehicle that begins off the map [m]."""
+        grid = self.field.grid
+        if bool(grid.outside(np.array(x), np.array(y))):
+            raise InputError(f"ground {self.name}: area: the vehicle begins at ({x:g}, {y:g}), off the map of x {_span(grid.xs)} and "
+                             f"y {_span(grid.ys)}; widen it, or begin elsewhere")
+
+    def left_at(self, path: np.ndarray | None) -> str:
+        """Where a way (n, 2) [m] leaves the map, in one line; empty: nowhere."""
+        grid = self.field.grid
+        outside = np.zeros(0, bool) if path is None else grid.outside(path[:, 0], path[:, 1])
+        if path is None or not outside.any():
+            return ""
+        x, y = path[int(outside.argmax())]
+        return (f"ground {self.name}: area: the way leaves the map of x {_span(grid.xs)} and y {_span(grid.ys)} at ({x:g}, {y:g}); beyond "
+                "its edges the nearest point holds")
 
     def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
         """Fields that may be there, as far as is known; where all is known, that one."""
@@ -61,6 +80,10 @@ class Ground:
             return [self.field]
         latent = self.belief.draw(count, np.random.default_rng(seed))
         return [FrictionField(self.field.grid, np.where(self.sd > 0.0, one, self.known.latent), self.field.link) for one in latent]
+
+
+def _span(values: np.ndarray) -> str:
+    return f"{values[0]:g} to {values[-1]:g} m"
 
 
 def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> Ground:
@@ -76,7 +99,7 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
     data = documents.mapping(data, where, ("area", "friction"), _KEYS)
     grid = _grid(data["area"], f"{where}: area")
     patches = _patches(data.get("patches") or [], f"{where}: patches")
-    name = os.path.splitext(os.path.basename(where))[0]
+    name = documents.text(data.get("name", os.path.splitext(os.path.basename(where))[0]), f"{where}: name")
     if isinstance(data["friction"], dict):
         ground = _random(name, data, grid, seed, where)
     else:
@@ -88,18 +111,23 @@ def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | 
         everywhere = _friction(data["friction"], f"{where}: friction")
         values = [everywhere, *(value for value, _ in patches)]
         link = FrictionLink.around(values)
-        field = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
-        ground = Ground(name, field, field, np.zeros(grid.shape))
-    return replace(_patched(ground, patches, where), soils=_soils(data, grid, where),
+        level = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
+        ground = Ground(name, level, level, np.zeros(grid.shape))
+    soils, inline = _soils(data, grid, where)
+    own = {"seed": _seed_of(data, seed, where)} if ground.belief else {}
+    return replace(_patched(ground, patches, where), soils=soils, document={**data, "name": name, **own, **inline},
                    heights=_heights(data["heights"], grid, f"{where}: heights") if "heights" in data else None)
+
+
+def _seed_of(data: Mapping[str, Any], seed: int | None, where: str) -> int:
+    return documents.integer(data.get("seed", 0), f"{where}: seed", 0) if seed is None else seed
 
 
 def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> Ground:
     here = f"{where}: friction"
     given = {key: documents.number(value, f"{here}: {key}")
              for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
-    if seed is None:
-        seed = documents.integer(data.get("seed", 0), f"{where}: seed", 0)
+    seed = _seed_of(data, seed, where)
     try:
         link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
         prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
@@ -131,33 +159,47 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
         except InputError as error:
             raise InputError(f"{where}: patches[{i}]: {error}") from None
         sd[inside] = 0.0
-    field = FrictionField(grid, latent, link)
-    return Ground(ground.name, field, FrictionField(grid, known, link) if ground.belief else field, sd, ground.belief)
+    patched = FrictionField(grid, latent, link)
+    return Ground(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
 
 
-def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> SoilMap | None:
+def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:
+    """And what a document says of them that has all their values."""
     if "soil" not in data:
         if "soils" in data:
             raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
-        return None
-    regions = []
+        return None, {}
+    everywhere, regions = _soil(data["soil"], f"{where}: soil"), []
     entries = data.get("soils") or []
     if not isinstance(entries, list):
         raise InputError(f"{where}: soils: give a list of {{soil, polygon: [[x, y], ...]}}")
     for i, entry in enumerate(entries):
         here = f"{where}: soils[{i}]"
         values = documents.mapping(entry, here, ("soil", "polygon"))
-        soil = load_soil(documents.text(values["soil"], f"{here}: soil"))
-        regions.append(SoilRegion(_corners(values["polygon"], f"{here}: polygon"), soil))
-    return SoilMap(load_soil(documents.text(data["soil"], f"{where}: soil")), regions, grid.spacing, max(1.0, grid.spacing))
+        regions.append(SoilRegion(_corners(values["polygon"], f"{here}: polygon"), _soil(values["soil"], f"{here}: soil")))
+    inline = {"soil": everywhere.document,
+              "soils": [{"soil": region.soil.document, "polygon": region.corners.tolist()} for region in regions]}
+    return SoilMap(everywhere, regions, grid.spacing, max(1.0, grid.spacing)), inline
+
+
+def _soil(node: Any, where: str) -> Soil:
+    """By name or file, or with all its values."""
+    if isinstance(node, Mapping):
+        return load_soil(node, where)
+    try:
+        return load_soil(documents.text(node, where))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
-    """A plane through the origin, and bumps on it, each half a wave of a cosine."""
-    values = documents.mapping(node, where, optional=("rise_x", "rise_y", "bumps"))
+    """A plane through the origin, heights at the nodes, and bumps on them, each half a wave of a cosine."""
+    values = documents.mapping(node, where, optional=("rise_x", "rise_y", "values", "bumps"))
     rise_x, rise_y = (documents.number(values.get(key, 0.0), f"{where}: {key}") for key in ("rise_x", "rise_y"))
     x, y = np.meshgrid(grid.xs, grid.ys)
     heights = rise_x * x + rise_y * y
+    if "values" in values:
+        heights = heights + _table(values["values"], grid, f"{where}: values")
     bumps = values.get("bumps") or []
     if not isinstance(bumps, list):
         raise InputError(f"{where}: bumps: give a list of {{x, y, radius, height}}")
@@ -170,6 +212,18 @@ def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
         distance = np.minimum(np.hypot(x - bump["x"], y - bump["y"]) / bump["radius"], 1.0)
         heights = heights + 0.5 * bump["height"] * (1.0 + np.cos(np.pi * distance))
     return HeightMap(grid, heights)
+
+
+def _table(node: Any, grid: Grid, where: str) -> np.ndarray:
+    """Numbers at the nodes of a grid, line by line from the lowest y."""
+    if not isinstance(node, list) or len(node) != grid.ny or not all(isinstance(line, list) and len(line) == grid.nx for line in node):
+        raise InputError(f"{where}: give {grid.ny} lines of {grid.nx} numbers, one for each node of the area, from the lowest y")
+    for row, line in enumerate(node):
+        for column, value in enumerate(line):
+            if value is None or value != value:
+                raise InputError(f"{where}: a hole in row {row}, column {column}, at ({grid.xs[column]:g}, {grid.ys[row]:g}); fill it "
+                                 "before")
+    return np.array([[documents.number(value, f"{where}: row {row}") for value in line] for row, line in enumerate(node)])
 
 
 def _grid(node: Any, where: str) -> Grid:

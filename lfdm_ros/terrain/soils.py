@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from lfdm_ros.documents import mapping, quantity, read_yaml, text
+from lfdm_ros.documents import mapping, of_config, quantity, text
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models.soil import SOIL
-from lfdm_ros.resources import find_config, share_directory
+from lfdm_ros.resources import share_directory
 
 _DECLARED = {declared.name.removeprefix("soil_"): declared for declared in SOIL}
 _REQUIRED = ("frictional_modulus", "cohesive_modulus", "sinkage_exponent", "cohesion", "friction_angle", "shear_modulus_x")
@@ -55,6 +55,12 @@ class Soil:
         """Its values as parameters of the ground `soil`: `vehicle.replace(**soil.parameters)`."""
         return {declared.name: getattr(self, key) for key, declared in _DECLARED.items()}
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `load_soil` reads it from."""
+        units = {key: _UNITS[key][0] if key in _UNITS else declared.unit for key, declared in _DECLARED.items()}
+        return {"name": self.name, **{key: {"value": getattr(self, key), "unit": unit} for key, unit in units.items()}}
+
     def modulus(self, width: float) -> float:
         """Pressure at a sinkage of 1 m under a wheel of a width [m] (001 eq 1), kc / b + kphi [Pa]."""
         return self.cohesive_modulus / width + self.frictional_modulus
@@ -65,15 +71,13 @@ def soil_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (share_directory() / "config" / "soils").glob("*.yaml")))
 
 
-def load_soil(source: str | os.PathLike[str]) -> Soil:
-    """A soil by its name, or from a file.
+def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> Soil:
+    """A soil by its name, from a file, or from a document, which messages call `where`.
 
     Raises:
         InputError: no such soil, an unknown or missing key, a unit that does not fit, or a value out of range; names file and key.
     """
-    path = find_config("soils", source)
-    document, _ = read_yaml(path)
-    where = str(path)
+    document, where = of_config("soils", source, where)
     optional = [key for key in _DECLARED if key not in _REQUIRED]
     node = mapping(document, where, ("name", *_REQUIRED), ("description", *optional))
     values: dict[str, float] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.terrain.firm_ground import can_be_firm, firm_maps
 from lfdm_ros.terrain.ground_file import Ground
@@ -19,6 +21,7 @@ class Underfoot:
 
     Attributes:
         vehicle: on that ground.
+        numbers: the parameters that put it there.
         others: values of its parameter `friction_field` for each of some other fields that may be there.
     """
 
@@ -28,13 +31,13 @@ class Underfoot:
             known: friction is what is known of it, not what is there.
             draws: how many others there are of a random field.
         """
-        self.vehicle, self._ground, self._tables, self._plain = vehicle, ground, list[FieldTable](), vehicle
+        self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
         if ground is not None:
             self._stand(vehicle, ground, known, draws)
         self.others = [table.number for table in self._tables[1:]]
 
     def _stand(self, vehicle: Vehicle, ground: Ground, known: bool, draws: int) -> None:
-        numbers: dict[str, float] = {}
+        numbers = self.numbers
         field, drawn = ground.known if known else ground.field, []
         if ground.soils is not None:
             numbers["soil_map"] = ground.soils.number
@@ -56,3 +59,26 @@ class Underfoot:
         free = tyre is None and "tyre" in chassis_slots(base) and not any(part in SLOTS["tyre"] for part in named)
         soft = free and self._ground is not None and self._ground.soils is not None
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
+
+
+class Edges:
+    """How often a vehicle's wheels were beyond the edges of a map, where the nearest point holds. Knows the vehicle's wheelbase and track.
+
+    Attributes:
+        states: looks at which a wheel or more was off the map; wheels: those wheels, all looks together.
+    """
+
+    def __init__(self, vehicle: Vehicle, ground: Ground):
+        p, grid = vehicle.parameters, ground.field.grid
+        self._places = [(x, side * 0.5 * p.get(f"track_{axle}", 0.0)) for x, axle in (
+            (p["cg_to_front_axle"], "front"), (-p["cg_to_rear_axle"], "rear")) for side in (1.0, -1.0)]
+        self._low, self._high = (grid.x, grid.y), (float(grid.xs[-1]), float(grid.ys[-1]))
+        self.states = self.wheels = 0
+
+    def look(self, x: float, y: float, yaw: float) -> bool:
+        """At a pose [m, rad]; whether it is the first with a wheel off the map."""
+        c, s = math.cos(yaw), math.sin(yaw)
+        out = sum(not (self._low[0] <= x + c * px - s * py <= self._high[0] and self._low[1] <= y + s * px + c * py <= self._high[1])
+                  for px, py in self._places)
+        self.states, self.wheels = self.states + (out > 0), self.wheels + out
+        return out > 0 and self.states == 1

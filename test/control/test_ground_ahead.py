@@ -92,7 +92,8 @@ def test_no_more_is_planned_than_soil_can_carry() -> None:
 
         def note(now, cycle, seen, planned=planned):
             if cycle.plan is not None:
-                planned.append((now + 2.0, np.interp(now + 2.0, cycle.plan.times, cycle.plan.states[:, list(cycle.plan.names).index("vx")])))
+                vx = cycle.plan.states[:, list(cycle.plan.names).index("vx")]
+                planned.append((now + 2.0, np.interp(now + 2.0, cycle.plan.times, vx)))
 
         run = drive(soft.vehicle, straight(3.0, 12.0, 5.0), Controller(vehicle, SETTINGS, None),
                     Plant("eighteen_dof", "bekker_wong", lidar=None), note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,29 @@ def test_every_node_with_a_vehicle_takes_one(graph: Any, kind: Any) -> None:
         maps = graph.listen("ground/map", "grid_map_msgs/msg/GridMap", qos.LATCHED)
         graph.wait(lambda: maps, "the map")
         np.testing.assert_allclose(read_grid_map(maps[0])[1]["friction_latent_mean"], load_ground("ice_patches", 7).field.latent, atol=1e-5)
+
+
+def test_the_document_makes_the_same_ground(graph: Any) -> None:
+    graph.add(VehicleSimulator, ground="ice_patches", ground_seed=7)
+    documents = graph.listen("ground/document", "std_msgs/msg/String", qos.LATCHED)
+    graph.wait(lambda: documents, "the document")
+    again = load_ground(json.loads(documents[0].data))
+    np.testing.assert_array_equal(again.field.latent, load_ground("ice_patches", 7).field.latent)
+
+
+def test_wheels_off_the_map_are_counted_and_told(graph: Any, tmp_path: Path) -> None:
+    """From 4 m before the edge at 10 m/s, coasting."""
+    (tmp_path / "small.yaml").write_text("area: {x: [-5, 10], y: [-5, 5], spacing: 1}\nfriction: 0.9\n")
+    node = graph.add(VehicleSimulator, ground=str(tmp_path / "small.yaml"), initial_x=6.0, initial_speed=10.0, command_timeout=10.0)
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    graph.wait(lambda: states and states[-1].x > 13.0, "the edge")
+    _, _, values = node.diagnose()
+    assert values["ground.states_off_the_map"] > 40 and values["ground.wheels_off_the_map"] > 120
+
+
+def test_a_start_off_the_map_is_refused(graph: Any) -> None:
+    with pytest.raises(InputError, match=r"ground ice_in_the_bend: area: the vehicle begins at \(500, 0\), off the map"):
+        graph.add(VehicleSimulator, ground="ice_in_the_bend", initial_x=500.0)
 
 
 def test_a_ground_that_is_none_is_named(graph: Any) -> None:

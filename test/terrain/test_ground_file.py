@@ -11,6 +11,7 @@ import pytest
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 from lfdm_ros.terrain.ground_file import load_ground
+from lfdm_ros.terrain.soils import load_soil
 
 AREA: dict[str, Any] = {"x": [0.0, 20.0], "y": [-5.0, 5.0], "spacing": 0.5}
 FIELD: dict[str, Any] = {"ice": 0.1, "dry": 1.0, "alpha_x": 4.0, "alpha_y": 4.0, "sigma_f": 1.5}
@@ -94,8 +95,33 @@ def test_soils_and_heights_lie_where_they_are_drawn() -> None:
      r"ground: soils\[0\]: polygon: give at least three corners"),
     ({"heights": {"rise": 1}}, "ground: heights: unknown key 'rise'"),
     ({"heights": {"rise_x": float("nan")}}, "ground: heights: rise_x: expected a finite number"),
+    ({"heights": {"values": [[0.0, 1.0], [0.0, 1.0]]}}, r"ground: heights: values: give \d+ lines of \d+ numbers"),
+    ({"soil": {**load_soil("lunar").document, "cohesion": {"value": -5.0, "unit": "Pa"}}}, r"ground: soil: cohesion = -5 .* is outside"),
+    ({"soil": {"name": "mine"}}, "ground: soil: missing key 'frictional_modulus'"),
     ({"heights": {"bumps": [{"x": 0, "y": 0, "radius": 0.6, "height": 1}]}}, r"heights: bumps\[0\]: radius: 0.6 m is less than two"),
 ])
 def test_wrong_soils_and_heights_are_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_ground({"area": AREA, "friction": 0.9, **changes})
+
+
+@pytest.mark.parametrize("hole", [None, float("nan")])
+def test_heights_at_the_nodes_have_no_holes(hole: Any) -> None:
+    """A table of heights lies on the plane and under the bumps; a hole in it is named by its place."""
+    area = {"x": [0.0, 8.0], "y": [0.0, 6.0], "spacing": 2.0}
+    table = [[0.1 * column + row for column in range(5)] for row in range(4)]
+    ground = load_ground({"area": area, "friction": 1.0, "heights": {"rise_x": 0.5, "values": table}})
+    assert ground.heights is not None
+    np.testing.assert_allclose(ground.heights.heights[2], 2.0 + 0.1 * np.arange(5) + 0.5 * np.arange(0.0, 9.0, 2.0))
+    table[2][3] = hole
+    with pytest.raises(InputError, match=r"^ground: heights: values: a hole in row 2, column 3, at \(6, 4\); fill it before$"):
+        load_ground({"area": area, "friction": 1.0, "heights": {"values": table}})
+
+
+def test_a_start_or_way_off_the_map_is_named() -> None:
+    ground = load_ground({"area": {"x": [0.0, 8.0], "y": [0.0, 6.0], "spacing": 2.0}, "friction": 1.0, "name": "small"})
+    ground.require_start(8.0, 6.0)
+    with pytest.raises(InputError, match=r"^ground small: area: the vehicle begins at \(8\.5, 1\), off the map of x 0 to 8 m and y 0 to"):
+        ground.require_start(8.5, 1.0)
+    assert ground.left_at(None) == ground.left_at(np.array([[0.0, 0.0], [8.0, 6.0]])) == ""
+    assert "leaves the map of x 0 to 8 m and y 0 to 6 m at (9, 2)" in ground.left_at(np.array([[0.0, 0.0], [9.0, 2.0], [20.0, 2.0]]))

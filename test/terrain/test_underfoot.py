@@ -7,7 +7,7 @@ import pytest
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.terrain import load_soil
 from lfdm_ros.terrain.ground_file import load_ground
-from lfdm_ros.terrain.underfoot import Underfoot
+from lfdm_ros.terrain.underfoot import Edges, Underfoot
 from lfdm_ros.vehicles import load_vehicle
 
 PLAIN = load_vehicle("hmmwv")
@@ -55,3 +55,12 @@ def test_what_is_not_there_costs_nothing() -> None:
     hilly = Underfoot(PLAIN, load_ground({**AREA, "friction": 1.0, **HILL})).vehicle
     assert hilly.spec("eight_dof") == "eight_dof/height_map"
     assert not {"friction_field", "soil_map", "resistance_map"} & hilly.parameters.keys()
+
+
+def test_wheels_off_the_map_are_counted() -> None:
+    p, edges = PLAIN.parameters, Edges(PLAIN, load_ground(ROAD))
+    half = 0.5 * p["track_front"]
+    assert not edges.look(0.0, 0.0, 0.3) and (edges.states, edges.wheels) == (0, 0)
+    assert edges.look(0.0, 20.0, 0.0) and (edges.states, edges.wheels) == (1, 2)  # half of it beyond the left edge
+    assert not edges.look(20.0 - p["cg_to_front_axle"] + 0.1, 20.0 + half + 0.1, 0.0) and (edges.states, edges.wheels) == (2, 6)
+    assert not edges.look(20.0 - p["cg_to_front_axle"] + 0.1, 0.0, 0.0) and (edges.states, edges.wheels) == (3, 8)

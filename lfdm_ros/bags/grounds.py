@@ -1,0 +1,50 @@
+"""Grounds in recordings: a bag of a vehicle on a ground has its document, and a replay is on the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lfdm_ros.bags.reader import open_bag
+from lfdm_ros.documents import LARGEST_WRITTEN, parse_json
+from lfdm_ros.errors import InputError
+from lfdm_ros.terrain.ground_file import Ground, load_ground
+
+TOPIC = "ground/document"
+_SUFFIXES = (".mcap", ".db3")
+
+
+def is_bag(source: str | os.PathLike[str]) -> bool:
+    """Whether a path is a recording, not a file that a person wrote."""
+    path = Path(source)
+    return path.suffix in _SUFFIXES or path.is_dir()
+
+
+def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Ground:
+    """The ground that a recording was made on: of several messages the last.
+
+    Raises:
+        InputError: no bag, no ground in it, or a seed, since that ground is as it was.
+    """
+    with open_bag(Path(bag)) as source:
+        try:
+            connections = source.select(TOPIC)
+        except InputError:
+            raise InputError(f"{bag}: holds no {TOPIC}: recorded on no ground, or without that topic; name the ground") from None
+        texts = [str(source.decode(cdr, connection.msgtype).data) for connection, _, cdr in source.raw(connections)]
+    if not texts:
+        raise InputError(f"{bag}: {TOPIC} has no message; name the ground")
+    if len(texts[-1]) > LARGEST_WRITTEN:
+        raise InputError(f"{bag}: {TOPIC}: longer than {LARGEST_WRITTEN} characters")
+    if seed is not None:
+        raise InputError(f"{bag}: its ground is as it was recorded; leave the seed out")
+    document = parse_json(texts[-1], f"{bag}: {TOPIC}")
+    try:
+        return load_ground(document if isinstance(document, dict) else {})
+    except InputError as error:
+        raise InputError(f"{bag}: {TOPIC}: {error}") from None
+
+
+def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> Ground:
+    """A ground by its name, from a file, or that of a recording. Raises InputError as `load_ground` and `recorded_ground`."""
+    return recorded_ground(source, seed) if is_bag(source) else load_ground(source, seed)
