@@ -77,6 +77,13 @@ class CasadiModel:
         """Whether a step reads arrays that lie outside."""
         return any(self.step.instruction_id(k) == ca.OP_CALL for k in range(self.step.n_instructions()))
 
+    @cached_property
+    def by_place(self) -> bool:
+        """Whether what happens depends on where on the ground it does."""
+        first = self.rhs.jac_sparsity(0, 0).colind()
+        places = [i for i, f in enumerate(self.model.states) if f.name in ("x", "y")]
+        return self.reading or any(first[i + 1] > first[i] for i in places)
+
     def registers(self, real: str) -> int:
         """Vector registers that vehicles of a batch have side by side in a number type: two hide more latency than one; but of floats each
         holds sixteen, and where all of them read, the registers run out."""

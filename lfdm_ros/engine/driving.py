@@ -149,12 +149,16 @@ class Pilot:
             self._controller.idle()
         return True
 
-    def take(self, vehicle: Vehicle) -> bool:
-        """Drives with other parameters from the next cycle on; False: refused, and the ones before stay."""
+    def take(self, vehicle: Vehicle, kind: str = "posterior") -> bool:
+        """Drives with other parameters from the next cycle on; False: refused, and the ones before stay.
+
+        Args:
+            kind: what they came as.
+        """
         try:
             self._controller.take(vehicle)
         except InputError as error:
-            self.refusals.refuse("posterior", error)
+            self.refusals.refuse(kind, error)
             return False
         return True
 

@@ -89,6 +89,8 @@ def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield topic, "lfdm_ros/msg/VehicleState", {
             "header": header("odom"), "child_frame_id": "base_link", "x": x, "vx": SPEED, "wheel_speeds": [spin] * 4, "gear": 1,
             "wheel_names": list(_WHEELS), "speed_by_wheel": [spin] * 4}
+    if i % 20 == 10:
+        yield "/ground/known", "grid_map_msgs/msg/GridMap", _known(header("odom"))
     if i % 5 == 0:
         names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "steering", "throttle")
         yield "/autonomy/plan", "lfdm_ros/msg/Plan", {
@@ -106,6 +108,19 @@ def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _transform(header: dict[str, Any], child: str, x: float) -> Any:
     return build_message("geometry_msgs/msg/TransformStamped", {
         "header": header, "child_frame_id": child, "transform": {"translation": {"x": x}, "rotation": {"w": 1.0}}})
+
+
+def _known(header: dict[str, Any]) -> dict[str, Any]:
+    """A friction field of 5 x 4 nodes, with one sample."""
+    layers = {"friction_latent_mean": 2.0, "friction_latent_sd": 0.5, "friction_ice": 0.1, "friction_dry": 1.1,
+              "friction_latent_draw_00": 1.0}
+    dims = [("column_index", 4, 20), ("row_index", 5, 5)]
+    layout = build_message("std_msgs/msg/MultiArrayLayout", {"data_offset": 0, "dim": [
+        build_message("std_msgs/msg/MultiArrayDimension", {"label": label, "size": size, "stride": stride})
+        for label, size, stride in dims]})
+    return {"header": header, "info": {"resolution": 2.0, "length_x": 10.0, "length_y": 8.0, "pose": {"orientation": {"w": 1.0}}},
+            "layers": list(layers), "data": [build_message("std_msgs/msg/Float32MultiArray", {"layout": layout, "data": [value] * 20})
+                                             for value in layers.values()]}
 
 
 def _scan(header: dict[str, Any], x: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from ackermann_msgs.msg import AckermannDriveStamped
+from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import Path as PathMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -29,14 +30,14 @@ from lfdm_ros.perception.obstacles import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import When, given, hears, publishes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, HEARS_KNOWN, KNOWN, LEARN_GROUND, planned_on
+from lfdm_ros.ros.known_ground import read_known
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
-from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
 
@@ -53,7 +54,7 @@ class MpcController(PilotedComponent):
 
     NAME = "mpc_controller"
     PARAMETERS = (
-        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
         *driving_parameters("vehicle/state"),
         Parameter("shared", False, "another node sends the vehicle its commands: they are heard on control/command, and plans go on from "
                                    "them; in lockstep a state waits for that of the one before"),
@@ -70,6 +71,7 @@ class MpcController(PilotedComponent):
         hears("control/command", DriverCommand, qos.NEWEST, "what the vehicle was told in the end", in_lockstep=qos.COMMAND,
               when=given("shared")),
         hears("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
+        HEARS_KNOWN,
         publishes("autonomy/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
         publishes("autonomy/ackermann", AckermannDriveStamped, qos.COMMAND, "the same as angle and speed",
                   when=When("a vehicle whose `max_road_wheel_angle` is known", lambda value: _LOCK in load_vehicle(
@@ -84,8 +86,8 @@ class MpcController(PilotedComponent):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground, known=True)
+        plain = vehicle_of(self)
+        self._underfoot = planned_on(self, plain)
         vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         # In lockstep the wall clock must not decide anything.
@@ -95,9 +97,9 @@ class MpcController(PilotedComponent):
         self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight,
                                      shared=self.controller.applied if self.value("shared") else None)
 
-        self._vehicle, self._settings = vehicle, settings
+        self._settings = settings
         self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
-        self._posterior_version = 0
+        self._posterior, self._maps = Posterior(), 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
         # Of a vehicle whose steering is a table nobody knows the angle.
@@ -109,6 +111,7 @@ class MpcController(PilotedComponent):
         self._hear(settings.period)
         self.subscription("control/command", self._on_applied)
         self.subscription("posterior", self._on_posterior)
+        self.subscription(KNOWN, self._on_known)
         self._periodic.append(self.every(1.0 / self.value("marker_rate"), self._publish_markers))
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
@@ -139,14 +142,27 @@ class MpcController(PilotedComponent):
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
+        if self._drives_by(message, "posterior"):
+            self._posterior = message
+            self.get_logger().info(f"drives by {self._underfoot.vehicle.name}, posterior {message.posterior_version}")
+
+    def _on_known(self, message: GridMap) -> None:
+        # Likewise.
         try:
-            vehicle = calibrated(self._vehicle, self._models[0], message, also=self._models[1:])
+            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME))
         except InputError as error:
-            self.refusals.refuse("posterior", error)
+            self.refusals.refuse("ground", error)
             return
-        if self.pilot.take(vehicle):
-            self._posterior_version = message.posterior_version
-            self.get_logger().info(f"drives by {vehicle.name}, posterior {message.posterior_version}")
+        self._maps += self._drives_by(self._posterior, "ground")
+
+    def _drives_by(self, posterior: Posterior, kind: str) -> bool:
+        """On the ground that is known now; kind: of what is new, a posterior or the ground."""
+        try:
+            vehicle = calibrated(self._underfoot.vehicle, self._models[0], posterior, also=self._models[1:])
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return False
+        return self.pilot.take(vehicle, kind)
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
@@ -178,7 +194,7 @@ class MpcController(PilotedComponent):
         if cycle.plan is not None and self._horizon_publisher.get_subscription_count():
             self._horizon_publisher.publish(messages.fill_horizon(decision, cycle.plan))
         self._status_publisher.publish(messages.fill_status(
-            decision, self.pilot, seconds if decision.measured else 0.0, self._posterior_version))
+            decision, self.pilot, seconds if decision.measured else 0.0, self._posterior.posterior_version))
 
     def _publish_markers(self) -> None:
         if self.state != "active" or self._last is None or not self._marker_publisher.get_subscription_count():
@@ -202,7 +218,8 @@ class MpcController(PilotedComponent):
         pilot = self.pilot
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
-            "resets": pilot.resets, "posterior_version": self._posterior_version, "frame": pilot.frame,
+            "resets": pilot.resets, "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
+            "frame": pilot.frame,
             **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in Outcome}}
         if self._cycle_times:
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])

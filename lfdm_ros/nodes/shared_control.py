@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped
+from grid_map_msgs.msg import GridMap
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
@@ -31,9 +32,10 @@ from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSetti
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes, serves
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, HEARS_KNOWN, KNOWN, LEARN_GROUND, planned_on
+from lfdm_ros.ros.known_ground import read_known
 from lfdm_ros.ros.markers import Picture, mixed
-from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
@@ -45,7 +47,6 @@ from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 _SETTINGS = tuple(SHARING.by_field)
@@ -66,7 +67,7 @@ class SharedControl(TaskedComponent):
     NAME = "shared_control"
     pilot: SharedPilot
     PARAMETERS = (
-        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "
                                             "who take part have answered it", choices=(FREE_RUNNING, LOCKSTEP)),
         Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is shared by"),
@@ -97,6 +98,7 @@ class SharedControl(TaskedComponent):
         hears("autonomy/plan", PlanMessage, qos.NEWEST, "what autonomy will do", in_lockstep=qos.STATE),
         hears("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), *task_endpoints(),
         hears("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
+        HEARS_KNOWN,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
         publishes("shared_control/status", SharedControlStatus, qos.STATE, "k, the threat, and why"),
         publishes("shared_control/markers", MarkerArray, qos.STATUS, "k, threat and risk in words, above the vehicle, for RViz"),
@@ -108,8 +110,8 @@ class SharedControl(TaskedComponent):
 
     def configure(self) -> None:
         begin = time.perf_counter()
-        plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground, known=True, draws=_FIELDS)
+        plain = vehicle_of(self)
+        self._underfoot = planned_on(self, plain, draws=_FIELDS)
         vehicle = self._underfoot.vehicle
         self._lockstep = self.value("stepping") == LOCKSTEP
         settings = SHARING.record(self.value)
@@ -128,13 +130,13 @@ class SharedControl(TaskedComponent):
             path = None if scenario.path is None else Path(scenario.path, where=f"scenario {scenario.name}: path")
             self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor))
 
-        self._vehicle, self._model, self._posterior_version = vehicle, plain.spec(self.value("posterior_model")), 0
+        self._model, self._posterior, self._maps = plain.spec(self.value("posterior_model")), Posterior(), 0
         self._command, self._status = DriverCommand(), SharedControlStatus()
         self._command_publisher, self._status_publisher, self._marker_publisher = (
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
         for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
                                 ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                ("posterior", self._on_posterior)):
+                                ("posterior", self._on_posterior), (KNOWN, self._on_known)):
             self.subscription(topic, callback)
         self._hear_tasks()
         self.service("~/emergency_stop", self._on_stop)
@@ -247,14 +249,28 @@ class SharedControl(TaskedComponent):
 
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: it is taken in the inactive state too.
+        if self._goes_by(message, "posterior"):
+            self._posterior = message
+            self.get_logger().info(f"goes by {self._underfoot.vehicle.name}, posterior {message.posterior_version}")
+
+    def _on_known(self, message: GridMap) -> None:
+        # Likewise.
         try:
-            vehicle: Vehicle = calibrated(self._vehicle, self._model, message)
-            self.sharer.take(vehicle, self._with_grounds(draws_of(message, vehicle)))
+            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME))
         except InputError as error:
-            self.refusals.refuse("posterior", error)
+            self.refusals.refuse("ground", error)
             return
-        self._posterior_version = message.posterior_version
-        self.get_logger().info(f"goes by {vehicle.name}, posterior {message.posterior_version}")
+        self._maps += self._goes_by(self._posterior, "ground")
+
+    def _goes_by(self, posterior: Posterior, kind: str) -> bool:
+        """On the ground that is known now; kind: of what is new, a posterior or the ground. False: it was refused."""
+        try:
+            vehicle: Vehicle = calibrated(self._underfoot.vehicle, self._model, posterior)
+            self.sharer.take(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
+        except InputError as error:
+            self.refusals.refuse(kind, error)
+            return False
+        return True
 
     def _with_grounds(self, draws: Draws | None) -> Draws | None:
         return Draws.crossed(draws, FRICTION_FIELD.name, self._underfoot.others)
@@ -303,7 +319,7 @@ class SharedControl(TaskedComponent):
                 self.get_logger().warning(f"{decision.row.state}: {decision.reason}")
             else:
                 self.get_logger().info(f"{decision.row.state}: {decision.reason}")
-        self._status_publisher.publish(fill_status(self._status, decision, self.pilot, now, self._posterior_version))
+        self._status_publisher.publish(fill_status(self._status, decision, self.pilot, now, self._posterior.posterior_version))
 
     def _publish_markers(self) -> None:
         if self.state != "active" or not self._marker_publisher.get_subscription_count():
@@ -320,7 +336,8 @@ class SharedControl(TaskedComponent):
             return OK, self.state, {}
         pilot, d, total = self.pilot, self._last, sum(self._states.values())
         values: dict[str, Any] = {
-            "mode": self.sharer.settings.mode, "decisions": total, "resets": pilot.resets, "posterior_version": self._posterior_version,
+            "mode": self.sharer.settings.mode, "decisions": total, "resets": pilot.resets,
+            "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
             **{f"state.{name}": count for name, count in sorted(self._states.items())}}
         if self._cycle_times:
             recent = 1e3 * np.array(list(self._cycle_times)[-1000:])

@@ -24,12 +24,12 @@ from lfdm_ros.terrain.prior import FieldPrior
 from lfdm_ros.vehicles import Vehicle
 
 _GROUND, _FRICTION = "given_ground", "ground_friction"
-_LATENT = np.linspace(-4.5, 4.5, 37)  # values that are compared: beyond, the link is ice or dry but for 1 %
+LATENT = np.linspace(-4.5, 4.5, 37)  # values that are compared: beyond, the link is ice or dry but for 1 %
 _INSTANTS = 5  # of a window at which the wheels' friction is drawn, linear between
 _WHEELS = "omega"
 _NEEDED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
 _JITTER = 1e-9  # of the variance
-_LEAD = 0.4  # [s] before a window in which what is not measured settles
+LEAD = 0.4  # [s] before a window in which what is not measured settles
 _PEDAL = 0.1  # up to which wheels that were not measured may be taken to roll freely
 
 
@@ -108,16 +108,17 @@ class FeltFriction:
         scale = FRICTION_SCALE.name
         self._scale = known[scale][chosen] if scale in known else np.full(s.draws, vehicle.parameters.get(scale, 1.0))
         self._parameters = tuple(drawn)
-        self._theta = np.tile(np.array([values[chosen] for values in drawn.values()]).reshape(-1, s.draws).T, (len(_LATENT), 1))
+        self._theta = np.tile(np.array([values[chosen] for values in drawn.values()]).reshape(-1, s.draws).T, (len(LATENT), 1))
         self._around = random.standard_normal((s.draws, _INSTANTS * len(self._corners)))
         self._errors = random.standard_normal((s.draws, len(self._channels))) * list(self._noise.values())
         self._rollouts: dict[tuple[int, float], BatchRollout] = {}
 
-    def feel(self, drive: Drive) -> Felt:
-        """What was felt in each whole window in which all that this vehicle's sensors say was measured.
+    def feel(self, drive: Drive, since: float = -np.inf) -> Felt:
+        """What was felt in each whole window, from `since` [s] on, in which all that this vehicle's sensors say was measured.
 
-        What was never measured is not compared. Where the wheels' speeds were not, they are taken to roll freely, and windows with more
-        than a tenth of a pedal are left out.
+        Windows are counted from the drive's first row; before `since` those states settle that are not measured. What was never measured
+        is not compared. Where the wheels' speeds were not, they are taken to roll freely, and windows with more than a tenth of a pedal
+        are left out.
 
         Raises:
             InputError: times that are not even, or further apart than a window; a state that is needed was never measured.
@@ -137,11 +138,11 @@ class FeltFriction:
             good &= np.isfinite(measured[name])
         if not measured.keys() >= set(self._wheels):
             good &= np.abs(drive.inputs[:, 1:]).max(axis=1) <= _PEDAL
-        begins = [b for b in range(0, len(times) - count, count) if good[b:b + count + 1].all()]
+        begins = [b for b in range(0, len(times) - count, count) if times[b] > since - 0.5 * interval and good[b:b + count + 1].all()]
         ends = np.unique(np.round(np.linspace(0, count, s.samples + 1)).astype(int))[1:]
         logs = [self._window(measured, drive.inputs, begin, count, interval, ends, channels) for begin in begins]
         middles = [self._passed(measured, begin + np.array([0, count])).mean(axis=(0, 1)) for begin in begins]
-        return Felt(np.array(middles).reshape(-1, 2), _LATENT, np.array(logs).reshape(-1, len(_LATENT)))
+        return Felt(np.array(middles).reshape(-1, 2), LATENT, np.array(logs).reshape(-1, len(LATENT)))
 
     def _passed(self, measured: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
         """Where the wheels were at some rows (rows, wheels, 2) [m]."""
@@ -158,9 +159,9 @@ class FeltFriction:
         to_middle = self._prior.covariance(flat, middle)[:, 0] / variance
         left = self._prior.covariance(flat, flat) - variance * np.outer(to_middle, to_middle)
         around = self._around @ linalg.cholesky(left + _JITTER * variance * np.eye(len(flat)), lower=True).T
-        expected = self._prior.mean(*flat.T) + to_middle * (_LATENT[:, None] - self._prior.mean(*middle.T))  # (M, P)
+        expected = self._prior.mean(*flat.T) + to_middle * (LATENT[:, None] - self._prior.mean(*middle.T))  # (M, P)
         met = self._link.friction(expected[:, None] + around) * self._scale[:, None]
-        met = met.reshape(len(_LATENT) * len(around), _INSTANTS, -1)
+        met = met.reshape(len(LATENT) * len(around), _INSTANTS, -1)
         place = np.arange(count + 1) * (_INSTANTS - 1) / count
         first = np.minimum(place.astype(int), _INSTANTS - 2)
         share = (place - first)[:, None]
@@ -168,7 +169,7 @@ class FeltFriction:
 
     def _window(self, measured: Mapping[str, np.ndarray], driven: np.ndarray, begin: int, count: int, interval: float, ends: np.ndarray,
                 channels: list[int]) -> np.ndarray:
-        s, m = self.settings, len(_LATENT)
+        s, m = self.settings, len(LATENT)
         met = self._frictions(measured, begin, count)
         inputs = np.repeat(with_ground(self._model, driven[begin:begin + count + 1])[None], len(met), axis=0)
         inputs[:, :, self._met] = met
@@ -194,21 +195,21 @@ class FeltFriction:
                 known: Mapping[str, float], start: np.ndarray) -> np.ndarray:
         """States (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that was
         measured so before."""
-        starts = np.repeat(start[None], len(_LATENT), axis=0)
+        starts = np.repeat(start[None], len(LATENT), axis=0)
         follow = [name for name in self._channels if name in measured]
         gaps = np.flatnonzero(~np.isfinite(np.column_stack([driven, *(measured[name] for name in follow)])[:begin]).all(axis=1))
-        first = max(begin - round(_LEAD / interval), gaps[-1] + 1 if len(gaps) else 0)
+        first = max(begin - round(LEAD / interval), gaps[-1] + 1 if len(gaps) else 0)
         if begin - first < 2:
             return starts
         rows = slice(first, begin + 1)
-        inputs = np.repeat(with_ground(self._model, driven[rows])[None], len(_LATENT), axis=0)
-        inputs[:, :, self._met] = self._scale.mean() * self._link.friction(_LATENT)[:, None, None]
+        inputs = np.repeat(with_ground(self._model, driven[rows])[None], len(LATENT), axis=0)
+        inputs[:, :, self._met] = self._scale.mean() * self._link.friction(LATENT)[:, None, None]
         prescribed = np.column_stack([measured[name][rows] for name in follow])
-        table = np.concatenate([inputs, np.repeat(prescribed[None], len(_LATENT), axis=0)], axis=2)
+        table = np.concatenate([inputs, np.repeat(prescribed[None], len(LATENT), axis=0)], axis=2)
         lead = BatchRollout(model=self._model, vehicle=self.vehicle, dt=self.settings.step, times=interval * np.arange(begin - first + 1),
                             inputs=table, parameters=(), channels=self._states, prescribed=follow)
         begun = initial_state(self._model, self.vehicle, **self._known(measured, first))
-        led = lead.trajectories(np.zeros((len(_LATENT), 0)), begun)[:, -1]
+        led = lead.trajectories(np.zeros((len(LATENT), 0)), begun)[:, -1]
         others = [i for i, name in enumerate(self._states) if name not in known]
         starts[:, others] = led[:, others]
         return starts

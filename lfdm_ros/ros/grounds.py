@@ -12,16 +12,21 @@ from std_msgs.msg import String
 
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.endpoints import Endpoint, When, publishes, unless
+from lfdm_ros.ros.endpoints import Endpoint, When, given, hears, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
 from lfdm_ros.ros.parameters import Parameter, seed_of
 from lfdm_ros.terrain import FrictionField
 from lfdm_ros.terrain.ground_file import Ground
+from lfdm_ros.terrain.underfoot import Underfoot
+from lfdm_ros.vehicles import Vehicle
 
 GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or a bag recorded on one: friction, soil and heights by "
                                  "place; empty: a level road")
 GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
+LEARN_GROUND = Parameter("learn_ground", False, "know of the ground what a ground_learner tells on ground/known, not what its file says")
+KNOWN = "ground/known"
+HEARS_KNOWN = hears(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
 
 
 def ground_of(node: Any) -> Ground | None:
@@ -32,6 +37,16 @@ def ground_of(node: Any) -> Ground | None:
     """
     name = node.value("ground")
     return find_ground(name, seed_of(node.value("ground_seed"))) if name else None
+
+
+def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> Underfoot:
+    """What a node that plans knows of the ground of its parameters; where the friction is to be learned, of that nothing.
+
+    Raises:
+        InputError: as `ground_of`.
+    """
+    ground = ground_of(node)
+    return Underfoot.learning(vehicle, ground) if node.value("learn_ground") else Underfoot(vehicle, ground, known=True, draws=draws)
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:

@@ -70,7 +70,8 @@ def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[
     where = f"posterior {message.posterior_version}"
     if message.vehicle != vehicle.name:
         raise InputError(f"{where} is of vehicle '{message.vehicle}', this is '{vehicle.name}'")
-    if _full_name(vehicle, message.model) not in (model, *also):
+    # Both as this vehicle has them: one that is on a ground of its own is of the same model as it was.
+    if _full_name(vehicle, message.model) not in [_full_name(vehicle, name) for name in (model, *also)]:
         raise InputError(f"{where} is of model '{message.model}', this is '{' or '.join((model, *also))}'")
     if len(message.target_names) != len(message.target_values) or not message.target_names:
         raise InputError(f"{where} has {len(message.target_names)} target_names for {len(message.target_values)} target_values")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.backends import in_parallel
+from lfdm_ros.backends import casadi_model, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
 from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.plan import Plan
@@ -39,6 +39,7 @@ FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
 ROWS = 256  # of random numbers for obstacles
 PIECES = 8  # in which an intention's runs are shared out among cores
+FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
 # What vehicles do at most: they are looked for no farther [m/s^2].
 SIDEWAYS, BRAKING, SPEEDING = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
@@ -211,6 +212,9 @@ class RiskRollouts:
         # Of a person as far from the median as that of all but one in twenty.
         self._persons: np.ndarray = np.exp(GAIN_LOG_SD * np.clip(rng.standard_normal(n), -2.0, 2.0)).astype(self._dtype)
         self._place = {f.name: i for i, f in enumerate(self.model.states)}
+        # Runs are counted from where the vehicle is, so that single precision resolves millimetres; on a ground that differs from place to
+        # place from where its map is.
+        self._by_place = casadi_model(self.model).by_place
         self._vehicle: Vehicle | None = None
         self._draws: Draws | None = None
         self.take(vehicle)
@@ -248,7 +252,7 @@ class RiskRollouts:
         began = time.perf_counter()
         self.take(situation.vehicle, situation.draws)
         x, acting, begin = self._state(situation)
-        origin = x[[self._place["x"], self._place["y"]]].copy()
+        origin = self._origin(x)
         intentions = {}
         if situation.operator is not None:
             intentions["operator"] = self.operator(situation, x, acting, begin)
@@ -275,7 +279,18 @@ class RiskRollouts:
         x, road = prediction.at(situation.measured, begin)
         if not np.isfinite(x).all():
             raise InputError(f"the state cannot be followed from {situation.measured.time:.3f} to {begin:.3f} s")
+        if self._by_place and self.settings.single and np.abs(self._where(x)).max() > FARTHEST:
+            raise InputError(f"more than {1e-3 * FARTHEST:g} km from the origin single precision is too coarse for a ground by place; set "
+                             "single to false, or count from nearer")
         return x, (road, prediction.command_at(begin)[1]), begin
+
+    def _where(self, x: np.ndarray) -> np.ndarray:
+        """The vehicle's place (2,) [m] in a state (nx,)."""
+        return np.array([x[self._place["x"]], x[self._place["y"]]])
+
+    def _origin(self, x: np.ndarray) -> np.ndarray:
+        """The place (2,) [m] that runs from a state (nx,) are counted from."""
+        return np.zeros(2) if self._by_place else self._where(x)
 
     # -- Intentions ---------------------------------------------------------------------------------------------------------------
 
@@ -302,7 +317,7 @@ class RiskRollouts:
                 assert situation.path is not None
                 wanted, reference = self._along(situation.path, x, command)
             else:
-                wanted, reference = self._planned(situation.plan, x[[self._place["x"], self._place["y"]]], begin)
+                wanted, reference = self._planned(situation.plan, self._origin(x), begin)
             waits = self.times < reaction - 1e-9
             wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
             if relieved:
@@ -328,7 +343,8 @@ class RiskRollouts:
         across, heading = self._gains(np.full(len(self.times), v))
         wanted = np.column_stack([curvature * self._wheelbase / self._lock, np.full(len(self.times), command.pedal)])
         reference = self._no_reference()
-        reference[:, :4] = np.column_stack([rx - px, ry - py, ryaw, np.full(len(self.times), v)])
+        x0, y0 = self._origin(x)
+        reference[:, :4] = np.column_stack([rx - x0, ry - y0, ryaw, np.full(len(self.times), v)])
         reference[:, 5], reference[:, 6] = across, heading
         return np.clip(wanted, -1.0, 1.0), reference
 
@@ -424,10 +440,11 @@ class RiskRollouts:
         in_parallel(piece, len(followed) * pieces)
 
     def _starts(self, x: np.ndarray) -> np.ndarray:
-        """States (nx, n) around x, as far as it is not known, from where the vehicle is."""
+        """States (nx, n) around x, as far as it is not known, from the origin."""
         s, place, z = self.settings, self._place, self._start
         states = np.repeat(x[:, None], self.rollouts, axis=1)
-        states[place["x"]], states[place["y"]] = s.position_sd * z[0], s.position_sd * z[1]
+        for name, at, noise in zip(("x", "y"), self._where(x) - self._origin(x), z):
+            states[place[name]] = at + s.position_sd * noise
         states[place["yaw"]] += s.heading_sd * z[2]
         faster = 1.0 + s.speed_sd * z[3] / max(float(x[place["vx"]]), 1.0)
         for name, row in place.items():  # wheels roll as the vehicle does
@@ -438,7 +455,7 @@ class RiskRollouts:
     def _met(self, x: np.ndarray, obstacles: Obstacles, begin: float, corridor: Corridor | None,
              walls: np.ndarray | None) -> tuple[np.ndarray, ...]:
         """What may be met at each sample, as the kernel takes it: circles, their first rows and random numbers; edges, their first rows."""
-        origin = x[[self._place["x"], self._place["y"]]]
+        origin, here = self._origin(x), self._where(x)
         speeds = np.array([x[self._place["vx"]], x[self._place["vy"]] if "vy" in self._place else 0.0])
         yaw, t, samples = float(x[self._place["yaw"]]), self.times, len(self.times)
         turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
@@ -450,7 +467,7 @@ class RiskRollouts:
 
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
             """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
-            local = centres @ turn
+            local = (centres - (here - origin)) @ turn
             return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
                     & (local[..., 0] >= behind[:, None] - radii))
 
@@ -474,7 +491,7 @@ class RiskRollouts:
             rows = np.broadcast_to(np.abs(names).astype(np.int64) % ROWS, (samples, n))[chosen]
         else:
             rows = np.zeros(0, np.int64)
-        segments, border = self._segments(origin, yaw, float(x[self._place["vx"]]), corridor, walls)
+        segments, border = self._segments(origin, here, yaw, float(x[self._place["vx"]]), corridor, walls)
         middle, half = 0.5 * (segments[:, :2] + segments[:, 2:]), 0.5 * (segments[:, 2:] - segments[:, :2])
         length = np.hypot(*half.T)
         normal = np.column_stack([-half[:, 1], half[:, 0]]) / np.maximum(length, 1e-9)[:, None]
@@ -487,21 +504,21 @@ class RiskRollouts:
         return (np.ascontiguousarray(circles, dtype=self._dtype), firsts(chosen), np.ascontiguousarray(rows, dtype=np.int64),
                 np.ascontiguousarray(edges, dtype=self._dtype), firsts(near))
 
-    def _segments(self, origin: np.ndarray, heading: float, v: float, corridor: Corridor | None,
+    def _segments(self, origin: np.ndarray, here: np.ndarray, heading: float, v: float, corridor: Corridor | None,
                   walls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Edges (E, 4) from where the vehicle is [m], and 1 for each that is a border of the corridor, else 0."""
+        """Edges (E, 4) from the origin, of a vehicle that is here [m], and 1 for each that is a border of the corridor, else 0."""
         found = [np.empty((0, 4))] if walls is None else [np.asarray(walls, float) - np.tile(origin, 2)]
         count = len(found[0])
         if corridor is not None:
             path, rows = corridor.path, corridor.room
-            station = float(path.project(origin[:1], origin[1:])[0][0])
+            station = float(path.project(here[:1], here[1:])[0][0])
             begin = max(station - BEHIND, float(rows[0, 0]))
             end = min(station + max(v, 0.0) * self.times[-1] + 0.5 * SPEEDING * self.times[-1]**2 + AHEAD, float(rows[-1, 0]))
             if end - begin > 0.1:
                 s = np.union1d(np.linspace(begin, end, max(2, math.ceil((end - begin) / EVERY) + 1)),
                                rows[(rows[:, 0] > begin) & (rows[:, 0] < end), 0])
                 x, y, yaw, _ = path.at(s)
-                out = outside(rows, path, station, float(origin[0]), float(origin[1]), heading, self._footprint)
+                out = outside(rows, path, station, float(here[0]), float(here[1]), heading, self._footprint)
                 for room, side, beyond in zip(corridor.room_at(s), (1.0, -1.0), out):
                     aside = side * (room + (beyond + BEYOND if beyond else 0.0))
                     points = np.column_stack([x - aside * np.sin(yaw), y + aside * np.cos(yaw)]) - origin

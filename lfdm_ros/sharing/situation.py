@@ -76,8 +76,8 @@ class Draws:
         column = np.asarray(values, float)
         if draws is None:
             return cls((name,), column[:, None])
-        rows = [(*row, value) for row in draws.values for value in column]
-        return cls((*draws.names, name), np.array(rows), draws.version)
+        each, all_of = np.repeat(draws.values, len(column), axis=0), np.tile(column, len(draws.values))
+        return cls((*draws.names, name), np.column_stack([each, all_of]), draws.version)
 
 
 @dataclass(frozen=True, eq=False)

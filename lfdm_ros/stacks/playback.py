@@ -45,9 +45,9 @@ _SIM_TIME = {"use_sim_time": True}
 _STATES = 50.0  # [Hz] in the drive that is played
 # Every node that hears something, both ways of stepping of those that have two; what is heard is fuzzing/drive.py. Cycles every 0.1 s.
 _PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("mpc_controller", "mpc_controller", {**_SIM_TIME, "period": 0.1, "time_budget": 0.0}),
+    ("mpc_controller", "mpc_controller", {**_SIM_TIME, "period": 0.1, "time_budget": 0.0, "learn_ground": True}),
     ("mpc_controller", "mpc_controller_lockstep", {**_LOCKSTEP, "shared": True, "period": 0.1}),
-    ("shared_control", "shared_control", {**_SIM_TIME}),
+    ("shared_control", "shared_control", {**_SIM_TIME, "learn_ground": True}),
     ("shared_control", "shared_control_lockstep", {**_LOCKSTEP, "plan_period": 0.1}),
     ("operator_model", "operator_model", {**_SIM_TIME}),
     ("operator_model", "operator_model_lockstep", {**_LOCKSTEP}),
@@ -55,6 +55,7 @@ _PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("teleop_link", "teleop_link_lockstep", {**_LOCKSTEP, "up_delay": 0.0, "down_delay": 0.0}),
     ("command_adapter", "command_adapter", {}),
     ("vehicle_frames", "vehicle_frames", {}),
+    ("ground_learner", "ground_learner", {}),
     ("state_sensor", "state_sensor", {f"noise_{name}": 0.1 for name in ("x", "y", "yaw", "vx", "yaw_rate", "roll", "ax", "wheel_speeds")}),
     ("input_player", "input_player", {}),
     ("joystick", "joystick", {}),

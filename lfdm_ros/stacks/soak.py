@@ -148,7 +148,8 @@ def family(root: int) -> dict[int, str]:
 def _name(words: Sequence[str]) -> str:
     node = next((word.removeprefix("lfdm_ros.nodes.") for word in words if word.startswith("lfdm_ros.nodes.")), "")
     called = next((word.removeprefix("__node:=") for word in words if word.startswith("__node:=")), "")
-    return called or node or next((f"lfdm {word}" for before, word in pairwise(words) if before.endswith("lfdm_ros.cli")), "other")
+    child = next((word.removeprefix("lfdm_ros.engine.") for word in words if word.startswith("lfdm_ros.engine.")), "")
+    return called or node or child or next((f"lfdm {word}" for before, word in pairwise(words) if before.endswith("lfdm_ros.cli")), "other")
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.terrain.dense import DensePosterior
 from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.prior import FieldPrior
 
@@ -48,39 +49,62 @@ class Felt:
         return len(self.places)
 
 
-def learn(prior: FieldPrior, felt: Felt, sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> Observations:
+def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **settings: float) -> Observations:
     """What was felt as observations of the latent field; those that say nothing are left out.
 
     Args:
-        sweeps: at most so many; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+        known: what was observed besides, which is not among those that are returned; settings: as `sites`.
     """
-    own, mean0 = prior.covariance(felt.places, felt.places), prior.mean(*felt.places.T)
-    n = len(felt)
-    precision, shift = np.zeros(n), np.zeros(n)  # natural parameters of the observations
-    mean, variance = mean0, own.diagonal().copy()
-    for _ in range(sweeps):
-        cavity = np.maximum(1.0 / variance - precision, 1e-9)
-        cavity_mean = (mean / variance - shift) / cavity
-        tilted_mean, tilted_variance = _tilted(felt, cavity_mean, 1.0 / np.sqrt(cavity))
-        wanted = 1.0 / tilted_variance - cavity
-        says = wanted > _LEAST  # a likelihood that makes the latent friction less certain says nothing
-        precision += damping * (np.where(says, wanted, 0.0) - precision)
-        shift += damping * (np.where(says, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
-        before, spread = mean, np.sqrt(variance)
-        root = np.sqrt(precision)
-        factor = linalg.cholesky(np.eye(n) + root[:, None] * own * root, lower=True)
-        half = linalg.solve_triangular(factor, root[:, None] * own, lower=True)
-        covariance = own - half.T @ half
-        variance = np.maximum(covariance.diagonal(), 1e-12)
-        mean = mean0 + covariance @ (shift - precision * mean0)
-        if max(np.abs(mean - before).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
-            break
+    return observations_of(felt, sites(prior, felt, known, **settings))  # type: ignore[arg-type]
+
+
+def observations_of(felt: Felt, sites: np.ndarray) -> Observations:
+    """The observations that sites (2, N) are, without those that say nothing."""
+    precision, shift = sites
     says = precision > _LEAST
     return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
 
 
-def _tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Moments (N,) of each likelihood times a Gaussian, which may lie far from each other: nodes where either of them has its mass."""
+def sites(prior: FieldPrior, felt: Felt, known: Observations | None = None, start: np.ndarray | None = None, sweeps: int = 100,
+          damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
+    """The Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
+
+    Args:
+        known: what was observed besides.
+        start: sites (2, N) to go on from, as found when less was felt; None: from nothing.
+        sweeps: at most so many; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+    """
+    before = DensePosterior(prior, felt.places, known)
+    own, mean0 = before.covariance, before.mean
+    precision, shift = np.zeros((2, len(felt))) if start is None else np.array(start, float)
+    mean, variance = _marginals(own, mean0, precision, shift)
+    for _ in range(sweeps):
+        cavity = np.maximum(1.0 / variance - precision, 1e-9)
+        cavity_mean = (mean / variance - shift) / cavity
+        tilted_mean, tilted_variance = tilted(felt, cavity_mean, 1.0 / np.sqrt(cavity))
+        wanted = 1.0 / tilted_variance - cavity
+        says = wanted > _LEAST  # a likelihood that makes the latent friction less certain says nothing
+        precision += damping * (np.where(says, wanted, 0.0) - precision)
+        shift += damping * (np.where(says, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
+        last, spread = mean, np.sqrt(variance)
+        mean, variance = _marginals(own, mean0, precision, shift)
+        if max(np.abs(mean - last).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
+            break
+    return np.stack([precision, shift])
+
+
+def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (N,) of the field at the places, given the sites; own (N, N), mean0 (N,): without them."""
+    root = np.sqrt(precision)
+    factor = linalg.cholesky(np.eye(len(own)) + root[:, None] * own * root, lower=True)
+    half = linalg.solve_triangular(factor, root[:, None] * own, lower=True)
+    missing = shift - precision * mean0
+    return mean0 + own @ missing - half.T @ (half @ missing), np.maximum(own.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
+
+
+def tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
+    # They may lie far from each other: nodes where either of them has its mass.
     fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)
     nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(felt), axis=0)], axis=1), axis=1)
     place = np.interp(nodes, felt.latent, np.arange(len(felt.latent)))

@@ -49,6 +49,15 @@ class Observations:
     def __len__(self) -> int:
         return len(self.latent)
 
+    def where(self, which: np.ndarray) -> Observations:
+        """Those that a mask (n,) is true for."""
+        return Observations(self.places[which], self.latent[which], self.noise[which])
+
+    def and_also(self, others: Observations) -> Observations:
+        """These, then others."""
+        return Observations(*(np.concatenate(pair) for pair in (
+            (self.places, others.places), (self.latent, others.latent), (self.noise, others.noise))))
+
     @classmethod
     def none(cls) -> Observations:
         """Nothing was seen."""

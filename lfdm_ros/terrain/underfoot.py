@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 
 from lfdm_ros.models import SLOTS, chassis_slots
+from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.firm_ground import can_be_firm, firm_maps
 from lfdm_ros.terrain.ground_file import Ground
+from lfdm_ros.terrain.known import KnownFriction
+from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.tables import FieldTable
 from lfdm_ros.vehicles import Vehicle
 
@@ -17,7 +20,8 @@ class Underfoot:
     """A vehicle on a ground, which every model of the vehicle steps on as long as this lives.
 
     A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
-    which `firm_ground` makes of it, with its resistance. What a ground does not have costs nothing.
+    which `firm_ground` makes of it, with its resistance. What a ground does not have costs nothing. What was before the last `take` lives
+    until the next one.
 
     Attributes:
         vehicle: on that ground.
@@ -34,6 +38,27 @@ class Underfoot:
         self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
         if ground is not None:
             self._stand(vehicle, ground, known, draws)
+        self.others = [table.number for table in self._tables[1:]]
+
+    @classmethod
+    def learning(cls, vehicle: Vehicle, ground: Ground | None) -> Underfoot:
+        """Of whose friction nothing is known: the vehicle's own road everywhere, until `take`; at the heights of the ground."""
+        unknown = cls(vehicle, None)
+        unknown._ground = ground
+        if ground is not None and ground.heights is not None:
+            unknown.numbers["height_map"] = ground.heights.number
+        unknown._put_on([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
+        return unknown
+
+    def take(self, known: KnownFriction) -> None:
+        """From now on `vehicle` and `others` are on what is known now: the median, and the samples."""
+        self._put_on([known.median, *known.drawn])
+
+    def _put_on(self, fields: list[FrictionField]) -> None:
+        # Who steps on the last ones goes on until he has taken the new vehicle.
+        self._before, self._tables = self._tables, [FieldTable(field) for field in fields]
+        self.numbers["friction_field"] = self._tables[0].number
+        self.vehicle = self.vehicle.replace(source="the ground as it is known", **self.numbers)
         self.others = [table.number for table in self._tables[1:]]
 
     def _stand(self, vehicle: Vehicle, ground: Ground, known: bool, draws: int) -> None:

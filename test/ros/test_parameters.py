@@ -15,6 +15,7 @@ from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Exposed, Parameter
+from lfdm_ros.perception.learned_ground import LEARNER
 from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
 from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.sensors import LIDAR, LidarSettings
@@ -43,9 +44,9 @@ def test_each_parameter_of_a_node_is_declared_once_and_in_full() -> None:
             assert p.convert(p.default, p.name) == p.default
 
 
-@pytest.mark.parametrize("record", RECORDS.values(), ids=list(RECORDS))
+@pytest.mark.parametrize("record", [*RECORDS.values(), LEARNER], ids=[*RECORDS, "learner"])
 def test_each_setting_is_a_parameter_of_a_node_and_refuses_what_its_range_refuses(record: Exposed[Any]) -> None:
-    nodes = {p.name: p for name in ("vehicle_simulator", "mpc_controller") for p in of_record(record)
+    nodes = {p.name: p for name in ("vehicle_simulator", "mpc_controller", "ground_learner") for p in of_record(record)
              if p in node_class(name).PARAMETERS}
     assert set(record.by_field) == {f.name for f in fields(record.kind)} - set(record.without)
     for field, p in record.by_field.items():
@@ -63,7 +64,7 @@ def test_what_a_stack_sets_arrives_in_the_records() -> None:
     for name, value in {"lidar_range": 40.0, "lidar_range_min": 0.1, "tracker_gate": 1, "tracker_max_tracks": 9, "lattice_side": 12.5,
                         "lattice_slopes": 4, "weight_lateral": 3.0, "mpc_controller.solver": "piqp"}.items():
         stack = stack.with_override(name, value, f"--set {name}")
-    _, controller, simulator = stack.nodes
+    *_, controller, simulator = stack.nodes
     assert LIDAR.record(simulator.value) == LidarSettings(range_max=40.0, range_min=0.1)
     assert TRACKER.record(controller.value, noise_sd=0.01) == TrackerSettings(noise_sd=0.01, gate=1.0, max_tracks=9)
     assert LATTICE.record(controller.value) == GuideSettings(side=12.5, slopes=4)

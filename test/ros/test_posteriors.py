@@ -10,6 +10,7 @@ from lfdm_ros.msg import Posterior
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros.posteriors import calibrated, posterior_message, version_message
+from lfdm_ros.terrain import FieldTable, FrictionField
 from lfdm_ros.vehicles import load_vehicle
 
 POSTERIOR: dict[str, Any] = {
@@ -34,6 +35,12 @@ def test_the_message_needs_no_recipe_to_be_used(message: Posterior) -> None:
     vehicle = calibrated(hmmwv, hmmwv.spec("eight_dof"), message)
     assert {name for name in vehicle.parameters if vehicle.parameters[name] != hmmwv.parameters[name]} == set(message.target_names)
     assert vehicle.parameters["cornering_stiffness_rear"] == 60e3
+
+
+def test_a_vehicle_that_is_on_a_ground_takes_what_it_would_take_without(message: Posterior) -> None:
+    hmmwv, table = load_vehicle("hmmwv"), FieldTable(FrictionField.uniform(0.5))
+    vehicle = calibrated(hmmwv.replace(friction_field=table.number), hmmwv.spec("eight_dof"), message)
+    assert vehicle.parameters["cornering_stiffness_rear"] == 60e3 and vehicle.parameters["friction_field"] == table.number
 
 
 def test_nothing_in_force_is_the_vehicle_file() -> None:

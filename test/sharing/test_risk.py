@@ -22,7 +22,7 @@ from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettin
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
-from lfdm_ros.terrain import FieldTable, FrictionField
+from lfdm_ros.terrain import FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -85,6 +85,35 @@ def test_fields_that_may_be_there_are_drawn():
     assert within(found.operator.collision, 0.25)
     alone = rollouts.assess(replace(braking, vehicle=on_field, draws=None))
     assert alone.operator.collision.value == 0.0
+
+
+def test_a_field_lies_where_its_map_says():
+    """Ice 30 m ahead of a vehicle that brakes before an obstacle there, wherever on the map that is; and not where it is moved to."""
+    grid, link = Grid.covering((-100.0, -100.0), (400.0, 200.0), 1.0), FrictionLink(0.1, 1.1)
+    x, y = np.meshgrid(grid.xs, grid.ys)
+
+    def icy(there: bool, at: tuple[float, float], single: bool) -> float:
+        away = np.hypot(x - at[0] - 20.0, y - at[1] + (0.0 if there else 60.0))
+        table = FieldTable(FrictionField(grid, link.latent(np.where(away < 15.0, 0.12, 0.9)), link))
+        vehicle = HMMWV.replace(friction_field=table.number)
+        braking = situation(brake=0.6, obstacles=circles((at[0] + 30.0, at[1], 1.0)))
+        moved = {**braking.measured.values, "x": at[0], "y": at[1]}
+        return RiskRollouts(vehicle, replace(KNOWN, clear=0.0, single=single)).assess(
+            replace(braking, vehicle=vehicle, measured=Measured(braking.measured.time, moved))).operator.collision.value
+
+    for single in (True, False):
+        for at in ((0.0, 0.0), (250.0, 80.0)):
+            assert icy(True, at, single) > 0.95 and icy(False, at, single) < 0.05
+
+
+def test_a_map_that_lies_too_far_for_single_precision_is_named():
+    field = FieldTable(FrictionField.uniform(0.7))
+    far = situation(brake=0.6)
+    far = replace(far, vehicle=HMMWV.replace(friction_field=field.number),
+                  measured=Measured(far.measured.time, {**far.measured.values, "x": 4e5}))
+    with pytest.raises(InputError, match="100 km from the origin"):
+        RiskRollouts(far.vehicle, replace(KNOWN, single=True)).assess(far)
+    assert RiskRollouts(HMMWV, replace(KNOWN, single=True)).assess(replace(far, vehicle=HMMWV)).operator.failure.value == 0.0
 
 
 # -- Closed forms -------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.stacks.soak import cost_of, family, growth_of
 
 NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
-         "mpc_controller", "vehicle_simulator"}
+         "mpc_controller", "vehicle_simulator", "ground_learner"}
 
 
 @pytest.mark.parametrize(("slope", "scatter", "too_much"), [(0.0, 1.0, False), (0.01, 1.0, False), (0.05, 1.0, True), (0.05, 0.0, True)])

@@ -217,7 +217,8 @@ def test_a_stack_has_what_it_declares(graph: Any, name: str, namespaces: tuple[s
 @pytest.mark.parametrize(("executable", "parameters"), [
     ("command_adapter", {"odometry": True, "cmd_vel_type": "twist_stamped"}), ("joystick", {}), ("keyboard", {}),
     ("operator_model", {"odometry": True}), ("mpc_controller", {"take_posterior": False, "state_topic": "measured/state"}),
-    ("teleop_link", {"stepping": "lockstep"}),
+    ("teleop_link", {"stepping": "lockstep"}), ("ground_learner", {"odometry": True}), ("ground_learner", {"learn_ground": False}),
+    ("mpc_controller", {"learn_ground": True}), ("shared_control", {"learn_ground": True}),
     ("state_sensor", {"noise_ax": 0.1, "noise_x": 1.0, "noise_y": 1.0}), ("hil_bridge", {"link": "ros", "scenario": "moving_obstacle"}),
     ("hil_bridge", {"link": "ros", "mode": "lockstep"}), ("hil_bridge", {"link": "udp", "role": "controller", "own_clock": True})])
 def test_a_node_has_what_it_declares_until_it_is_cleaned_up(graph: Any, executable: str, parameters: dict[str, Any],

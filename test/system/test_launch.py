@@ -37,7 +37,7 @@ def test_arguments_reach_every_node_that_has_the_parameter(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     stack = stack_of(given(stack="autonomy", vehicle="sedan", scenario="moving_obstacle", speed="2", record="drive",
                            set="vehicle_simulator.publish_rate=50; stepping=lockstep"))
-    assert values(stack, "vehicle") == ["sedan"] * 3
+    assert values(stack, "vehicle") == ["sedan"] * 4
     assert values(stack, "scenario") == ["moving_obstacle"] * 2
     assert values(stack, "stepping") == ["lockstep"] * 2
     assert values(stack, "speed_factor") == [2.0] and values(stack, "publish_rate") == [50.0]

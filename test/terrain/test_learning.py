@@ -7,7 +7,8 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.terrain.dense import DensePosterior
-from lfdm_ros.terrain.learning import Felt, learn
+from lfdm_ros.terrain.learning import Felt, learn, sites
+from lfdm_ros.terrain.observations import Observations
 from lfdm_ros.terrain.prior import FieldPrior
 
 LATENT = np.linspace(-8.0, 8.0, 321)
@@ -41,6 +42,31 @@ def test_what_is_only_bounded_against_quadrature() -> None:
     exact = weights @ f
     np.testing.assert_allclose(found.mean, exact, atol=0.03)
     np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), np.sqrt(weights @ (f - exact) ** 2), rtol=0.03)
+
+
+def test_what_was_observed_besides_counts_as_one_likelihood_more() -> None:
+    """An observation is a Gaussian likelihood: the field is the same whichever way it is told."""
+    places = np.array([[0.0, 0.0], [3.0, 1.0]])
+    observed = Observations(np.array([[1.5, 0.0]]), np.array([1.0]), np.array([0.4]))
+    logs = np.stack([-np.logaddexp(0.0, -6.0 * (LATENT - 0.5)), -0.5 * ((LATENT + 0.2) / 0.7) ** 2])
+    apart = learn(PRIOR, Felt(places, LATENT, logs), observed).and_also(observed)
+    as_felt = Felt(np.vstack([places, observed.places]), LATENT, np.vstack([logs, -0.5 * ((LATENT - 1.0) / 0.4) ** 2]))
+    there = np.array([[0.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
+    one, other = (DensePosterior(PRIOR, there, seen) for seen in (apart, learn(PRIOR, as_felt)))
+    np.testing.assert_allclose(one.mean, other.mean, atol=0.02)
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=0.03)
+
+
+def test_going_on_from_what_was_found_ends_at_the_same() -> None:
+    """With one place more than before, after a few sweeps."""
+    rng = np.random.default_rng(2)
+    felt = Felt(rng.uniform(0.0, 20.0, (10, 2)), LATENT, -np.logaddexp(0.0, rng.choice((-6.0, 6.0), 10)[:, None] * (LATENT - 0.3)))
+    cold = sites(PRIOR, felt)
+    before = sites(PRIOR, Felt(felt.places[:9], LATENT, felt.log_likelihood[:9]))
+    start = np.concatenate([before, np.zeros((2, 1))], axis=1)
+    np.testing.assert_allclose(sites(PRIOR, felt, start=start), cold, atol=2e-3)
+    warm, too_few = (np.abs(sites(PRIOR, felt, start=s, sweeps=8) - cold).max() for s in (start, None))
+    assert warm < 0.5 * too_few
 
 
 def test_what_contradicts_all_others_is_borne() -> None:

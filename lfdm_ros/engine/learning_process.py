@@ -1,0 +1,205 @@
+"""The ground is learned in a child process of the least priority: a second of a drive takes a fifth of a second of a core, which neither
+callbacks nor the interpreter lock of a node have to give (`lfdm_ros.engine.learning_child`). Knows nothing of ROS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.engine.background import Share
+from lfdm_ros.engine.calibration_process import last_line
+from lfdm_ros.perception.learned_ground import Belief, LearnerSettings, Stretch
+from lfdm_ros.terrain.known import KnownFriction
+from lfdm_ros.vehicles import Vehicle
+
+CHILD = "lfdm_ros.engine.learning_child"
+IN_FLIGHT = 2  # stretches that the child has, one of which it works on
+_TURN = 0.05  # [s] between two looks at the connection
+_AGAIN = 2.0  # [s] until a child that died is started again
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A vehicle, and draws (S,) of its parameters by name; what makes a vehicle, for one cannot go to another process."""
+
+    name: str
+    parameters: Mapping[str, float]
+    conventions: str
+    default_tyre: str
+    posterior: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> Calibrated:
+        return cls(vehicle.name, dict(vehicle.parameters), vehicle.conventions, vehicle.default_tyre, dict(posterior or {}))
+
+    @property
+    def vehicle(self) -> Vehicle:
+        return Vehicle(self.name, self.parameters, conventions=self.conventions, default_tyre=self.default_tyre)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What the child is to learn: period: between two maps [s] of the wall clock, at least."""
+
+    belief: Belief
+    settings: LearnerSettings
+    model: str
+    period: float
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A stretch, where the vehicle was [m] at its end, and the stamp of that [ns]."""
+
+    stretch: Stretch
+    place: tuple[float, float]
+    stamp_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the child has made of a job, or of all so far. refused: why it could not feel the stretch; known: the map, up to a stamp [ns];
+    None: it has not changed, or not for long enough."""
+
+    answers: bool
+    felt: int = 0
+    silent: int = 0
+    kept: int = 0
+    refused: str = ""
+    known: KnownFriction | None = None
+    stamp_ns: int = 0
+
+
+class LearningProcess:
+    """Hands stretches to the child, which is started with the first one, and takes what it tells. All methods return at once but `close`.
+
+    Attributes:
+        told: the last that the child told; failed: why it died the last time; dropped: stretches that came while too many waited;
+        refused: stretches that could not be felt; restarts: how often it was started again, with nothing learned.
+    """
+
+    def __init__(self, task: Task, calibrated: Calibrated, share: Share, most_waiting: int) -> None:
+        """
+        Args:
+            share: of the machine.
+            most_waiting: stretches; of more the oldest are dropped.
+        """
+        self._task, self._calibrated, self._share, self._most = task, calibrated, share, most_waiting
+        self._jobs: deque[Job] = deque()
+        self._in_flight = 0
+        self._wake = threading.Condition()
+        self._news: KnownFriction | None = None
+        self._closing = False
+        self._recalibrated = False
+        self._worker: threading.Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self.told = Told(False)
+        self.failed = self.last_refusal = ""
+        self.dropped = self.refused = self.restarts = 0
+        self._news_ns = 0
+
+    def hand(self, job: Job) -> None:
+        """A stretch to be learned from."""
+        with self._wake:
+            if len(self._jobs) >= self._most:
+                self._jobs.popleft()
+                self.dropped += 1
+            self._jobs.append(job)
+            if self._worker is None and not self._closing:
+                self._worker = threading.Thread(target=self._work, name="ground learner", daemon=True)
+                self._worker.start()
+            self._wake.notify_all()
+
+    def take(self, calibrated: Calibrated) -> None:
+        """Another calibration, by which all that is remembered is felt again."""
+        with self._wake:
+            self._calibrated, self._recalibrated = calibrated, True
+            self._wake.notify_all()
+
+    @property
+    def waiting(self) -> int:
+        """Stretches that are not learned yet."""
+        return len(self._jobs) + self._in_flight
+
+    def news(self) -> tuple[KnownFriction, int] | None:
+        """The newest map and its stamp [ns], once."""
+        with self._wake:
+            known, self._news = self._news, None
+            return None if known is None else (known, self._news_ns)
+
+    def close(self) -> None:
+        """Ends the child; what waits is not learned."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        if self._worker is not None:
+            self._worker.join()
+
+    # ---- the thread that has the child ---------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._closing:
+            with tempfile.TemporaryFile() as errors:
+                here, there = Pipe()
+                command = self._share.command([sys.executable, "-m", CHILD, str(there.fileno())])
+                # By this thread, with which it ends; in a session of its own: Ctrl-C reaches the node alone.
+                child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, pass_fds=[there.fileno()],
+                                         start_new_session=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+                there.close()
+                try:
+                    self._serve(here)
+                except (EOFError, OSError) as error:
+                    child.kill()
+                    child.wait()
+                    errors.seek(0)
+                    said = last_line(errors.read()) or f"{type(error).__name__}, status {child.returncode}"
+                    with self._wake:
+                        self.failed, self._in_flight = said, 0
+                        self._wake.wait_for(lambda: self._closing, _AGAIN)
+                        self.restarts += not self._closing
+                finally:
+                    here.close()
+                    child.kill()
+                    child.wait()
+
+    def _serve(self, child: Connection) -> None:
+        """Raises EOFError, OSError: the child is gone."""
+        with self._wake:
+            self._recalibrated = False
+        child.send((self._task, self._calibrated))
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._closing or self._recalibrated or bool(self._jobs and self._in_flight < IN_FLIGHT), _TURN)
+                if self._closing:
+                    return
+                message: Any = None
+                if self._recalibrated:
+                    message, self._recalibrated = self._calibrated, False
+                elif self._jobs and self._in_flight < IN_FLIGHT:
+                    message = self._jobs.popleft()
+                    self._in_flight += 1
+            if message is not None:
+                child.send(message)
+            while child.poll(0.0):
+                self._hear(child.recv())
+
+    def _hear(self, told: Told) -> None:
+        with self._wake:
+            self.told, self.failed = told, ""
+            self._in_flight -= told.answers
+            if told.refused:
+                self.refused, self.last_refusal = self.refused + 1, told.refused
+            if told.known is not None:
+                self._news, self._news_ns = told.known, told.stamp_ns

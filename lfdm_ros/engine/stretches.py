@@ -1,0 +1,202 @@
+"""A drive as it is measured, cut into stretches that friction is felt in. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal, require, require_all
+from lfdm_ros.control.prediction import REQUIRED
+from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.perception.felt_friction import LEAD, Drive, FeltSettings
+from lfdm_ros.perception.learned_ground import Stretch
+from lfdm_ros.simulation import Actuator
+from lfdm_ros.vehicles import Actuators
+
+SAMPLE_NS = 10_000_000  # states are brought to even times, so far apart
+WINDOWS = 5  # of a stretch
+_GAP_NS = 100_000_000  # states that are further apart are not joined
+_SETTLE_NS = 100_000_000  # for so long a command may come later than the states of its time, where commands come
+_AWAITED_NS = 3_000_000_000  # and for so long where they have not come lately: messages of one topic overtake those of another
+_PAST_NS = 2_000_000_000  # commands are remembered for: actuators are slow
+_LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
+_SLOWEST = 1.0  # [m/s] more slowly, or backwards, nothing is felt
+
+
+class Stretches:
+    """Takes states and commands as they come, and gives out each stretch of the drive once it is whole.
+
+    A drive that is interrupted, because states stay out, the clock goes back or the vehicle is put elsewhere, is given out up to there, and
+    another one begins.
+
+    Attributes:
+        interruptions: how many, by what it was.
+        place: of the vehicle at the last state [m]; frame: of the states; stamp_ns: of the last one, 0: there was none.
+    """
+
+    def __init__(self, refusals: Refusals, actuators: Actuators | None, timeout: float = 0.5,
+                 window: float = FeltSettings().window) -> None:
+        """
+        Args:
+            actuators: that commands act through; None: they act at once and in full.
+            timeout: age of the last command [s] from which on nobody knows what acts.
+            window: as `FeltSettings` has it [s].
+        """
+        self._refusals, self._actuators, self._timeout_ns = refusals, actuators, round(1e9 * timeout)
+        self._window = round(1e9 * window / SAMPLE_NS)
+        self._lead = math.ceil(1e9 * LEAD / SAMPLE_NS / self._window) * self._window
+        self.interruptions: Counter[str] = Counter()
+        self.frame, self.stamp_ns, self.place = "", 0, (0.0, 0.0)
+        self._commands: deque[tuple[int, Sequence[float]]] = deque()
+        self._names: tuple[str, ...] = ()
+        self._last: tuple[int, Mapping[str, float]] | None = None
+        self._begin(0)
+
+    def _begin(self, origin_ns: int) -> None:
+        self._origin_ns = origin_ns
+        self._states: list[tuple[int, list[float]]] = []
+        self._inputs: list[np.ndarray] = []  # at even times, from number _first on
+        self._first = self._given = 0  # even times that were dropped, and that were given out
+        self._acting = Actuator.of(self._actuators) if self._actuators is not None else Actuator()
+        self._acting.reset(-1e-9 * _PAST_NS)
+        self._sent = 0  # commands that the actuator was given
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def command(self, stamp_ns: int, inputs: Sequence[float]) -> list[Stretch]:
+        """Steering, throttle and brake that were sent to the vehicle; returns as `state`."""
+        try:
+            for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs)):
+                require(name, value)
+            last = self._commands[-1][0] if self._commands else stamp_ns - 1
+            if stamp_ns == last:
+                return []  # an answer that was given again
+            if last - _LATE_NS <= stamp_ns < last:
+                raise Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last:.3f} s", STAMP)
+        except Refused as error:
+            self._refusals.refuse("command", error)
+            return []
+        if stamp_ns < last:  # the clock was set back
+            self._commands.clear()
+            self._sent = 0
+        self._commands.append((stamp_ns, inputs))
+        return self._settled()
+
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> list[Stretch]:
+        """What was measured, by the names of the models' states, NaN: not; returns the stretches that are whole now."""
+        last = self._last
+        if last is not None and stamp_ns == last[0]:
+            return []
+        why = self._unusable(stamp_ns, frame, values)
+        if why is not None:
+            self._refusals.refuse("state", why)
+            return []
+        whole: list[Stretch] = []
+        interrupted = ""
+        if last is not None:
+            if stamp_ns < last[0]:
+                interrupted = "clock set back"
+            elif stamp_ns - last[0] > _GAP_NS:
+                interrupted = "states stayed out"
+            elif strayed(last, (stamp_ns, values)):
+                interrupted = "put elsewhere"
+        if interrupted:
+            whole = self.end()
+            self.interruptions[interrupted] += 1
+        if not self._states:
+            self._begin(stamp_ns)
+        self.frame, self.stamp_ns, self.place = frame, stamp_ns, (values["x"], values["y"])
+        self._last = (stamp_ns, dict(values))
+        self._names = self._names or tuple(values)
+        self._states.append((stamp_ns, [values.get(name, math.nan) for name in self._names]))
+        return [*whole, *self._settled()]
+
+    def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> Refused | None:
+        if self.frame and frame != self.frame:
+            return Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
+        wrong = refusal("stamp", 1e-9 * stamp_ns)
+        if wrong is not None:
+            return Refused(str(wrong), STAMP)
+        try:
+            require_all(values, REQUIRED)
+        except Refused as error:
+            return error
+        last = self._last
+        if last is not None and last[0] - _LATE_NS <= stamp_ns < last[0]:
+            return Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
+        return None
+
+    def end(self) -> list[Stretch]:
+        """The drive ends, for now: what is left of it."""
+        last, self._last = self._last, None
+        left = [] if last is None else self._whole((last[0] - self._origin_ns) // SAMPLE_NS, 1)
+        self._states = []
+        return left
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _settled(self) -> list[Stretch]:
+        """Stretches of which no command can come any more."""
+        if self._last is None:
+            return []
+        newest_ns = self._commands[-1][0] if self._commands else -_AWAITED_NS
+        until_ns = self._last[0] - _SETTLE_NS
+        if newest_ns < until_ns:
+            until_ns = max(newest_ns, self._last[0] - _AWAITED_NS)
+        return self._whole((until_ns - self._origin_ns) // SAMPLE_NS, WINDOWS)
+
+    def _whole(self, reached: int, least: int) -> list[Stretch]:
+        """Stretches of at least so many windows up to the even time of a number."""
+        found = []
+        while reached - self._given >= least * self._window:
+            count = min((reached - self._given) // self._window, WINDOWS) * self._window
+            stretch = self._stretch(max(self._given - self._lead, 0), self._given, self._given + count)
+            self._given += count
+            if stretch is not None:
+                found.append(stretch)
+        return found
+
+    def _stretch(self, first: int, since: int, end: int) -> Stretch | None:
+        """Even times number `first` ... `end`; None: nothing can be felt from number `since` on."""
+        numbers = np.arange(first, end + 1)
+        table = np.array([row for _, row in self._states])
+        yaw = self._names.index("yaw")
+        table[:, yaw] = np.unwrap(table[:, yaw])
+        # Since the begin: a stamp in nanoseconds is more than a double resolves.
+        at, known = 1e-9 * SAMPLE_NS * numbers, 1e-9 * np.array([stamp_ns - self._origin_ns for stamp_ns, _ in self._states])
+        states = {name: np.interp(at, known, column) for name, column in zip(self._names, table.T)}
+        inputs = self._inputs_to(first, end)
+        inputs[(states["vx"] < _SLOWEST) | (inputs[:, 1] < 0.0)] = math.nan
+        self._drop(max(since - self._lead, 0))
+        steady = np.isfinite(inputs[since - first:]).all(axis=1)
+        if not any(steady[k:k + self._window + 1].all() for k in range(0, len(steady) - 1, self._window)):
+            return None
+        return Stretch(Drive(at - at[0], inputs, states), float(at[since - first] - at[0]))
+
+    def _inputs_to(self, first: int, end: int) -> np.ndarray:
+        """What acted at the even times number `first` ... `end` (., 3); NaN: nobody knows."""
+        while self._first + len(self._inputs) <= end:
+            time_ns = self._origin_ns + (self._first + len(self._inputs)) * SAMPLE_NS
+            while self._sent < len(self._commands) and self._commands[self._sent][0] <= time_ns:
+                stamp_ns, inputs = self._commands[self._sent]
+                self._acting.send(max(1e-9 * (stamp_ns - self._origin_ns), -1e-9 * _PAST_NS), inputs)
+                self._sent += 1
+            acting = self._acting.advance(1e-9 * (time_ns - self._origin_ns))
+            newest_ns = self._commands[self._sent - 1][0] if self._sent else None
+            known = newest_ns is not None and time_ns - newest_ns <= self._timeout_ns
+            self._inputs.append(acting if known else np.full(3, math.nan))
+        return np.array(self._inputs[first - self._first:end + 1 - self._first])
+
+    def _drop(self, before: int) -> None:
+        """Forgets what no later stretch needs."""
+        del self._inputs[:max(before - self._first, 0)]
+        self._first = max(before, self._first)
+        oldest_ns = self._origin_ns + before * SAMPLE_NS
+        kept = next((i for i, (stamp_ns, _) in enumerate(self._states) if stamp_ns > oldest_ns), len(self._states))
+        del self._states[:max(kept - 1, 0)]
+        while len(self._commands) > 1 and self._sent > 1 and self._commands[0][0] < oldest_ns - _PAST_NS:
+            self._commands.popleft()
+            self._sent -= 1

@@ -1,0 +1,184 @@
+"""The ground learner node: feels the friction of the ground while a vehicle drives, and tells the others what is known of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from grid_map_msgs.msg import GridMap
+from nav_msgs.msg import Odometry
+
+from lfdm_ros.engine.background import LOWEST, NORMAL, Share
+from lfdm_ros.engine.learning_process import Calibrated, Job, LearningProcess, Task
+from lfdm_ros.engine.stretches import WINDOWS, Stretches
+from lfdm_ros.errors import InputError
+from lfdm_ros.models import model_names
+from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
+from lfdm_ros.perception.felt_friction import FeltFriction, FeltSettings
+from lfdm_ros.perception.learned_ground import LEARNER, Belief, Stretch
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.endpoints import given, hears, publishes
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
+from lfdm_ros.ros.known_ground import known_message
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, of_record, vehicle_of
+from lfdm_ros.ros.plan_messages import values_of_odometry, values_of_state
+from lfdm_ros.ros.posteriors import calibrated
+from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.shared_messages import draws_of
+
+_LOOK = 0.1  # [s] for news of the child
+_WINDOW = FeltSettings().window  # [s]
+_STRETCH = WINDOWS * _WINDOW  # [s]
+_LEARNS = given("learn_ground")
+
+
+class GroundLearner(Component):
+    """Publishes `ground/known` as it learns; docs/ground.md tells how. What it learns from is in a process of the least priority."""
+
+    NAME = "ground_learner"
+    PARAMETERS = (
+        VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
+        Parameter("learn_ground", True, "false: do nothing; what a stack says where nobody is to learn"),
+        Parameter("state_topic", "vehicle/state", "topic of the lfdm_ros/VehicleState that is felt by"),
+        Parameter("odometry", False, "feel by nav_msgs/Odometry on the topic odom instead; it has no wheel speeds, so that only what rolls "
+                                     "freely is felt"),
+        Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
+                                     "the vehicle does"),
+        Parameter("command_timeout", 0.5, "age of the last command from which on nobody knows what acts, and nothing is felt", 0.01, 60.0,
+                  unit="s"),
+        Parameter("model", "eight_dof", "chassis that the friction is felt by", choices=model_names),
+        Parameter("take_posterior", True, "feel by the posterior on the topic posterior, if it is of this vehicle and model"),
+        Parameter("publish_period", 1.0, "between two maps, at least", 0.1, 3600.0, unit="s"),
+        Parameter("backlog", 120.0, "of the drive that may wait to be learned; of more the oldest is dropped", 1.0, 3600.0, unit="s"),
+        Parameter("max_cores", 1, "processor cores that learning may use; 0: all but one", 0, 1024),
+        Parameter("priority", LOWEST, "of the process that learns: lowest, SCHED_IDLE and nice 19; normal, as other programs",
+                  choices=(LOWEST, NORMAL)),
+        *of_record(LEARNER),
+    )
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.STATE, "what is felt by", named_by="state_topic", when=_LEARNS & given("odometry", False)),
+        hears("odom", Odometry, qos.STATE, "what is felt by", when=_LEARNS & given("odometry")),
+        hears("control/command", DriverCommand, qos.COMMAND, "what the vehicle was told", when=_LEARNS),
+        hears("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
+        publishes(KNOWN, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of that; "
+                                               "stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
+    )
+
+    # ---- lifecycle -----------------------------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        value = self.value
+        self._vehicle, settings = vehicle_of(self), LEARNER.record(value)
+        self._settings, self._belief = settings, Belief.of(settings, ground_of(self))
+        self._belief.before(settings, (0.0, 0.0))  # that it can be is known now
+        FeltFriction(self._vehicle, self._belief.link, self._belief.prior, FeltSettings(model=value("model"), noise=settings.noise))
+        self._model, self._posterior_version = self._vehicle.spec(value("model")), 0
+        self._learning = LearningProcess(
+            Task(self._belief, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),
+            Share(value("max_cores"), value("priority")), max(1, round(value("backlog") / _STRETCH)))
+        self._publisher = self.publisher(KNOWN)
+        self.subscription("vehicle/state", self._on_state)
+        self.subscription("odom", self._on_odometry)
+        self.subscription("control/command", self._on_command)
+        self.subscription("posterior", self._on_posterior)
+        self._periodic = [self.every(_LOOK, self._look)] if value("learn_ground") else []
+
+    def activate(self) -> None:
+        actuators = self._vehicle.actuators if self.value("actuators") else None
+        self._stretches = Stretches(self.refusals, actuators, self.value("command_timeout"), _WINDOW)
+        self._maps = self._states = self._states_before = self._dropped_before = 0
+
+    def deactivate(self) -> None:
+        if self._stretches.stamp_ns:
+            self._hand(self._stretches.end())
+
+    def cleanup(self) -> None:
+        for timer in self._periodic:
+            self.destroy_timer(timer)
+        self._learning.close()
+
+    def summary(self) -> dict[str, Any]:
+        return {"ground_windows_felt": self._learning.told.felt, "ground_windows_kept": self._learning.told.kept,
+                "ground_stretches_dropped": self._learning.dropped, "ground_maps": self._maps}
+
+    # ---- in ------------------------------------------------------------------------------------------------------------
+
+    def _on_state(self, message: VehicleState) -> None:
+        self._take_state(message, values_of_state)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self._take_state(message, values_of_odometry)
+
+    def _take_state(self, message: Any, values: Any) -> None:
+        if self.state != "active":
+            return
+        first, self._states = not self._stretches.stamp_ns, self._states + 1
+        self._hand(self._stretches.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
+        if first and self._stretches.stamp_ns:
+            self._publish(self._belief.before(self._settings, self._stretches.place), self._stretches.stamp_ns)
+
+    def _on_command(self, message: DriverCommand) -> None:
+        if self.state == "active":
+            inputs = (message.steering, message.throttle, message.brake)
+            self._hand(self._stretches.command(nanoseconds(message.header.stamp), inputs))
+
+    def _on_posterior(self, message: Posterior) -> None:
+        # Latched and sent once: it is taken in the inactive state too.
+        try:
+            vehicle = calibrated(self._vehicle, self._model, message)
+        except InputError as error:
+            self.refusals.refuse("posterior", error)
+            return
+        draws = draws_of(message, vehicle)
+        self._learning.take(Calibrated.of(vehicle, dict(zip(draws.names, draws.values.T)) if draws is not None else None))
+        self._posterior_version = message.posterior_version
+        self.get_logger().info(f"feels by {vehicle.name}, posterior {message.posterior_version}")
+
+    # ---- out -----------------------------------------------------------------------------------------------------------
+
+    def _hand(self, whole: list[Stretch]) -> None:
+        for stretch in whole:
+            self._learning.hand(Job(stretch, self._stretches.place, self._stretches.stamp_ns))
+
+    def _look(self) -> None:
+        if self.state != "active":
+            return
+        news = self._learning.news()
+        if news is not None:
+            self._publish(*news)
+        if self._learning.failed:
+            self.get_logger().error(f"the process that learns has died: {self._learning.failed}", throttle_duration_sec=5.0)
+
+    def _publish(self, known: Any, stamp_ns: int) -> None:
+        self._publisher.publish(known_message(known, self._stretches.frame, stamp_ns))
+        self._maps += 1
+
+    def diagnose(self) -> Diagnosis:
+        if self.state != "active" or not self.value("learn_ground"):
+            return OK, self.state if self.value("learn_ground") else "does not learn", {}
+        learning, told, drive = self._learning, self._learning.told, self._stretches
+        behind = learning.waiting * _STRETCH
+        values = {"windows_felt": told.felt, "windows_silent": told.silent, "windows_kept": told.kept, "maps": self._maps,
+                  "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
+                  "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
+                  "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
+        silent, self._states_before = self._states == self._states_before, self._states
+        dropped, self._dropped_before = learning.dropped - self._dropped_before, learning.dropped
+        if learning.failed:
+            return ERROR, f"the process that learns has died: {learning.failed}", values
+        if dropped:
+            return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
+        if silent:
+            return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
+        return OK, f"{told.felt} windows felt, {told.kept} of them kept, {behind:g} s behind", values
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(GroundLearner)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
