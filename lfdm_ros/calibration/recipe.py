@@ -56,6 +56,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     path = find_config("calibration", name)
     where = str(path)
     document, content = read_yaml(path)
+    if isinstance(document, dict) and "field" in document:
+        raise InputError(f"{where}: field: it is a recipe of a friction field; give `lfdm calibrate` its places with --survey")
     top = mapping(document, where, ("model", "vehicle", "stages"),
                   ("step", "seed", "draws", "chains", "sampler", "note", "parameters", "ground"))
     vehicle = load_vehicle(text(top["vehicle"], f"{where}: vehicle"))

@@ -30,7 +30,7 @@ CORRELATION_LIMIT = 0.95
 FAR_OUT = 3.0  # standard deviations of its prior, from which a value is in doubt, and what was learned together with it
 BOUND_SHARE = 0.05  # of the posterior within 1 % of the prior's range from its bound
 
-_ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail")
+ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail")
 
 
 def summary_name(variable: str) -> str:
@@ -172,7 +172,7 @@ def _parameters(result: StageResult) -> dict[str, Any]:
     out = {}
     for name, prior in result.priors.items():
         draws = result.run.draws[name]
-        row: dict[str, Any] = {column: float(table.loc[name, column]) for column in _ARVIZ_COLUMNS}
+        row: dict[str, Any] = {column: float(table.loc[name, column]) for column in ARVIZ_COLUMNS}
         # Particles share ancestors, which mcse_mean and the ESS cannot see; independent chains can.
         if name in result.run.error_of_mean:
             row["mcse_genealogy"] = result.run.error_of_mean[name]

@@ -23,6 +23,7 @@ EPILOG = """example:
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler least_squares --out quick
   lfdm calibrate my_recipe --bag monday --check                            (what can it teach? what to drive?)
   lfdm calibrate my_recipe --bag monday --out one
+  lfdm calibrate friction_field --survey seen.csv --out result             (a friction field's values; then also ground.yaml)
   lfdm calibrate my_recipe --bag tuesday --continue one --out two          (the posterior of both)
 
 The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), summary.json and report.html.
@@ -35,7 +36,9 @@ JSON_INTERVAL = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm calibrate`."""
     parser.add_argument("recipe", metavar="RECIPE", help="recipe file, or the name of one that ships with the package")
-    parser.add_argument("--bag", action="append", required=True, metavar="BAG", help="a recording that the recipe names; repeat")
+    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat")
+    parser.add_argument("--survey", metavar="FILE", help="of a recipe of a friction field: CSV with columns x, y [m], friction and perhaps "
+                        "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results")
     parser.add_argument("--check", action="store_true", help="only say what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled")
@@ -67,7 +70,14 @@ def run(args: argparse.Namespace) -> int:
             bound = f"at least {least} are needed" if value < least else f"at most {most} are possible"
             raise InputError(f"--{name} {quote(value)}: {bound}")
     from lfdm_ros.calibration import calibrate, load_recipe
+    from lfdm_ros.calibration.field_recipe import is_field_recipe
 
+    if is_field_recipe(args.recipe):
+        return _run_field(args)
+    if args.survey is not None:
+        raise InputError(f"--survey: {args.recipe} is no recipe of a friction field; give recordings with --bag")
+    if not args.bag:
+        raise InputError("--bag BAG is missing: a recording that the recipe names")
     recipe = load_recipe(args.recipe, errors=args.errors, ground=args.ground)
     if args.check:
         print_notes(args.bag)
@@ -103,6 +113,38 @@ def run(args: argparse.Namespace) -> int:
     if not args.progress_json:
         _print_table(summary, args.out)
     return 0
+
+
+def _run_field(args: argparse.Namespace) -> int:
+    """The values of a friction field, from places where it was seen."""
+    from lfdm_ros.calibration.field_recipe import load_field_recipe
+    from lfdm_ros.calibration.field_run import calibrate_field
+
+    refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))
+    recipe = load_field_recipe(args.recipe)
+    for name in ("survey", "out"):
+        if getattr(args, name) is None:
+            raise InputError(f"--{name} is missing: " + {"survey": "the CSV of places where friction was seen (x, y, friction)",
+                                                         "out": "where the results go"}[name])
+    if args.progress_json:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    show = ProgressJson() if args.progress_json else HumanLine()
+    try:
+        summary = calibrate_field(recipe, args.survey, args.out, draws=args.draws, chains=args.chains, seed=args.seed,
+                                  options=read_options(args.option), progress=show)
+    finally:
+        show.close()
+    if not args.progress_json:
+        _print_field(summary, args.out)
+    return 0
+
+
+def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raises InputError for options that a recipe of a friction field has no use for."""
+    for name in names:
+        if getattr(args, name) not in (None, [], False):
+            shown = "continue" if name == "continued" else name
+            raise InputError(f"--{shown}: a recipe of a friction field has no use for it; leave it out")
 
 
 def print_notes(bags: Sequence[str]) -> None:
@@ -208,6 +250,18 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
     print(f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html")
+
+
+def _print_field(summary: dict[str, Any], out: str) -> None:
+    print(f"{summary['places']} places: {summary['evaluations']} likelihoods in {summary['seconds']:.1f} s")
+    for name, row in summary["parameters"].items():
+        print(f"  {name:8} {row['mean']:10.4g} ± {row['sd']:<9.3g} {row['unit']:4} R-hat {row['r_hat']:.4f}   "
+              f"{row['sd_over_prior_sd']:.2f} times as wide as the prior")
+    for group in summary["untold"]:
+        print(f"  {group['text']}")
+    for warning in summary["warnings"]:
+        print(f"warning: {warning}")
+    print(f"wrote {out}: posterior.nc, summary.json, ground.yaml")
 
 
 def _duration(seconds: float) -> str:

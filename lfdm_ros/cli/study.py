@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import study_control
-from lfdm_ros.cli.calibrate import read_options
+from lfdm_ros.cli.calibrate import read_options, refuse_of_field
 from lfdm_ros.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ EPILOG = """example:
   lfdm study sbc --out checked                                     (recipe hmmwv_demo on scenarios that it drives itself)
   lfdm study sbc hmmwv --bag acc --bag rr_1 --bag simp_ramp --stage lateral --out checked
   lfdm study sbc --likelihood published --seeds 100 --out wrong    (the likelihood of the paper's published code: fails)
+  lfdm study sbc friction_field --out checked                      (of a friction field's values)
   lfdm study sbc --scheduler local:2 --out checked                 (two worker processes; or tcp://HOST:PORT of a Dask scheduler)
   lfdm study priors genesis --bag fast_lap --out sensitivity       (do the data decide, or the priors?)
   lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (do the recordings agree?)
@@ -60,7 +61,8 @@ SBC_DEFAULTS: dict[str, Any] = {"seeds": 500, "seed": 1, "draws": 200, "likeliho
 _COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors", "option")
 _DRIVEN = ("seeds", "vehicle", "set", "json")
 # Options of each study besides --scheduler and --out.
-OPTIONS = {"sbc": (*_COMMON, "seeds", "likelihood", "steps", "final_steps"), "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
+OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_steps"),
+           "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"),
@@ -75,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=f"recipe file or name (default {DEFAULT_RECIPE})")
     parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat. sbc takes "
                         "windows, inputs and initial states from it; without it, the scenario of that name is driven")
+    parser.add_argument("--survey", metavar="FILE", help="sbc of a recipe of a friction field: the places of this CSV (x, y, friction) "
+                        "instead of those of the recipe")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
     parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay, density: obstacle fields at "
                         "each speed (default 100, 10, 30; density: and each density); friction: fields of each cell (default 200)")
@@ -141,6 +145,12 @@ def _run_variants(args: argparse.Namespace) -> int:
 
 
 def _run_sbc(args: argparse.Namespace) -> int:
+    from lfdm_ros.calibration.field_recipe import is_field_recipe
+
+    if is_field_recipe(args.recipe):
+        return _run_field_sbc(args)
+    if args.survey is not None:
+        raise InputError("--survey: the recipe is none of a friction field; leave it out")
     for name, value in SBC_DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -170,6 +180,27 @@ def _run_sbc(args: argparse.Namespace) -> int:
     return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
 
 
+def _run_field_sbc(args: argparse.Namespace) -> int:
+    from lfdm_ros.calibration.field_recipe import load_field_recipe, read_survey
+    from lfdm_ros.samplers.sampler import SMC
+    from lfdm_ros.scheduling import get_scheduler
+    from lfdm_ros.studies import sbc
+    from lfdm_ros.studies.field_sbc import FieldDesign
+
+    refuse_of_field(args, ("bag", "stage", "errors", "likelihood"))
+    recipe = load_field_recipe(args.recipe)
+    given = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
+    options = {**recipe.options, **SMC.having(read_options(args.option) | given).settings} if given or args.option else recipe.options
+    places = recipe.places if args.survey is None else read_survey(args.survey, recipe).places
+    design = FieldDesign(recipe, places, args.draws or SBC_DEFAULTS["draws"], recipe.seed if args.seed is None else args.seed, options)
+    with get_scheduler(args.scheduler) as scheduler:
+        _print_workers(scheduler)
+        outcome = sbc.study([design], args.out, replications=args.seeds or SBC_DEFAULTS["seeds"], scheduler=scheduler,
+                            progress=_print_progress)
+    _print_table(outcome, args.out)
+    return 0 if all(stage["passes"] for stage in outcome["stages"].values()) else 1
+
+
 def _chosen(recipe: Recipe, names: list[str]) -> list[Any]:
     known = [stage.name for stage in recipe.stages]
     for name in names:
@@ -182,12 +213,8 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     """Drives the recipe's vehicle through a scenario and records states and commands; a bag that is there is taken."""
     if path.is_dir():
         return path
-    import numpy as np
-
-    from lfdm_ros.bags import BagWriter
-    from lfdm_ros.inference.plan import DEFAULT_STATE
-    from lfdm_ros.models import AXLES, WHEELS
     from lfdm_ros.simulation import Simulator, load_scenario, rollout
+    from lfdm_ros.studies.recorded import write_drive
 
     try:
         drive = load_scenario(scenario)
@@ -198,32 +225,10 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
     simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
     simulator.reset(vx=drive.initial.speed)
     times, outputs = rollout(simulator, drive.profile, drive.duration, 1.0 / RATE)
-    inputs = drive.profile.sample(times)
-    index = simulator.output_index
     # What is measured is drawn anew in each replication; its topics only have to be there.
-    topics = dict.fromkeys([DEFAULT_STATE, *(channel.topic for stage in recipe.stages for channel in stage.channels.values())])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    with BagWriter(partial, recording=scenario, origin_ns=0) as bag:
-        for t, row, u in zip(times, outputs, inputs):
-            stamp = round(t * 1e9)
-            header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
-            state = {name: float(row[index[name]]) for name in _STATE if name in index}
-            spins = {wheel: float(row[index[f"omega_{AXLES.get(wheel, (wheel,))[0]}"]]) for wheel in (*WHEELS, *simulator.model.wheels)}
-            unknown = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
-            for topic in topics:
-                bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
-                    "header": header, "child_frame_id": "base_link", **dict.fromkeys(_STATE, float("nan")), **state,
-                    "wheel_speeds": [spins[wheel] for wheel in WHEELS], "wheel_names": list(simulator.model.wheels),
-                    "speed_by_wheel": [spins[wheel] for wheel in simulator.model.wheels], **unknown, "gear": 1})
-            bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
-                      {"header": header, "steering": float(u[0]), "throttle": float(u[1]), "brake": float(u[2])})
-    partial.rename(path)
-    return path
-
-
-_STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
-          "engine_speed")
+    topics = [channel.topic for stage in recipe.stages for channel in stage.channels.values()]
+    columns = {name: outputs[:, column] for name, column in simulator.output_index.items()}
+    return write_drive(path, scenario, times, columns, drive.profile.sample(times), simulator.model.wheels, topics)
 
 
 def _print_workers(scheduler: Scheduler) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.inference.priors import Prior
-from lfdm_ros.terrain import FieldPrior, Observations, log_likelihood
+from lfdm_ros.terrain import FieldPrior, Observations
+from lfdm_ros.terrain.fitting import log_likelihoods
+from lfdm_ros.terrain.prior import possible
 
 
 class FieldPriorDensity:
@@ -36,16 +38,19 @@ class FieldPriorDensity:
 
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """particles (N, D) -> log prior (N,), log likelihood (N,); -inf where no field has such values."""
+        return self.of(particles, self._seen.latent)
+
+    def of(self, particles: np.ndarray, latent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of other latent values at the same places, (n,) or each particle's own (N, n)."""
         prior: np.ndarray = np.sum([own.log_density(x) for own, x in zip(self._unknowns.values(), particles.T)], axis=0)
         likelihood = np.full(len(particles), -np.inf)
         values = self.constrain(particles)
-        for k in np.flatnonzero(prior > -np.inf):
-            try:
-                field = self._fixed.having(**{name: float(own[k]) for name, own in values.items()})
-            except InputError:  # out of the range that a field's values have
-                continue
-            likelihood[k] = log_likelihood(field, self._seen.places, self._seen.latent, self._noise)
-            self.evaluations += 1
+        inside = np.flatnonzero((prior > -np.inf) & possible(values))
+        if len(inside):
+            every = {name: np.full(len(inside), own) for name, own in self._fixed.values.items()}
+            every |= {name: own[inside] for name, own in values.items()}
+            likelihood[inside] = log_likelihoods(every, self._seen.places, latent if latent.ndim == 1 else latent[inside], self._noise)
+            self.evaluations += len(inside)
         return prior, likelihood
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:

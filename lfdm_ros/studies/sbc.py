@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import stats
@@ -47,6 +47,27 @@ BINS = 20
 TOGETHER, ALONE = 25, 5  # replications of a block: in lock step, or one by one
 REDRAWS = 1000  # of one truth that cannot be simulated
 SIMULATED = 20_000  # samples behind a band
+
+
+class Repeated(Protocol):
+    """What a study repeats; plain data, so it can go to another process.
+
+    name: of the stage; size: replications of a block; key: of all that a replication depends on; head: its part of results.json; check:
+    raises InputError for settings that do not go together; block: draws truths, simulates and infers, by their numbers within one block.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def head(self) -> dict[str, Any]: ...
+    def check(self) -> None: ...
+    def block(self, replications: range) -> Replications: ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +109,34 @@ class Design:
             "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
             "stage": self.stage.name, "sampler": self.sampler, "options": self.method.settings, "draws": self.draws, "seed": self.seed,
             "likelihood": self.likelihood, "recordings": sorted(self.data.recordings)}, MADE_BY)
+
+    @property
+    def name(self) -> str:
+        """Of the stage."""
+        return self.stage.name
+
+    @property
+    def title(self) -> str:
+        """Of its figure."""
+        return f"{self.name}, {self.sampler}, {self.likelihood}"
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Its part of results.json."""
+        return {"recipe": self.recipe.path.name, "model": self.recipe.model, "sampler": self.sampler, "likelihood": self.likelihood,
+                "seed": self.seed, "draws": self.draws, "settings": self.method.settings}
+
+    def check(self) -> None:
+        """Raises InputError for settings that do not go together."""
+        if self.likelihood == PUBLISHED and not self.method.together:
+            raise InputError(f"likelihood {PUBLISHED} runs with sampler {able('together')} only, not {self.sampler}")
+        if self.likelihood == PUBLISHED and any(channel.correlation for channel in self.stage.channels.values()):
+            raise InputError(f"{self.recipe.path}: stages ({self.name}): likelihood {PUBLISHED} has no correlated errors; take a stage "
+                             "with errors: white")
+
+    def block(self, replications: range) -> Replications:
+        """As `run_block`."""
+        return run_block(self, replications)
 
     def seeds(self, replication: int) -> np.random.SeedSequence:
         """Those of a replication, whatever block it is in."""
@@ -203,7 +252,7 @@ def run_block(design: Design, replications: range) -> Replications:
     u, z = np.empty((2, len(replications), len(names)))
     for i, posterior in enumerate(draws):
         for v, name in enumerate(names):
-            u[i, v], z[i, v] = _score(bench.priors[name], posterior[name], truths[name][i], data_rngs[i])
+            u[i, v], z[i, v] = score(bench.priors[name], posterior[name], truths[name][i], data_rngs[i])
     evaluations += bench.density.evaluations - before
     return Replications(names, u, z, np.column_stack([truths[name] for name in names]), redrawn, evaluations, time.perf_counter() - began)
 
@@ -296,8 +345,8 @@ def _thinned(values: np.ndarray) -> np.ndarray:
     return flat[:: max(1, round(len(flat) / max(1.0, float(az.ess(values)))))]
 
 
-def _score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generator) -> tuple[float, float]:
-    # Normalised rank, made continuous, and z.
+def score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Normalised rank of a truth among draws (N,), made continuous, and z."""
     x, true = np.asarray(prior.coordinate(draws)), prior.coordinate(truth)
     spread = float(x.std(ddof=1))
     return ((draws < truth).sum() + rng.random()) / (len(draws) + 1), float((x.mean() - true) / spread) if spread else np.inf
@@ -421,7 +470,7 @@ class StudyProgress:
     remaining: float = field(default=float("nan"))
 
 
-def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
+def study(designs: Sequence[Repeated], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
           progress: Callable[[StudyProgress], None] | None = None) -> dict[str, Any]:
     """Runs the replications of each design and writes results.json and sbc_STAGE.png to `out`.
 
@@ -435,19 +484,15 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
         KeyboardInterrupt: stopped; results.json has what is done.
     """
     for design in designs:
-        _check(design)
+        design.check()
     directory = Path(out)
     kept = directory / "blocks"
     try:
         kept.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from None
-    first = designs[0]
-    outcome: dict[str, Any] = {
-        "study": "sbc", "version": __version__, "recipe": first.recipe.path.name, "model": first.recipe.model, "sampler": first.sampler,
-        "likelihood": first.likelihood, "seed": first.seed, "draws": first.draws, "asked": replications, "interrupted": False,
-        "level": LEVEL,
-        "settings": first.method.settings, "stages": {}}
+    outcome: dict[str, Any] = {"study": "sbc", "version": __version__, **designs[0].head, "asked": replications, "interrupted": False,
+                               "level": LEVEL, "stages": {}}
 
     def write() -> None:
         write_text(directory / "results.json", json.dumps(outcome, indent=1) + "\n")
@@ -460,7 +505,7 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
             finally:
                 if parts:
                     found = Replications.joined([parts[number] for number in sorted(parts)])
-                    outcome["stages"][design.stage.name] = assess(found)
+                    outcome["stages"][design.name] = assess(found)
                     _draw(directory, design, found)
                     write()
     except KeyboardInterrupt:
@@ -472,24 +517,20 @@ def study(designs: Sequence[Design], out: str | os.PathLike[str], *, replication
     return outcome
 
 
-def _draw(directory: Path, design: Design, found: Replications) -> None:
+def _draw(directory: Path, design: Repeated, found: Replications) -> None:
     from lfdm_ros.calibration.plots import save
 
-    save(plot(found, f"{design.stage.name}, {design.sampler}, {design.likelihood}"), directory / f"sbc_{design.stage.name}.png")
+    save(plot(found, design.title), directory / f"sbc_{design.name}.png")
 
 
-def _check(design: Design) -> None:
-    where = f"{design.recipe.path}: stages ({design.stage.name})"
-    if design.likelihood == PUBLISHED and not design.method.together:
-        raise InputError(f"likelihood {PUBLISHED} runs with sampler {able('together')} only, not {design.sampler}")
-    if design.likelihood == PUBLISHED and any(channel.correlation for channel in design.stage.channels.values()):
-        raise InputError(f"{where}: likelihood {PUBLISHED} has no correlated errors; take a stage with errors: white")
+def _block(design: Repeated, replications: range) -> Replications:
+    return design.block(replications)
 
 
-def _run(design: Design, folder: Path, replications: int, scheduler: Scheduler, progress: Callable[[StudyProgress], None] | None,
+def _run(design: Repeated, folder: Path, replications: int, scheduler: Scheduler, progress: Callable[[StudyProgress], None] | None,
          parts: dict[int, Replications]) -> None:
     blocks = [range(first, min(first + design.size, replications)) for first in range(0, replications, design.size)]
-    files = [folder / f"{design.stage.name}_{design.key[:16]}_{block.start}_{block.stop}.npz" for block in blocks]
+    files = [folder / f"{design.name}_{design.key[:16]}_{block.start}_{block.stop}.npz" for block in blocks]
     parts.update({i: part for i, file in enumerate(files) if (part := _load(file, design.key)) is not None})
     missing = [i for i in range(len(blocks)) if i not in parts]
     began, had = time.perf_counter(), sum(len(part.u) for part in parts.values())
@@ -498,10 +539,10 @@ def _run(design: Design, folder: Path, replications: int, scheduler: Scheduler, 
         done = sum(len(part.u) for part in parts.values())
         left = (time.perf_counter() - began) / (done - had) * (replications - done) if done > had else float("nan")
         if progress is not None:
-            progress(StudyProgress(design.stage.name, done, replications, left))
+            progress(StudyProgress(design.name, done, replications, left))
 
     show()
-    for number, part in scheduler.map(partial(run_block, design), [blocks[i] for i in missing]):
+    for number, part in scheduler.map(partial(_block, design), [blocks[i] for i in missing]):
         _save(files[missing[number]], design.key, part)
         parts[missing[number]] = part
         show()

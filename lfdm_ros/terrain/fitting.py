@@ -6,7 +6,7 @@ the best are those of generalised least squares. The others are searched by thei
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, pi
 
@@ -21,6 +21,8 @@ SHAPE = ("alpha_x", "alpha_y", "gamma", "sigma_f", "sigma_n")
 # Searched between these: gamma as the paper has it, lengths as shares of the observations' extent, deviations as shares of their own.
 GAMMA, LENGTHS, DEVIATIONS, NOISE = (1.0, 6.0), (1e-3, 1e2), (1e-3, 1e2), (1e-4, 10.0)
 STARTS = (0.05, 0.2, 0.6)  # lengths that searches begin at, as shares of the extent
+_TOGETHER = 500_000  # numbers of the matrices that are looked at together
+_ABOVE_ALL = 1e150  # in place of a variance that no data reach
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,57 @@ def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, no
         return -np.inf
     missing = linalg.solve_triangular(factor, latent - prior.mean(*places.T), lower=True)
     return float(-0.5 * missing @ missing - np.log(np.diag(factor)).sum() - 0.5 * len(latent) * log(2.0 * pi))
+
+
+def log_likelihoods(values: Mapping[str, np.ndarray], places: np.ndarray, latent: np.ndarray,
+                    noise: np.ndarray | None = None) -> np.ndarray:
+    """`log_likelihood` of many priors at once (K,).
+
+    Args:
+        values: (K,) of every value of `FieldPrior`, within their ranges.
+        latent: (n,), or each prior's own (K, n).
+    """
+    values = {name: np.asarray(own, float)[:, None, None] for name, own in values.items()}
+    count, n = len(values["a0"]), len(places)
+    apart = [np.abs(c[:, None] - c[None, :]) for c in places.T]
+    latent = np.broadcast_to(latent, (count, n))
+    found, diagonal = np.empty(count), np.arange(n)
+    size = max(1, _TOGETHER // (n + 1) ** 2)
+    for first in range(0, count, size):
+        part = {name: own[first:first + size] for name, own in values.items()}
+        mean = (part["a0"] + part["a1"] * places[:, 0] + part["a2"] * places[:, 1])[:, 0]
+        # The observations as one more row of the covariance: that of its root is what they leave, in standard deviations.
+        bordered = np.empty((len(mean), n + 1, n + 1))
+        bordered[:, :n, :n] = _kernels(part, apart)
+        bordered[:, diagonal, diagonal] += (part["sigma_n"] ** 2)[:, 0] if noise is None else noise**2
+        bordered[:, n, :n] = latent[first:first + size] - mean
+        bordered[:, :n, n], bordered[:, n, n] = bordered[:, n, :n], _ABOVE_ALL
+        roots = _roots(bordered)
+        logs = np.log(roots[:, diagonal, diagonal]).sum(axis=1)
+        found[first:first + size] = -0.5 * (roots[:, n, :n] ** 2).sum(axis=1) - logs - 0.5 * n * log(2.0 * pi)
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def _kernels(part: Mapping[str, np.ndarray], apart: Sequence[np.ndarray]) -> np.ndarray:
+    """The covariances (k, n, n) of priors, without noise; apart: distances along x and y (n, n)."""
+    lengths = (part["alpha_x"], part["alpha_y"])
+    if (part["gamma"] == 1.0).all():
+        exponent = sum((own / alpha) ** 2 for own, alpha in zip(apart, lengths))
+    else:
+        with np.errstate(divide="ignore"):
+            exponent = sum(np.exp((2.0 / part["gamma"]) * (np.log(own) - np.log(alpha))) for own, alpha in zip(apart, lengths))
+    return np.asarray(part["sigma_f"] ** 2 * np.exp(-exponent))
+
+
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """Cholesky's root of each (k, n, n); NaN of those that are singular."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrices))
+    except linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full_like(matrices, np.nan)
+        half = len(matrices) // 2
+        return np.concatenate([_roots(matrices[:half]), _roots(matrices[half:])])
 
 
 def log_likelihood_and_slope(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, names: Sequence[str]) -> tuple[float, np.ndarray]:

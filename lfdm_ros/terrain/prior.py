@@ -6,12 +6,16 @@ are two thin matrices, and the eigenvalues of a grid's covariance the products o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.terrain.link import require_number
+
+UNITS = {"a0": "1", "a1": "1/m", "a2": "1/m", "alpha_x": "m", "alpha_y": "m", "gamma": "1", "sigma_f": "1", "sigma_n": "1"}
+POSITIVE = ("alpha_x", "alpha_y", "sigma_f")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class FieldPrior:
     def __post_init__(self) -> None:
         for field in fields(self):
             require_number(field.name, getattr(self, field.name))
-        for name in ("alpha_x", "alpha_y", "sigma_f"):
+        for name in POSITIVE:
             if getattr(self, name) <= 0.0:
                 raise InputError(f"{name}: {getattr(self, name):g} is not above 0")
         if self.sigma_n < 0.0:
@@ -79,6 +83,13 @@ class FieldPrior:
         """The kernel (eq 4) between places (n, 2) and (m, 2) [m]: (n, m)."""
         away = first[:, None, :] - second[None, :, :]
         return np.asarray(self.sigma_f**2 * self.along_x(away[..., 0]) * self.along_y(away[..., 1]))
+
+
+def possible(values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Where values (K,) by name are those of some `FieldPrior`."""
+    least = {**dict.fromkeys((*POSITIVE, "sigma_n"), 0.0), "gamma": 1.0}
+    return np.all([np.isfinite(own) & (own > 0.0 if name in POSITIVE else own >= least.get(name, -np.inf))
+                   for name, own in values.items()], axis=0)
 
 
 def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
