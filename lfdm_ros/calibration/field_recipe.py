@@ -89,7 +89,7 @@ def load_field_recipe(name: str | os.PathLike[str]) -> FieldRecipe:
 
 
 def _unknown(name: str, spec: Any, where: str) -> Prior:
-    prior = parse_prior(spec, UNITS[name], where).as_unknown()
+    prior = parse_prior(spec, UNITS[name], where)  # lengths and deviations are scales, and searched by their logarithms
     lower, upper = prior.bounds()
     # A density that ends at 0 has its bound there, and no draw at it.
     inside = np.array([np.nextafter(lower, upper), upper if np.isfinite(upper) else lower + 1.0 if np.isfinite(lower) else 1.0])
