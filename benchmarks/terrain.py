@@ -2,8 +2,8 @@
 
 `lfdm bench terrain`, or `python benchmarks/terrain.py`; of soft soil three numbers of `lfdm bench soil`. Beside ours, in the same run and
 in turn: SciPy's splines for the look-up, GSTools for fields and conditioning where it is installed. `lookup_ns` is of one point after the
-other on one core, but for `simd`; `cubic` is the formula of the ground `friction_field`, with the link to friction, `bilinear` four
-neighbours of the same field in the same machine code.
+other on one core, but for `simd`; `cubic` is the formula of the ground `friction_field`, with the link to friction, `bilinear` that of
+`friction_map`, the same field in cells of half its spacing (`map_error`: how far it is off).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -25,10 +26,10 @@ from lfdm_ros.compiler import Code
 from lfdm_ros.compiler.graph import graph_of
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
 from lfdm_ros.models.friction_field import FrictionFieldGround
-from lfdm_ros.models.grid_spline import FIRST
+from lfdm_ros.models.friction_map import FrictionMapGround
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.terrain import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid, Observations
+from lfdm_ros.terrain import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionMap, Grid, Observations
 from lfdm_ros.terrain.posterior import RIM
 from lfdm_ros.vehicles import load_vehicle
 
@@ -91,24 +92,12 @@ def fields(runs: int) -> list[Record]:
 # -- The look-up --------------------------------------------------------------------------------------------------------------
 
 
-def bilinear(m: SimpleNamespace, q: SimpleNamespace, x: ca.SX, y: ca.SX) -> ca.SX:
-    """Of the coefficients as if they were values: what four neighbours cost."""
-    cells = []
-    for place, last in (((x - q.x) * q.per_length, q.last_x), ((y - q.y) * q.per_length, q.last_y)):
-        inside = m.fmin(m.fmax(place, 0.0), last + 1.0)
-        cell = m.fmin(m.floor(inside), last)
-        cells.append((cell, inside - cell))
-    (column, s), (row, t) = cells
-    low, high = (m.row(q.number, FIRST + (row + k) * q.line + column) for k in (0.0, 1.0))
-    return q.middle + q.half * m.tanh((1.0 - t) * (low[0] + s * (low[1] - low[0])) + t * (high[0] + s * (high[1] - high[0])))
-
-
 def lookup(kind: str, lanes: int) -> Callable[[float, np.ndarray, np.ndarray, np.ndarray], None]:
     """f(number, x (n,), y (n,), friction (n,)): a loop over the points, so many at a time."""
     number, x, y = (ca.SX.sym(name) for name in ("number", "x", "y"))
-    ground = FrictionFieldGround(OPERATIONS)
-    q = ground.prepare(SimpleNamespace(friction_field=number, friction_scale=1.0))
-    value = ground.under(0, x, y, None, q).friction if kind == "cubic" else bilinear(OPERATIONS, q, x, y)
+    ground: Any = (FrictionFieldGround if kind == "cubic" else FrictionMapGround)(OPERATIONS)
+    q = ground.prepare(SimpleNamespace(friction_field=number, friction_map=number, friction_scale=1.0))
+    value = ground.under(0, x, y, None, q).friction
     function = ca.Function("friction", [number, x, y], [value])
 
     def text() -> str:
@@ -133,23 +122,24 @@ def lookup(kind: str, lanes: int) -> Callable[[float, np.ndarray, np.ndarray, np
 def lookups(runs: int) -> list[Record]:
     """Nanoseconds a point: places at random on the whole map, and along a way as a wheel takes it."""
     field = FrictionField(GRID, FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng(3))[0])
-    table, rng = FieldTable(field), np.random.default_rng(4)
+    table, fine, rng = FieldTable(field), FrictionMap(field), np.random.default_rng(4)
     count = POINTS - POINTS % 64
     x, y = rng.uniform(GRID.xs[0], GRID.xs[-1], count), rng.uniform(GRID.ys[0], GRID.ys[-1], count)
     way = np.linspace(0.0, 1.0, count)
     wx, wy = GRID.xs[0] + 120.0 * way, GRID.ys[0] + 60.0 + 30.0 * np.sin(12.0 * way)
     rows, columns, friction = (y - GRID.y) / SPACING, (x - GRID.x) / SPACING, np.empty(count)
     theirs, coefficients = RectBivariateSpline(GRID.ys, GRID.xs, field.latent, s=0), ndimage.spline_filter(field.latent, 3, mode="mirror")
-    cubic, wide, linear = lookup("cubic", 1), lookup("cubic", here().lanes()), lookup("bilinear", 1)
+    (cubic, wide), (linear, wide_linear) = ((lookup(kind, 1), lookup(kind, here().lanes())) for kind in ("cubic", "bilinear"))
     found: list[tuple[str, Callable[[], object]]] = [
         ("cubic", lambda: cubic(table.number, x, y, friction)), ("cubic/way", lambda: cubic(table.number, wx, wy, friction)),
-        ("bilinear", lambda: linear(table.number, x, y, friction)), ("cubic/simd", lambda: wide(table.number, x, y, friction)),
+        ("bilinear", lambda: linear(fine.number, x, y, friction)), ("cubic/simd", lambda: wide(table.number, x, y, friction)),
+        ("bilinear/simd", lambda: wide_linear(fine.number, x, y, friction)),
         ("scipy_map_coordinates", lambda: ndimage.map_coordinates(coefficients, [rows, columns], order=3, mode="mirror", prefilter=False)),
         ("scipy_fitpack", lambda: theirs.ev(y, x))]
     records = [Record.of(f"lookup_ns/{name}", [1e9 * quickest(run) / count for _ in range(runs)], "ns") for name, run in found]
     cubic(table.number, x, y, friction)
     return [*records, Record.of("lookup_error/cubic", [float(np.abs(friction - field.link.friction(ndimage.map_coordinates(
-        coefficients, [rows, columns], order=3, mode="mirror", prefilter=False))).max())], "1")]
+        coefficients, [rows, columns], order=3, mode="mirror", prefilter=False))).max())], "1"), Record.of("map_error", [fine.error], "1")]
 
 
 # -- Rollouts -----------------------------------------------------------------------------------------------------------------
@@ -158,12 +148,12 @@ def lookups(runs: int) -> list[Record]:
 class Rollouts:
     """Vehicles that start all over the map, steering a little, with or without a field under them."""
 
-    def __init__(self, chassis: str, numbers: np.ndarray | None, precision: str):
-        """`numbers` (VEHICLES,): of their fields."""
-        vehicle, rng = load_vehicle("hmmwv").replace(friction_field=0.0), np.random.default_rng(5)
+    def __init__(self, chassis: str, numbers: np.ndarray | None, precision: str, ground: str = "friction_field"):
+        """`numbers` (VEHICLES,): of their fields, or of the maps of them."""
+        vehicle, rng = load_vehicle("hmmwv").replace(friction_field=0.0, friction_map=0.0), np.random.default_rng(5)
         times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
-        model = vehicle.model(f"{chassis}/plane" if numbers is None else f"{chassis}/friction_field")
-        names = ["sprung_mass"] if numbers is None else ["sprung_mass", "friction_field"]
+        model = vehicle.model(f"{chassis}/plane" if numbers is None else f"{chassis}/{ground}")
+        names = ["sprung_mass"] if numbers is None else ["sprung_mass", ground]
         self.batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, inputs=np.tile([0.1, 0.2, 0.0], (len(times), 1)),
                                   parameters=names, channels=["vx"], precision=precision)
         masses = vehicle.parameters["sprung_mass"] * rng.uniform(0.8, 1.2, VEHICLES)
@@ -178,28 +168,32 @@ class Rollouts:
 
 
 def rollouts(runs: int) -> list[Record]:
-    """A step of a vehicle in a batch with a field, over the same without; all vehicles on one field, or each on its own of 64."""
+    """A step of a vehicle in a batch with a field, over the same without; all vehicles on one field, or each on its own of 64; the same
+    with maps of the fields."""
     latent = FieldPosterior(PRIOR, GRID).draw(64, np.random.default_rng(6))
-    tables = [FieldTable(FrictionField(GRID, one), 0.8) for one in latent]
-    numbers = np.array([table.number for table in tables])
+    fields = [FrictionField(GRID, one) for one in latent]
+    tables, maps = [FieldTable(one, 0.8) for one in fields], [FrictionMap(one, 0.8) for one in fields]
+    numbers, of_maps = (np.array([one.number for one in made]) for made in (tables, maps))
+    each = np.arange(VEHICLES) % len(fields)
     records = []
     for chassis in CHASSIS:
         for precision in ("float64", "float32"):
             end = ("" if chassis == CHASSIS[0] else f"/{chassis}") + ("" if precision == "float64" else f"/{precision}")
-            without, shared, own = (Rollouts(chassis, chosen, precision) for chosen in (
-                None, np.full(VEHICLES, numbers[0]), numbers[np.arange(VEHICLES) % len(numbers)]))
-            ratios: dict[str, list[float]] = {"field": [], "one_each": [], "plain": []}
+            kinds = {"plane": Rollouts(chassis, None, precision),
+                     "field": Rollouts(chassis, np.full(VEHICLES, numbers[0]), precision),
+                     "one_each": Rollouts(chassis, numbers[each], precision),
+                     "map": Rollouts(chassis, np.full(VEHICLES, of_maps[0]), precision, "friction_map"),
+                     "map_each": Rollouts(chassis, of_maps[each], precision, "friction_map")}
+            found: dict[str, list[float]] = {name: [] for name in kinds}
             for _ in range(runs):
-                times = dict.fromkeys(ratios, np.inf)
+                times = dict.fromkeys(kinds, np.inf)
                 for _ in range(REPEATS):  # in turn, so that what else the machine does falls on all
-                    for name, one in (("plain", without), ("field", shared), ("one_each", own)):
+                    for name, one in kinds.items():
                         times[name] = min(times[name], quickest(one.run, 1))
-                ratios["plain"].append(1e9 * times["plain"] / (VEHICLES * round(SECONDS / STEP)))
-                ratios["field"].append(times["field"] / times["plain"])
-                ratios["one_each"].append(times["one_each"] / times["plain"])
-            records += [Record.of(f"vehicle_step_ns/plane{end}", ratios["plain"], "ns"),
-                        Record.of(f"rollout_ratio/field{end}", ratios["field"], "1"),
-                        Record.of(f"rollout_ratio/one_each{end}", ratios["one_each"], "1")]
+                for name, seconds in times.items():
+                    found[name].append(1e9 * seconds / (VEHICLES * round(SECONDS / STEP)) if name == "plane" else seconds / times["plane"])
+            records += [Record.of(f"vehicle_step_ns/plane{end}", found.pop("plane"), "ns"),
+                        *(Record.of(f"rollout_ratio/{name}{end}", ratios, "1") for name, ratios in found.items())]
     return records
 
 

@@ -16,6 +16,7 @@ from lfdm_ros.models import (
     eleven_dof,
     fiala,
     friction_field,
+    friction_map,
     gearbox,
     ground,
     height_map,
@@ -48,8 +49,8 @@ _SLOTS: dict[str, Registry[Any]] = {
     "tyre": _open(fiala.FIALA, tmeasy.TMEASY, tmeasy.TMEASY_NR, bekker_wong.BEKKER_WONG, bekker_wong.BEKKER_WONG_RIGID),
     "powertrain": _open(motor.MOTOR, gearbox.GEARBOX, gearbox.AUTOMATIC),
     "steering": _open(steering.LINEAR, steering.MAP),
-    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL, soil.MAPPED_SOIL,
-                    height_map.GROUND, resistance_map.GROUND),
+    "ground": _open(ground.PLANE, ground.GIVEN, friction_field.GROUND, friction_map.GROUND, soil.UNIFORM_SOIL, soil.GIVEN_SOIL,
+                    soil.MAPPED_SOIL, height_map.GROUND, resistance_map.GROUND),
     "suspension": _open(double_wishbone.PART),
     "struts": _open(struts.PART),
     "steering_linkage": _open(steering_linkage.PITMAN_ARM, steering_linkage.RACK),
@@ -60,8 +61,9 @@ SLOTS: Mapping[str, Mapping[str, Part]] = MappingProxyType(_SLOTS)
 
 
 # Grounds of chassis whose tyres have friction coefficients of their own, by the name of the one they stand in for.
-_UNSCALED = {part.name: part for part in (ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND, height_map.UNSCALED_GROUND,
-                                          resistance_map.UNSCALED_GROUND)}
+_UNSCALED = {part.name: part for part in (
+    ground.UNSCALED_PLANE, friction_field.UNSCALED_GROUND, friction_map.UNSCALED_GROUND, height_map.UNSCALED_GROUND,
+    resistance_map.UNSCALED_GROUND)}
 _ALL = ("tyre", "ground", "powertrain", "steering", "conventions")
 _ROLL_SOURCE = "paper 000 (Unjhawala et al. 2023) eqs 4-13; paper 003"
 CHASSIS: Registry[Chassis] = _open(

@@ -14,8 +14,8 @@ from lfdm_ros.terrain.resistance import ResistanceMap
 from lfdm_ros.terrain.soil_map import SoilMap, SoilRegion
 from lfdm_ros.terrain.soil_wheel import Motion, Outcome, Settled, SoilWheel, outcome_of, settle
 from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
-from lfdm_ros.terrain.tables import FieldTable
+from lfdm_ros.terrain.tables import FieldTable, FrictionMap
 
-__all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink", "Grid",
-           "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap", "SoilRegion", "SoilWheel",
-           "fit", "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]
+__all__ = ["DensePosterior", "Embedding", "FieldPosterior", "FieldPrior", "FieldTable", "Fit", "FrictionField", "FrictionLink",
+           "FrictionMap", "Grid", "HeightMap", "Motion", "Observations", "Outcome", "ResistanceMap", "Settled", "Soil", "SoilMap",
+           "SoilRegion", "SoilWheel", "fit", "load_soil", "log_likelihood", "outcome_of", "settle", "soil_names"]

@@ -21,6 +21,20 @@ def coefficients(latent: np.ndarray) -> np.ndarray:
     return np.pad(values, edges, mode="reflect")
 
 
+def refined(coefficients: np.ndarray, finer: int) -> np.ndarray:
+    """Values of the spline at the nodes and at finer - 1 places between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
+    values = coefficients
+    for _ in range(2):  # along x, then along y
+        cells = values.shape[1] - 3
+        found = np.empty((len(values), cells * finer + 1))
+        for k in range(finer + 1):
+            _, (first, second, third, last), _ = weights(np.array([k / finer]), 2)
+            along = first * values[:, :-3] + second * values[:, 1:-2] + third * values[:, 2:-1] + last * values[:, 3:]
+            found[:, k::finer] = along if k else np.column_stack([along, along[:, -1]])
+        values = found.T
+    return values
+
+
 def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of places (n,) in spacings from the first node: the first of the four coefficients (n,), their weights (4, n), and these's slopes."""
     inside = np.fmin(np.fmax(place, 0.0), nodes - 1.0)  # what is no number is at the first node

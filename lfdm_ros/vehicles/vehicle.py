@@ -21,7 +21,7 @@ from lfdm_ros.vehicles.schema import DECLARED, keys_of
 # What a vehicle that has several parts for a slot drives with, unless it says otherwise.
 _PREFERENCE = {"powertrain": ("automatic", "gearbox", "motor"), "steering": ("steering_map", "linear")}
 # What a tyre meets of the ground that a vehicle is on, one of each line: one that needs soil, and all others.
-_SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field",), ("resistance_map",), ("height_map",))
+_SOFT, _FIRM = (("soil_map", "soil"), ("height_map",)), (("friction_field", "friction_map"), ("resistance_map",), ("height_map",))
 _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono HMMWV_AutomaticTransmissionSimpleMap: 0.151 and 0.1708)"
 _NO_REACTION = "not given: the driveline turns in the body alone"
 
