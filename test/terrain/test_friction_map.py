@@ -6,6 +6,7 @@ from scipy import ndimage
 from scipy.interpolate import RegularGridInterpolator
 
 from lfdm_ros.backends import casadi_model, compiled_jacobian
+from lfdm_ros.compiler.tables import rows
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, Simulator, initial_state
 from lfdm_ros.terrain import FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, FrictionMap, Grid
@@ -125,7 +126,4 @@ def test_what_is_wrong_is_named():
     table = FrictionMap(FrictionField.uniform(0.4))
     number = table.number
     del table
-    simulator = Simulator(PLAIN.replace(friction_map=number), "eight_dof/fiala/friction_map")
-    simulator.reset(vx=10.0)
-    simulator.advance([0.5, 0.5, 0.0], [0.5, 0.5, 0.0], 500)
-    assert not np.isfinite(simulator.state).all()  # of a map that is gone
+    assert np.isnan(rows(number, 8.0)).all()  # of a map that is gone
