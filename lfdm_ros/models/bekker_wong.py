@@ -52,8 +52,10 @@ _GAUSS = (((0.21132486540518713, 0.5), (0.7886751345948129, 0.5)),
           ((0.06943184420297371, 0.17392742256872693), (0.33000947820757187, 0.32607257743127307),
            (0.6699905217924281, 0.32607257743127307), (0.9305681557970263, 0.17392742256872693)))
 # Places from the largest pressure to the entry, as shares, and their weights, for each pass through the integrals: Gauss-Legendre's in v,
-# where the place is 1 - v^1.5. So they are close at the entry, where the pressure begins as a power and the soil is sheared first.
-PASSES = tuple(tuple((1.0 - v ** 1.5, 1.5 * v ** 0.5 * weight) for v, weight in points) for points in _GAUSS)
+# where the place is 1 - v^power. So they are close at the entry, where the pressure begins as a power and the soil is sheared first; for
+# the forces closest, since stiff clay has all its strength mobilised within some millimetres.
+PASSES = tuple(tuple((1.0 - v ** power, power * v ** (power - 1.0) * weight) for v, weight in points)
+               for points, power in zip(_GAUSS, (1.5, 1.5, 2.0)))
 
 # Taylor's coefficients of sine over x and of cosine, by powers of x^2: half angles are below pi / 4, where these reach 1e-11.
 _SINE = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6)]
@@ -130,10 +132,12 @@ class BekkerWong:
         sinkage = at.low * rise + at.flat * (2.0 * s * c)
         return Record(s=s, c=c, sinkage=sinkage, radius=sinkage / rise)
 
-    def growth(self, at: Record, theta: Scalar, arc: Record) -> Scalar:
-        """Slope of the logarithm of the load over that of the entry angle, where load = const sinkage^n chord."""
+    def growth(self, at: Record, theta: Scalar, arc: Record) -> tuple[Scalar, Scalar]:
+        """Slopes of logarithms over that of the entry angle: of the load, where load = const sinkage^n chord, and of the sinkage^n."""
         sine, cosine = 2.0 * arc.s * arc.c, 1.0 - 2.0 * arc.s * arc.s
-        return (at.soil.sinkage_exponent + 1.0) * theta * (at.low * sine + at.flat * cosine) / arc.sinkage - theta / sine
+        deepening = theta * (at.low * sine + at.flat * cosine) / arc.sinkage
+        pressing = at.soil.sinkage_exponent * deepening
+        return pressing + deepening - theta / sine, pressing
 
     def guess(self, at: Record, load: Scalar) -> Scalar:
         """An entry angle for a load: of small angles, a rigid wheel's and a flat tyre's put together, and a step on the pressure alone."""
@@ -149,26 +153,29 @@ class BekkerWong:
         theta = m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
         arc = self.arc(at, theta)
         step = wanted - n * m.log(arc.sinkage) - m.log(2.0 * arc.radius * arc.s * arc.c)
-        return m.fmin(theta * m.exp(m.fmin(step / m.fmax(self.growth(at, theta, arc), 0.05), 1.0)), 1.0)
+        return m.fmin(theta * m.exp(m.fmin(step / m.fmax(self.growth(at, theta, arc)[0], 0.05), 1.0)), 1.0)
 
     def deeper(self, at: Record, theta: Scalar, load: Scalar, points: Sequence[tuple[float, float]]) -> Scalar:
-        """A better entry angle."""
-        m = self._m
-        carried = m.fmax(self.carried(at, theta, points).fz, 1e-3 * load)
-        step = m.log(load / carried) / m.fmax(self.growth(at, theta, self.arc(at, theta)), 0.05)
-        return m.fmin(theta * m.exp(m.fmin(step, 1.0)), DEEPEST)
+        """A better entry angle. What shear carries grows faster than what pressure does: its share stands steeper, and its displacement
+        grows with the angle; but cohesion does not grow with the sinkage."""
+        m, found = self._m, self.carried(at, theta, points)
+        carried = m.fmax(found.fz, 1e-3 * load)
+        whole, pressing = self.growth(at, theta, self.arc(at, theta))
+        slope = whole + (found.sheared - pressing * found.cohesive) / carried
+        return m.fmin(theta * m.exp(m.fmin(m.log(load / carried) / m.fmax(slope, 0.05), 1.0)), DEEPEST)
 
     # -- Stresses and their integrals (4-9) ------------------------------------------------------------------------------------
     def carried(self, at: Record, theta: Scalar, points: Sequence[tuple[float, float]], slopes: bool = False) -> Record:
-        """What the soil gives at an entry angle, in the sense of travel: the load, and with `slopes` traction, resistance, shear force
-        along the rim, lateral force, and the slopes of the first and the last against the slip velocities."""
+        """What the soil gives at an entry angle, in the sense of travel. The load, what cohesion carries of it, and by how much more shear
+        would carry at a larger angle, where the pressure stays; with `slopes` the load, traction, resistance, shear force along the rim,
+        lateral force, and the slopes of traction and lateral force against the slip velocities."""
         m, soil = self._m, at.soil
         exp, sqrt = m.exp, m.sqrt
         arc = self.arc(at, theta)
         largest = at.stress_angle * theta
         exit_ = at.rebound * arc.s
         least = -2.0 * exit_ * (1.0 + exit_ * exit_ * (1.0 / 6.0 + 0.075 * exit_ * exit_))  # (2), the arc sine of small angles
-        fz = traction = resistance = shear = fy = kx = ky = 0.0
+        fz = traction = resistance = shear = fy = kx = ky = sheared = cohesive = 0.0
         for place, weight in points:
             front, rear = largest + place * (theta - largest), largest - place * (largest - least)
             ahead, behind = sine_and_cosine(0.5 * front), sine_and_cosine(0.5 * rear)
@@ -189,9 +196,12 @@ class BekkerWong:
                     steepness = (left - mobilised) / (e * e)
                     kx = kx + width * strength * (mobilised + steepness * ex * ex) * advanced * cosine
                     ky = ky + width * strength * (mobilised + steepness * ey * ey) * turned
+                else:
+                    upward = width * ex * sine
+                    sheared, cohesive = sheared + upward * strength * (mobilised + left), cohesive + upward * mobilised
         unit = at.width * arc.radius
         if not slopes:
-            return Record(fz=unit * fz)
+            return Record(fz=unit * fz, sheared=unit * sheared, cohesive=unit * soil.cohesion * cohesive)
         return Record(fz=unit * fz, traction=unit * traction, resistance=unit * resistance, shear=unit * shear, fy=unit * fy,
                       kx=unit * kx * at.per_kx / at.transport, ky=unit * ky * at.per_ky / at.transport)
 
