@@ -140,20 +140,17 @@ class BekkerWong:
         return pressing + deepening - theta / sine, pressing
 
     def guess(self, at: Record, load: Scalar) -> Scalar:
-        """An entry angle for a load: of small angles, a rigid wheel's and a flat tyre's put together, and a step on the pressure alone."""
+        """An entry angle for a load, of small angles: a rigid wheel's and a flat tyre's put together."""
         m, n, a = self._m, at.soil.sinkage_exponent, at.stress_angle
-        # Mean of (1 - y^2)^n between y = a and 1: load = width chord modulus sinkage^n mean.
-        mean = n * m.log((1.0 - a) * (1.0 + 0.5 * a)) + m.log(1.0 - n / 3.0 + 0.04 * n * n)
-        wanted = m.log(load / at.width) - mean - at.log_modulus
+        # Load = width chord modulus sinkage^n mean, the mean being about that of (1 - y^2)^n between y = a and 1.
+        wanted = m.log(load / at.width) - at.log_modulus - n * (m.log((1.0 - a) * (1.0 + 0.5 * a)) - 0.2)
         round_ = (wanted - (n + 1.0) * m.log(at.low) + n * math.log(2.0)) / (2.0 * n + 1.0)
         if self.rigid:
             return m.fmin(m.exp(round_), 1.0)
-        flat = (wanted - m.log(2.0 * at.flat)) / n - m.log(at.flat)
+        half = m.log(at.flat)
+        flat = (wanted - math.log(2.0) - half) / n - half
         low = m.fmin(round_, flat)
-        theta = m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
-        arc = self.arc(at, theta)
-        step = wanted - n * m.log(arc.sinkage) - m.log(2.0 * arc.radius * arc.s * arc.c)
-        return m.fmin(theta * m.exp(m.fmin(step / m.fmax(self.growth(at, theta, arc)[0], 0.05), 1.0)), 1.0)
+        return m.fmin(m.exp(low) / (1.0 + m.exp(low - m.fmax(round_, flat))), 1.0)
 
     def deeper(self, at: Record, theta: Scalar, load: Scalar, points: Sequence[tuple[float, float]]) -> Scalar:
         """A better entry angle. What shear carries grows faster than what pressure does: its share stands steeper, and its displacement

@@ -86,15 +86,14 @@ def drive(vehicle: Vehicle, soil: Soil, scenario: str, path: Path, *, seconds: f
     q = equations.prepare(Record(**{field.name: np.float64(vehicle.parameters[field.name]) for field in model.parameters}))
     x: Sequence[Any] = tuple(map(np.float64, initial_state(model, vehicle, vx=max(1.0, wanted.initial.speed))))
     times, substeps = np.arange(round(seconds * RATE) + 1) / RATE, round(1.0 / (RATE * step))
-    states = np.empty((len(times), len(x)))
+    inputs, states = wanted.profile.sample(times), np.empty((len(times), len(x)))
     states[0] = x
     for k in range(1, len(times)):
-        at = times[k - 1] + (np.arange(substeps) + equations.input_time) * step
-        for u in wanted.profile.sample(at):
-            x = equations.step(x, u, q, step)
+        for _ in range(substeps):
+            x = equations.step(x, inputs[k - 1], q, step)  # a command holds until the next, as bags have it
         states[k] = x
     columns = dict(zip((field.name for field in model.states), states.T))
-    return write_drive(path, scenario, times, columns, wanted.profile.sample(times), model.wheels, [MEASURED], NOISE, seed)
+    return write_drive(path, scenario, times, columns, inputs, model.wheels, [MEASURED], NOISE, seed)
 
 
 def truths(soil: Soil) -> dict[str, float]:
