@@ -148,8 +148,8 @@ def lookups(runs: int) -> list[Record]:
 class Rollouts:
     """Vehicles that start all over the map, steering a little, with or without a field under them."""
 
-    def __init__(self, chassis: str, numbers: np.ndarray | None, precision: str, ground: str = "friction_field"):
-        """`numbers` (VEHICLES,): of their fields, or of the maps of them."""
+    def __init__(self, chassis: str, numbers: np.ndarray | None, precision: str, ground: str = "friction_field", apart: bool = True):
+        """`numbers` (VEHICLES,): of their fields, or of the maps of them; not apart: all start at one place, as rollouts of a plan do."""
         vehicle, rng = load_vehicle("hmmwv").replace(friction_field=0.0, friction_map=0.0), np.random.default_rng(5)
         times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
         model = vehicle.model(f"{chassis}/plane" if numbers is None else f"{chassis}/{ground}")
@@ -160,7 +160,7 @@ class Rollouts:
         self.theta = np.column_stack([masses] if numbers is None else [masses, numbers])
         self.x0 = np.repeat(initial_state(model, vehicle, vx=SPEED)[None], VEHICLES, axis=0)
         place = [[field.name for field in model.states].index(name) for name in ("x", "y", "yaw")]
-        self.x0[:, place] = rng.uniform((0.0, -20.0, -3.0), (80.0, 70.0, 3.0), (VEHICLES, 3))
+        self.x0[:, place] = rng.uniform((0.0, -20.0, -3.0), (80.0, 70.0, 3.0), (VEHICLES, 3)) if apart else (20.0, 20.0, 0.3)
         self.observed = np.full((len(times), 1), np.nan)
 
     def run(self) -> None:
@@ -182,8 +182,10 @@ def rollouts(runs: int) -> list[Record]:
             kinds = {"plane": Rollouts(chassis, None, precision),
                      "field": Rollouts(chassis, np.full(VEHICLES, numbers[0]), precision),
                      "one_each": Rollouts(chassis, numbers[each], precision),
+                     "field_from_one_place": Rollouts(chassis, np.full(VEHICLES, numbers[0]), precision, apart=False),
                      "map": Rollouts(chassis, np.full(VEHICLES, of_maps[0]), precision, "friction_map"),
-                     "map_each": Rollouts(chassis, of_maps[each], precision, "friction_map")}
+                     "map_each": Rollouts(chassis, of_maps[each], precision, "friction_map"),
+                     "map_from_one_place": Rollouts(chassis, np.full(VEHICLES, of_maps[0]), precision, "friction_map", apart=False)}
             found: dict[str, list[float]] = {name: [] for name in kinds}
             for _ in range(runs):
                 times = dict.fromkeys(kinds, np.inf)
@@ -198,20 +200,22 @@ def rollouts(runs: int) -> list[Record]:
 
 
 def risk(runs: int) -> list[Record]:
-    """All 1,024 rollouts of shared control's risk, obstacles and corridor among them, with a field over without."""
-    field = FieldTable(FrictionField(GRID, FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng(7))[0]), 0.8)
+    """All 1,024 rollouts of shared control's risk, obstacles and corridor among them, with a field, or its map, over without."""
+    drawn = FrictionField(GRID, FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng(7))[0])
+    field, fine = FieldTable(drawn, 0.8), FrictionMap(drawn, 0.8)
     situation = load_benchmark("risk").example()
-    vehicle = situation.vehicle.replace(friction_field=field.number)
-    settings = [RiskSettings(clear=0.0, model=f"eight_dof/{ground}") for ground in ("plane", "friction_field")]
-    plain, uneven = (RiskRollouts(vehicle, one) for one in settings)
-    ratios = []
+    vehicle = situation.vehicle.replace(friction_field=field.number, friction_map=fine.number)
+    kinds = [RiskRollouts(vehicle, RiskSettings(clear=0.0, model=f"eight_dof/{ground}")) for ground in (
+        "plane", "friction_field", "friction_map")]
+    ratios: list[list[float]] = [[], []]
     for _ in range(runs):
-        times = [np.inf, np.inf]
+        times = [np.inf] * len(kinds)
         for _ in range(REPEATS):
-            for k, rollouts in enumerate((plain, uneven)):
+            for k, rollouts in enumerate(kinds):
                 times[k] = min(times[k], rollouts.assess(replace(situation, vehicle=vehicle)).seconds)
-        ratios.append(times[1] / times[0])
-    return [Record.of("rollout_ratio/risk", ratios, "1")]
+        for own, seconds in zip(ratios, times[1:]):
+            own.append(seconds / times[0])
+    return [Record.of(f"rollout_ratio/{name}", own, "1") for name, own in zip(("risk", "risk_map"), ratios)]
 
 
 def soil_wheel(runs: int) -> list[Record]:
