@@ -18,9 +18,10 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.terrain.soils import Soil
 
 POINTS = 64  # of each of the two parts of the contact
-# A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) took his own closed form of a
-# rigid towed wheel for acceptable, as Wong says of him (Theory of Ground Vehicles, ch. 2); better for larger wheels and less sinkage, worse below
-# half a metre of diameter and where slip digs. That form also makes a parabola of the arc, which is exact here: the limit is a convention.
+# A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) took his own closed form
+# of a rigid towed wheel for acceptable, as Wong says of him (Theory of Ground Vehicles, ch. 2); better for larger wheels and less sinkage,
+# worse below half a metre of diameter and where slip digs. That form also makes a parabola of the arc, which is exact here: the limit is a
+# convention.
 VALID_SINKAGE = 1.0 / 3.0  # over the radius
 # Depths over the deepest between which a root is looked for.
 _SCANNING = 8  # points with which it is looked for
