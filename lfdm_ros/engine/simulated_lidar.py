@@ -35,12 +35,12 @@ class SimulatedLidar:
         self._under_way: deque[tuple[int, Scan]] = deque()
         self._arrived: tuple[int, list[tuple[int, Scan]]] = (-1, [])
 
-    def arrivals(self, time_ns: int, x: float, y: float, yaw: float) -> list[tuple[int, Scan]]:
+    def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0) -> list[tuple[int, Scan]]:
         """Stamps [ns] and scans that arrive at a tick, for the true pose then; asked again for the same tick, the same."""
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:
-            self._under_way.append((time_ns, self._lidar.scan(1e-9 * (time_ns - self._origin_ns), x, y, yaw)))
+            self._under_way.append((time_ns, self._lidar.scan(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch)))
         arrived = []
         while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
             arrived.append(self._under_way.popleft())

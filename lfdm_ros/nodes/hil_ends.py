@@ -29,6 +29,7 @@ from lfdm_ros.ros.grounds import GroundTopics, ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar
+from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.terrain.underfoot import Underfoot
@@ -94,11 +95,12 @@ class VehicleEnd(_End):
         every = max(1, round(value("rate") / value("publish_rate")))
 
         self._judge = Judge(world, vehicle.footprint, simulator.output_index)
-        self._topics = VehicleTopics(node, simulator, vehicle)
+        self._topics = VehicleTopics(node, simulator, vehicle, ground)
+        surface = Surface.of(None if ground is None else ground.heights)
         self._ground = GroundTopics(node, ground)
         self._lidar: SimulatedLidar | None = None
         self._make_lidar = lambda world: SimulatedLidar(
-            Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar), plant.period_ns * every)
+            Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
         if world.obstacles:
             self._lidar = self._make_lidar(world)
 

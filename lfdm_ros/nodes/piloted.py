@@ -17,6 +17,7 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
+from lfdm_ros.perception.ground_returns import knowing
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, given, hears
@@ -24,6 +25,7 @@ from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.terrain import HeightMap
 from lfdm_ros.vehicles import Vehicle
 
 # Callbacks that owe the vehicle a command.
@@ -131,13 +133,15 @@ class PilotedComponent(TaskedComponent):
     def deactivate(self) -> None:
         self.pilot.reset()  # what is known now will be old then
 
-    def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, **others: Any) -> Pilot:
-        """Who asks a driver each period [s], and follows obstacles for it as far as it sees [m]; `others`: as `Pilot` takes them."""
+    def _pilot_of(self, driver: Drives, vehicle: Vehicle, task: Task, period: float, sight: float, heights: HeightMap | None = None,
+                  **others: Any) -> Pilot:
+        """Who asks a driver each period [s], and follows obstacles for it as far as it sees [m], on ground with heights; `others`: as
+        `Pilot` takes them."""
         tracker = ObstacleTracker(TRACKER.record(
             self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
             horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
         pilot = Pilot(
-            driver, tracker, period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
+            driver, knowing(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self._warn,
             refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals

@@ -19,6 +19,7 @@ from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.terrain.ground_file import Ground
 from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
@@ -78,9 +79,12 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
 class VehicleTopics:
     """What a simulated vehicle tells: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
 
-    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle) -> None:
+    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: Ground | None = None) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
-        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
+        self._pose, self._tilt = ([simulator.output_index[name] for name in names] for names in (("x", "y", "yaw"), ("roll", "pitch")))
+        # Of models that do not pitch, roll is against the ground that they stand on.
+        pitches = any(field.name == "pitch" for field in simulator.model.states)
+        self._slopes = None if ground is None or pitches else ground.heights
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         # A topic without publishers tells that there is nothing of the kind.
@@ -97,7 +101,11 @@ class VehicleTopics:
         self._joints.publish(messages.joints)
         if lidar is not None and self._scan is not None:
             x, y, yaw = (outputs[i] for i in self._pose)
-            for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw):
+            roll, pitch = (outputs[i] for i in self._tilt)
+            if self._slopes is not None:
+                by_ground = self._slopes.attitude(x, y, yaw)
+                roll, pitch = roll + by_ground[0], pitch + by_ground[1]
+            for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
                 self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
         # Last, because in lockstep its answer starts the next tick.
         self._state.publish(messages.state)

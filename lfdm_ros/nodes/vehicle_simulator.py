@@ -29,9 +29,11 @@ from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Par
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar
+from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
+from lfdm_ros.terrain.ground_file import Ground
 from lfdm_ros.terrain.underfoot import Edges, Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
@@ -114,7 +116,7 @@ class VehicleSimulator(Component):
             left = ground.left_at(manoeuvre.path if scenario else None)
             if left:
                 self.get_logger().warning(left)
-        self._lidar = self._make_lidar(vehicle, round(simulator.dt * 1e9) * steps)
+        self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
         self._stepper = Stepper(
@@ -123,7 +125,7 @@ class VehicleSimulator(Component):
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        self._topics = VehicleTopics(self, simulator, vehicle)
+        self._topics = VehicleTopics(self, simulator, vehicle, ground)
         self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
@@ -136,10 +138,11 @@ class VehicleSimulator(Component):
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
 
-    def _make_lidar(self, vehicle: Vehicle, tick_ns: int) -> SimulatedLidar | None:
+    def _make_lidar(self, vehicle: Vehicle, ground: Ground | None, tick_ns: int) -> SimulatedLidar | None:
         if not self._world.obstacles and not self.value("lidar"):
             return None
-        return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar), tick_ns)
+        surface = Surface.of(None if ground is None else ground.heights)
+        return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar, surface), tick_ns)
 
     def activate(self) -> None:
         self._ground.publish()

@@ -11,6 +11,7 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.sensors.ground_rays import Surface, ground_ranges
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount
@@ -58,15 +59,18 @@ class Lidar:
     """Sees the surfaces of a world's obstacles, the nearest on each beam; all beams at one instant.
 
     A scan is a function of its arguments, the seed and its number round(time * rate) alone, whatever was scanned before.
-    A sensor inside an obstacle sees that one's surface from inside.
+    A sensor inside an obstacle sees that one's surface from inside. On ground with heights its beams pitch and roll with the vehicle, and
+    end where they meet it; obstacles are upright and higher than any beam.
     """
 
-    def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None):
-        """mount: its place on the vehicle, by default the position point. Raises InputError for a negative seed."""
+    def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None,
+                 ground: Surface | None = None):
+        """mount: its place on the vehicle, by default the position point; ground: None: it is level, and no beam meets it. Raises
+        InputError for a negative seed."""
         if seed < 0:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
-        self.mount = mount or Mount()
+        self.mount, self.ground = mount or Mount(), ground
         beams, s = self.settings.beams, self.settings
         self.angle_min = -0.5 * s.resolution * (beams - 1)
         angles = self.angle_min + s.resolution * np.arange(beams)
@@ -74,10 +78,13 @@ class Lidar:
         self._beams = np.array([self.angle_min, s.resolution, s.range_max])
         self._rays = native("lfdm_ros.sensors.rays_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",))
 
-    def scan(self, time: float, x: float, y: float, yaw: float) -> Scan:
-        """The scan at a time [s] from a pose of the vehicle's position point [m, rad]."""
+    def scan(self, time: float, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0) -> Scan:
+        """The scan at a time [s] from a pose of the vehicle's position point [m, rad]; roll, + right side down, and pitch, + nose down,
+        against the horizontal count where the ground has heights [rad]."""
         s = self.settings
         ranges = self._cast(time, x, y, yaw)
+        if self.ground is not None:
+            np.minimum(ranges, ground_ranges(self.ground, self.mount, self._along, (x, y, yaw), roll, pitch, s.range_max), out=ranges)
         ranges[ranges > s.range_max] = np.inf
         if s.noise_sd or s.drop_out:
             random = np.random.default_rng((self.seed, round(time * s.rate) % 2 ** 63))

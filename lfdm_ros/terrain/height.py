@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -50,6 +52,13 @@ class HeightMap:
         found = look_up(self._coefficients, self.grid, x.ravel(), y.ravel())
         height, slope_x, slope_y = (values.reshape(x.shape) for values in found)
         return height, slope_x, slope_y
+
+    def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
+        _, along_x, along_y = (float(value) for value in self.at(x, y))
+        c, s = math.cos(yaw), math.sin(yaw)
+        ahead, left = along_x * c + along_y * s, along_y * c - along_x * s
+        return math.atan(left / math.hypot(1.0, ahead)), -math.atan(ahead)
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Of places of one shape [m], which are beyond the map."""

@@ -18,6 +18,7 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.grid_map import read_grid_map
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.terrain.ground_file import load_ground
+from lfdm_ros.vehicles import load_vehicle
 
 
 def test_the_map_is_told_and_driven_on(graph: Any) -> None:
@@ -73,6 +74,20 @@ def test_wheels_off_the_map_are_counted_and_told(graph: Any, tmp_path: Path) -> 
     graph.wait(lambda: states and states[-1].x > 13.0, "the edge")
     _, _, values = node.diagnose()
     assert values["ground.states_off_the_map"] > 40 and values["ground.wheels_off_the_map"] > 120
+
+
+def test_the_lidar_sees_the_ground_ahead(graph: Any, tmp_path: Path) -> None:
+    """From level ground towards a hill: the beam ahead ends where that is as high as the sensor; sideways it meets nothing."""
+    (tmp_path / "hill.yaml").write_text("area: {x: [-30, 90], y: [-60, 60], spacing: 1}\nfriction: 1\n"
+                                        "heights: {bumps: [{x: 50, y: 0, radius: 30, height: 6}]}\n")
+    graph.add(VehicleSimulator, ground=str(tmp_path / "hill.yaml"), lidar=True, lidar_noise=0.0, model="twenty_four_dof")
+    scans = graph.listen("scan", "sensor_msgs/msg/LaserScan", qos.STATE)
+    graph.wait(lambda: scans, "a scan")
+    ranges, mount = np.array(scans[0].ranges), load_vehicle("hmmwv").lidar
+    # The height is half a wave of a cosine, of the distance from the top over the radius.
+    expected = 50.0 - 30.0 * np.arccos(2.0 * mount.z / 6.0 - 1.0) / np.pi - mount.x
+    assert ranges[len(ranges) // 2] == pytest.approx(expected, abs=0.3)
+    assert np.isinf(ranges[round((-0.5 * np.pi - scans[0].angle_min) / scans[0].angle_increment)])
 
 
 def test_a_start_off_the_map_is_refused(graph: Any) -> None:

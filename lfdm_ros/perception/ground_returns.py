@@ -1,0 +1,64 @@
+"""Scans on ground with known heights: what beams say of the ground itself is no obstacle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors.ground_rays import rays
+from lfdm_ros.terrain import HeightMap
+from lfdm_ros.vehicles import Mount
+
+# A return that would lie no higher than this over the ground, as the vehicle stands on it, is of the ground: errors of map and pose [m],
+# and how much the body leans on its springs [rad]. A sensor 1.2 m high sees what stands on level ground as far as 80 m.
+LOW, LEANS = 0.25, 0.012
+
+
+class Tracks(Protocol):
+    """Who makes obstacles of scans, as `lfdm_ros.perception.ObstacleTracker`."""
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
+    def obstacles(self) -> Obstacles: ...
+    def reset(self) -> None: ...
+
+
+def knowing(tracker: Tracks, heights: HeightMap | None, mount: Mount) -> Tracks:
+    """The tracker on ground with heights; as it is where there are none."""
+    return tracker if heights is None else GroundAware(tracker, heights, mount)
+
+
+class GroundAware:
+    """A tracker that is not told of the ground: beams that end where the ground lies say nothing, so that what was seen there before is
+    kept in mind. What stands nearer than that on a beam is seen as before."""
+
+    def __init__(self, tracker: Tracks, heights: HeightMap, mount: Mount):
+        self._tracker, self._heights, self._mount = tracker, heights, mount
+
+    def update(self, scan: Scan, x: float, y: float, yaw: float) -> None:
+        """Raises InputError as the tracker's."""
+        if scan.ranges.ndim == 1 and scan.ranges.dtype.kind == "f":
+            scan = replace(scan, ranges=np.where(self.of_ground(scan, x, y, yaw), np.nan, scan.ranges))
+        self._tracker.update(scan, x, y, yaw)
+
+    def of_ground(self, scan: Scan, x: float, y: float, yaw: float) -> np.ndarray:
+        """Which returns (n,) are of the ground, from a pose of the vehicle [m, rad]."""
+        found = np.zeros(len(scan.ranges), bool)
+        seen = np.flatnonzero(np.isfinite(scan.ranges) & (scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
+        if len(seen):
+            angles = scan.angle_min + scan.angle_increment * seen
+            beams = np.column_stack([np.cos(angles), np.sin(angles)])
+            eye, ways = rays(self._mount, beams, (x, y, yaw), *self._heights.attitude(x, y, yaw))
+            places = eye + scan.ranges[seen, None] * ways
+            ground = self._heights.at(places[:, 0], places[:, 1])[0] - float(self._heights.at(x, y)[0])
+            found[seen] = places[:, 2] - ground <= LOW + LEANS * scan.ranges[seen]
+        return found
+
+    def obstacles(self) -> Obstacles:
+        return self._tracker.obstacles()
+
+    def reset(self) -> None:
+        self._tracker.reset()
