@@ -94,7 +94,7 @@ class MpcController(PilotedComponent):
         settings = SETTINGS.record(self.value, **({"time_budget": 0.0} if self._lockstep else {}))
         task = self.first_task()
         self.controller = Controller(vehicle, settings, limits_of(plain, settings), LATTICE.record(self.value))
-        self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, ground.heights if ground else None,
+        self.pilot = self._pilot_of(self.controller, vehicle, task, settings.period, settings.sight, self._underfoot.heights,
                                      shared=self.controller.applied if self.value("shared") else None)
 
         self._settings = settings

@@ -123,7 +123,7 @@ class SharedControl(TaskedComponent):
         self.sharer.take(vehicle, self._with_grounds(None))
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
-            self.sharer, knowing(tracker, ground.heights if ground else None, vehicle.lidar),
+            self.sharer, knowing(tracker, self._underfoot.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
         self.refusals = self.pilot.refusals

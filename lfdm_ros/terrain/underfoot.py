@@ -8,6 +8,7 @@ from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.firm_ground import can_be_firm, firm_maps
 from lfdm_ros.terrain.ground_file import Ground
+from lfdm_ros.terrain.height import HeightMap
 from lfdm_ros.terrain.known import KnownFriction
 from lfdm_ros.terrain.link import FrictionLink
 from lfdm_ros.terrain.tables import FieldTable
@@ -77,6 +78,11 @@ class Underfoot:
         if ground.heights is not None:
             numbers["height_map"] = ground.heights.number
         self.vehicle = vehicle.replace(source=f"ground {ground.name}", **numbers)
+
+    @property
+    def heights(self) -> HeightMap | None:
+        """Of the ground; None: it is level."""
+        return None if self._ground is None else self._ground.heights
 
     def tyre(self, model: str, tyre: str | None = None) -> str | None:
         """The tyre that a model is driven on: the one that is asked for; on soil one that knows it; None: the vehicle's."""
