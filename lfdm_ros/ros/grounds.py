@@ -9,11 +9,13 @@ import numpy as np
 from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import OccupancyGrid
 from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, When, given, hears, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
+from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
 from lfdm_ros.ros.parameters import Parameter, seed_of
 from lfdm_ros.terrain import FrictionField
@@ -26,6 +28,9 @@ GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or
 GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: as its file says", -1, 2**31 - 1)
 LEARN_GROUND = Parameter("learn_ground", False, "know of the ground what a ground_learner tells on ground/known, not what its file says")
 KNOWN = "ground/known"
+_DRAWN = 60
+_DRY, _ICE = np.array([0.35, 0.35, 0.35, 0.5]), np.array([0.95, 0.97, 1.0, 0.5])
+_SOILS = np.array([[0.55, 0.42, 0.25, 0.5], [0.75, 0.65, 0.40, 0.5], [0.40, 0.30, 0.20, 0.5], [0.60, 0.55, 0.45, 0.5]])
 HEARS_KNOWN = hears(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
 
 
@@ -54,7 +59,9 @@ def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
     on = when & unless("ground", "")
     return (publishes("ground/document", String, qos.LATCHED, "what it is made of, as JSON: a replay has the same", when=on),
             publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),
-            publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on))
+            publishes("ground/friction", OccupancyGrid, qos.LATCHED, "the same for RViz: 100 is the least friction of the map", when=on),
+            publishes("ground/markers", MarkerArray, qos.LATCHED, "heights, friction from dry, grey, to ice, white, and soils, for RViz",
+                      when=on))
 
 
 class GroundTopics:
@@ -63,6 +70,7 @@ class GroundTopics:
     def __init__(self, node: Any, ground: Ground | None) -> None:
         self._ground, self._document = ground, node.publisher("ground/document")
         self._map, self._picture = node.publisher("ground/map"), node.publisher("ground/friction")
+        self._markers = node.publisher("ground/markers")
 
     def publish(self) -> None:
         """Once, when the node is active."""
@@ -77,6 +85,24 @@ class GroundTopics:
             "elevation": nothing if heights is None else heights.heights,
             **({} if soils is None else {"soil": soils.number_at(*np.meshgrid(grid.xs, grid.ys)).astype(float)})}, ODOM_FRAME, 0))
         self._picture.publish(_occupancy(field, friction))
+        picture = Picture(ODOM_FRAME, 0)
+        _draw(picture, self._ground)
+        self._markers.publish(picture.array)
+
+
+def _draw(picture: Picture, ground: Ground) -> None:
+    """The ground as a surface, of no more than so many nodes a side."""
+    grid = ground.field.grid
+    rows, columns = (np.unique(np.linspace(0, n - 1, min(n, _DRAWN)).astype(int)) for n in grid.shape)
+    nodes = np.ix_(rows, columns)
+    friction = ground.field.link.friction(ground.field.latent[nodes])
+    slippery = np.clip(1.0 - friction, 0.0, 1.0)[..., None]
+    colours = (1.0 - slippery) * _DRY + slippery * _ICE
+    if ground.soils is not None:
+        number = ground.soils.number_at(*np.meshgrid(grid.xs[columns], grid.ys[rows]))
+        colours = _SOILS[number % len(_SOILS)]
+    heights = np.zeros(friction.shape) if ground.heights is None else ground.heights.heights[nodes]
+    picture.surface("ground", grid.xs[columns], grid.ys[rows], heights, colours)
 
 
 def _occupancy(field: FrictionField, friction: np.ndarray) -> OccupancyGrid:

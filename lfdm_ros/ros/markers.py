@@ -54,6 +54,15 @@ class Picture:
         marker.scale.x = width
         marker.points = [Point(x=a, y=b) for a, b in zip(x.tolist(), y.tolist())]
 
+    def surface(self, name: str, x: np.ndarray, y: np.ndarray, z: np.ndarray, colours: np.ndarray) -> None:
+        """Triangles over the nodes x (nx,), y (ny,) at heights z (ny, nx) [m], in colours (ny, nx, 4)."""
+        marker = self._add(name, Marker.TRIANGLE_LIST, TRUE)
+        marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+        j, i = (index.ravel() for index in np.mgrid[:len(y) - 1, :len(x) - 1])
+        rows, columns = np.stack([j, j, j + 1, j, j + 1, j + 1], -1).ravel(), np.stack([i, i + 1, i + 1, i, i + 1, i], -1).ravel()
+        marker.points = [Point(x=a, y=b, z=c) for a, b, c in zip(x[columns].tolist(), y[rows].tolist(), z[rows, columns].tolist())]
+        marker.colors = [ColorRGBA(r=r, g=g, b=b, a=a) for r, g, b, a in colours[rows, columns].tolist()]
+
     def arrow(self, name: str, x: float, y: float, vx: float, vy: float, colour: Colour) -> None:
         """Where something will be in a second."""
         marker = self._add(name, Marker.ARROW, colour)

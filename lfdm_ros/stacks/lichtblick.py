@@ -12,7 +12,7 @@ from lfdm_ros.stacks.plots import STATES, of_topics, pages
 
 # Types that the scene draws.
 _DRAWN = ("sensor_msgs/msg/LaserScan", "nav_msgs/msg/Path", "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped",
-          "visualization_msgs/msg/MarkerArray")
+          "nav_msgs/msg/OccupancyGrid", "visualization_msgs/msg/MarkerArray")
 
 
 def layout(graph: list[Connection], frame: str, transforms: bool) -> str:

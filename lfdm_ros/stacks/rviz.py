@@ -43,6 +43,7 @@ _DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
     "nav_msgs/msg/Path": ("Path", _path),
     "nav_msgs/msg/Odometry": ("Odometry", _odometry),
     "geometry_msgs/msg/PoseStamped": ("Pose", _pose),
+    "nav_msgs/msg/OccupancyGrid": ("Map", lambda colour: {"Alpha": 0.4, "Color Scheme": "costmap", "Draw Behind": True}),
     "visualization_msgs/msg/MarkerArray": ("MarkerArray", lambda colour: {"Namespaces": {}}),
 }
 

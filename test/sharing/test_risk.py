@@ -14,6 +14,7 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
@@ -22,7 +23,9 @@ from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettin
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
-from lfdm_ros.terrain import FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.terrain import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
+from lfdm_ros.terrain.ground_file import load_ground
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -114,6 +117,35 @@ def test_a_map_that_lies_too_far_for_single_precision_is_named():
     with pytest.raises(InputError, match="100 km from the origin"):
         RiskRollouts(far.vehicle, replace(KNOWN, single=True)).assess(far)
     assert RiskRollouts(HMMWV, replace(KNOWN, single=True)).assess(replace(far, vehicle=HMMWV)).operator.failure.value == 0.0
+
+
+def test_a_slope_is_in_the_risk():
+    """Braking before an obstacle half-way between where the vehicle comes to a stand on the level and down 12 %: v^2 / 2 (a - g sin)."""
+    p, angle = HMMWV.parameters, math.atan(0.12)
+    mass = p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]
+    braking = 0.3 * 2.0 * (p["brake_torque_front"] + p["brake_torque_rear"]) / (p["wheel_radius"] - 0.02) / mass
+    level, down = (0.5 * SPEED ** 2 / (braking - GRAVITY * fall) for fall in (0.0, math.sin(angle)))
+    grid = Grid.covering((-50.0, -50.0), (150.0, 50.0), 2.0)
+    hill = HeightMap(grid, np.tile(-0.12 * grid.xs, (grid.ny, 1)))
+    front = HMMWV.footprint.front
+    pedal = SPEED * 0.3 / HMMWV.actuators.brake_rate  # [m] that go by until it is down
+    ahead = situation(throttle=0.0, brake=0.3, obstacles=circles((0.5 * (level + down) + pedal + front + 1.0, 0.0, 1.0)))
+    assert down - level > 4.0
+    for vehicle, hit in ((HMMWV, 0.0), (HMMWV.replace(height_map=hill.number), 1.0)):
+        rollouts = RiskRollouts(vehicle, replace(KNOWN, clear=0.0, horizon=8.0))
+        assert rollouts.assess(replace(ahead, vehicle=vehicle)).operator.collision.value == pytest.approx(hit, abs=0.02)
+
+
+def test_soil_is_in_the_risk():
+    """Full brakes before an obstacle at 40 m: firm clay stops the vehicle, soft clay, which holds a fifth of its weight, does not."""
+    area = {"x": [-50, 150], "y": [-50, 50], "spacing": 2.0}
+    found = []
+    for soil in ("heavy_clay_25", "clayey_soil_55"):
+        on = Underfoot(HMMWV, load_ground({"area": area, "friction": 1.0, "soil": soil}))
+        rollouts = RiskRollouts(on.vehicle, replace(KNOWN, clear=0.0, horizon=5.0))
+        ahead = situation(brake=1.0, obstacles=circles((40.0, 0.0, 1.0)))
+        found.append(rollouts.assess(replace(ahead, vehicle=on.vehicle)).operator.collision.value)
+    assert found == [0.0, 1.0]
 
 
 # -- Closed forms -------------------------------------------------------------------------------------------------------------

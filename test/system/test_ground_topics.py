@@ -76,6 +76,24 @@ def test_wheels_off_the_map_are_counted_and_told(graph: Any, tmp_path: Path) -> 
     assert values["ground.states_off_the_map"] > 40 and values["ground.wheels_off_the_map"] > 120
 
 
+def test_the_ground_is_drawn(graph: Any, tmp_path: Path) -> None:
+    """Two triangles a cell, at the heights of its nodes, paler where it is slippery; of soils each in its colour."""
+    (tmp_path / "mixed.yaml").write_text("area: {x: [-10, 10], y: [-10, 10], spacing: 2}\nfriction: 1\n"
+                                         "patches: [{friction: 0.2, circle: {x: 5, y: 5, radius: 3}}]\nheights: {rise_x: 0.1}\n")
+    graph.add(VehicleSimulator, ground=str(tmp_path / "mixed.yaml"))
+    pictures = graph.listen("ground/markers", "visualization_msgs/msg/MarkerArray", qos.LATCHED)
+    graph.wait(lambda: pictures, "the picture")
+    surface = pictures[0].markers[1]
+    assert len(surface.points) == len(surface.colors) == 2 * 3 * 10 * 10
+    assert all(abs(point.z - 0.1 * point.x) < 1e-9 for point in surface.points)
+    pale = [colour.r for point, colour in zip(surface.points, surface.colors) if (point.x, point.y) == (4.0, 4.0)]
+    assert min(pale) > 0.8 > 0.4 > surface.colors[0].r
+    corners = np.array([[point.x, point.y] for point in surface.points]).reshape(-1, 3, 2)
+    (ax, ay), (bx, by) = ((corners[:, k] - corners[:, 0]).T for k in (1, 2))
+    areas = 0.5 * (ax * by - ay * bx)
+    np.testing.assert_allclose(areas, 2.0)  # all face up, none twice
+
+
 def test_the_lidar_sees_the_ground_ahead(graph: Any, tmp_path: Path) -> None:
     """From level ground towards a hill: the beam ahead ends where that is as high as the sensor; sideways it meets nothing."""
     (tmp_path / "hill.yaml").write_text("area: {x: [-30, 90], y: [-60, 60], spacing: 1}\nfriction: 1\n"
