@@ -96,18 +96,19 @@ def drive(vehicle: Vehicle, soil: Soil, scenario: str, path: Path, *, seconds: f
     return write_drive(path, scenario, times, columns, inputs, model.wheels, [MEASURED], NOISE, seed)
 
 
-def truths(soil: Soil) -> dict[str, float]:
-    """The unknowns of the recipe, of a soil."""
-    return {name: soil.parameters[name if name in soil.parameters else f"{name}_x"] for name in UNKNOWNS}
+def truths(soil: Soil, width: float) -> dict[str, float]:
+    """The unknowns of the recipe, of a soil under tyres of a width [m]: the modulus is the whole one."""
+    return {**{name: soil.parameters[name if name in soil.parameters else f"{name}_x"] for name in UNKNOWNS},
+            "soil_frictional_modulus": soil.modulus(width)}
 
 
-def table(soil: Soil, summary: Mapping[str, Any]) -> str:
-    """Truth beside posterior."""
+def table(true: Mapping[str, float], summary: Mapping[str, Any]) -> str:
+    """Truths beside the posterior."""
     rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
     lines = [f"{'':6} {'truth':>12} {'posterior':>24}  error over sd"]
-    for name, true in truths(soil).items():
+    for name, value in true.items():
         row = rows[name]
-        lines.append(f"{UNKNOWNS[name]:6} {true:12.5g} {row['mean']:12.5g} ± {row['sd']:<9.3g}  {(row['mean'] - true) / row['sd']:+.1f}")
+        lines.append(f"{UNKNOWNS[name]:6} {value:12.5g} {row['mean']:12.5g} ± {row['sd']:<9.3g}  {(row['mean'] - value) / row['sd']:+.1f}")
     return "\n".join(lines)
 
 
@@ -118,7 +119,8 @@ def main(out: str, soil: str = "lete_sand", chassis: str = "twenty_four_dof") ->
             for name, seconds in (("straight_acceleration", 5.0), ("coast_down", 3.5))]
     for text in score_recordings(recipe, bags)["soil"]["text"]:
         print(text)
-    print(table(there, summary := calibrate(recipe, bags, folder / "result")))
+    summary = calibrate(recipe, bags, folder / "result")
+    print(table(truths(there, recipe.start_vehicle.parameters["tyre_width"]), summary))
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
     return 0
