@@ -17,7 +17,7 @@ COMMANDS = {
     "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
     "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
     "models": "list models with states, inputs, parameters and units",
-    "vehicle": "import vehicles of the C++ library LFDM, show what one has, check its suspension",
+    "vehicle": "write a vehicle file, import one of the C++ library LFDM, show what one has, check its suspension",
     "simulate": "run a vehicle model on a file of driver inputs",
     "soil": "list the named soils, and how a wheel stands and pulls on them",
     "drive": "let the controller or an operator drive a scenario, without ROS",

@@ -1,4 +1,4 @@
-"""Import vehicles of the C++ library LFDM, show what a vehicle file holds, and check its suspension."""
+"""Write a vehicle file from what is known, import vehicles of the C++ library LFDM, show what one holds, and check its suspension."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from lfdm_ros.cli import vehicle_check
+from lfdm_ros.cli import vehicle_check, vehicle_new
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.vehicles import Vehicle, import_lfdm, load_vehicle, save_vehicle
@@ -17,6 +17,7 @@ EPILOG = """import: VEHICLE.json TYRE.json [SUSPENSION.json] of LFDM become one 
 (`conventions: lfdm`); its default tyre is the one that the tyre file is for.
 
 example:
+  lfdm vehicle new --mass 1500 --wheelbase 2.7 --out my_car.yaml
   lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
   lfdm vehicle show hmmwv
@@ -25,6 +26,10 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    writer = actions.add_parser("new", help="a vehicle file from mass and wheelbase, the rest typical of its class",
+                                epilog=vehicle_new.EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    vehicle_new.add_arguments(writer)
+    writer.set_defaults(run_action=vehicle_new.run)
     importer = actions.add_parser("import", help="LFDM's JSON files to a vehicle file", epilog=EPILOG,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     importer.add_argument("vehicle", metavar="VEHICLE.json", type=Path, help="LFDM's vehicle file, of any of its models")
