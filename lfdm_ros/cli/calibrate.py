@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
+from lfdm_ros.cli import calibrate_new
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 
@@ -21,6 +22,7 @@ EPILOG = """example:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc        (also rr_1, simp_ramp)
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --out result
   lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler least_squares --out quick
+  lfdm calibrate --new monday --vehicle my_car.yaml --out my_recipe.yaml   (proposes one, and says why)
   lfdm calibrate my_recipe --bag monday --check                            (what can it teach? what to drive?)
   lfdm calibrate my_recipe --bag monday --out one
   lfdm calibrate friction_field --survey seen.csv --out result             (a friction field's values; then also ground.yaml)
@@ -35,11 +37,12 @@ JSON_INTERVAL = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm calibrate`."""
-    parser.add_argument("recipe", metavar="RECIPE", help="recipe file, or the name of one that ships with the package")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe file, or the name of one that ships with the package")
     parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat")
     parser.add_argument("--survey", metavar="FILE", help="of a recipe of a friction field: CSV with columns x, y [m], friction and perhaps "
                         "noise")
-    parser.add_argument("--out", metavar="DIR", help="directory for the results")
+    parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
+    calibrate_new.add_arguments(parser)
     parser.add_argument("--check", action="store_true", help="only say what the bags can teach the recipe, and what to drive; nothing is "
                         "sampled")
     parser.add_argument("--draws", type=_positive, metavar="N", help="draws of each chain (default: the recipe's)")
@@ -64,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm calibrate`; returns the exit status."""
+    if args.new:
+        return calibrate_new.run(args)
+    if args.recipe is None:
+        raise InputError("RECIPE is missing; --new BAG --vehicle NAME proposes one")
     for name, (least, most) in (("draws", DRAWS), ("chains", CHAINS), ("seed", SEEDS)):
         value = getattr(args, name)
         if value is not None and not least <= value <= most:

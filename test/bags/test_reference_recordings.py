@@ -42,9 +42,42 @@ def slope(a, b):
 
 def test_every_mapping_that_ships_is_valid():
     names = sorted(p.stem for p in (share_directory() / "config" / "recordings").glob("*.yaml"))
-    assert names == ["berkeley_genesis", "dart", "rhode", "sbel_hmmwv"]
+    assert names == ["berkeley_genesis", "comma2k19", "dart", "iac_av21", "rhode", "sbel_hmmwv"]
     for name in names:
         load_mapping(find_config("recordings", name))
+
+
+# --- Recordings that are not here: their columns, as they are published -------------------------------------------------------------
+
+AV21 = ("# time(s),x(m),y(m),vx(m/s),vy(m/s),phi(rad),delta(rad),omega(rad/s),ax(m/s^2),deltadelta(rad/s),wheel_fl(kmph),wheel_fr(kmph),"
+        "wheel_rl(kmph),wheel_rr(kmph),roll(rad),throttle_ped_cmd(%),brake_ped_cmd(kPa)")
+
+
+def test_av21_columns(tmp_path):
+    rows = ["1692117187.46,1,2,20,0.5,3.1,0.02,0.1,0.3,0,72,72,73,73,0.9,25,0",
+            "1692117187.50,2,2,20,0.5,-3.1,0.02,0.1,0.3,0,72,72,73,73,0.9,0,1379"]
+    (tmp_path / "run.csv").write_text("\n".join([AV21, *rows]) + "\n")
+    import_recording(tmp_path / "run.csv", find_config("recordings", "iac_av21"), tmp_path / "bag")
+    state = read_series(tmp_path / "bag", STATE, ["vx", "vy", "yaw", "yaw_rate", "road_wheel_angle", "wheel_speeds[2]"])
+    np.testing.assert_allclose(state.time, [0.0, 0.04], atol=1e-6)
+    np.testing.assert_allclose(state.values[1], [20.0, 0.5 - 0.079, 2.0 * np.pi - 3.1, 0.1, 0.02, 73.0 / 3.6 / 0.3], rtol=1e-6)
+    np.testing.assert_allclose(read_series(tmp_path / "bag", COMMAND, ["throttle", "brake"]).values, [[0.25, 0.0], [0.0, 0.5]], atol=1e-9)
+
+
+def test_comma2k19_files(tmp_path):
+    def save(name, clock, values):
+        folder = tmp_path / "40" / "processed_log" / name
+        folder.mkdir(parents=True)
+        for kind, array in (("t", clock), ("value", values)):
+            with (folder / kind).open("wb") as file:
+                np.save(file, array)
+
+    save("CAN/wheel_speed", np.array([100.0, 100.2]), np.array([[20.0, 20.0, 20.0, 20.2], [22.0, 22.0, 22.0, 22.2]]))
+    save("CAN/steering_angle", np.array([100.0, 100.2]), np.array([0.0, 16.88]))
+    save("IMU/gyro", np.array([100.05, 100.1, 100.15]), np.array([[0.0, 0.0, -0.01], [0.0, 0.0, -0.02], [0.0, 0.0, -0.03]]))
+    import_recording(tmp_path / "40", find_config("recordings", "comma2k19"), tmp_path / "bag")
+    state = read_series(tmp_path / "bag", STATE, ["vx", "yaw_rate", "road_wheel_angle"])
+    np.testing.assert_allclose(state.values[1], [21.1, 0.02, np.deg2rad(0.5)], rtol=1e-9)
 
 
 # --- HMMWV --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,69 @@
+"""The tables in docs/own_vehicle.md, from the declarations: python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lfdm_ros.bags.expressions import FUNCTIONS
+from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, Key
+from lfdm_ros.files import write_text
+from lfdm_ros.resources import share_directory
+
+BEGIN, END = "<!-- mapping tables: python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md -->", "<!-- end of mapping tables -->"
+# Topics that calibrations read, with the type of their messages.
+TOPICS = {"vehicle/state": "VehicleState", "control/command": "DriverCommand"}
+
+
+def markdown() -> str:
+    """The tables: keys of a file, of its sources and topics, formats, functions, and the fields of the topics that calibrations read."""
+    parts = ["### The file", *_keys(FILE_KEYS), "### A source", *_keys(SOURCE_KEYS), "### Its `time`", *_keys(TIME_KEYS), "### A column",
+             *_keys(COLUMN_KEYS), "### Formats", *_formats(), "### A topic", *_keys(TOPIC_KEYS), "### Functions of expressions", "",
+             "Beside `+ - * / **`, comparisons, `and`, `or`, `not`, `pi` and `nan`; `source.column` is a column of another source, linear "
+             "in between. All is in SI units and radians.", *_functions()]
+    for topic, name in TOPICS.items():
+        parts += [f"### Fields of `{topic}`, lfdm_ros/msg/{name}", *_fields(name)]
+    return "\n".join(parts)
+
+
+def written_into(page: str) -> str:
+    """A page with the tables between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def _keys(keys: Sequence[Key]) -> list[str]:
+    return _table(("key", "written as", "what"), ((f"`{key.name}`", f"`{key.form}`", key.text) for key in keys))
+
+
+def _formats() -> list[str]:
+    return _table(("format", "files", "what is read", "needs"), (
+        (f"`{f.name}`", ", ".join(f.suffixes), f.reads, f"`pip install {' '.join(f.packages)}`" if f.packages else "")
+        for f in FORMATS.values()))
+
+
+def _functions() -> list[str]:
+    return _table(("function", "what"), ((f"`{name}({', '.join(f.arguments)})`", f.text) for name, f in FUNCTIONS.items()))
+
+
+def _fields(name: str) -> list[str]:
+    text = (share_directory() / "msg" / f"{name}.msg").read_text(encoding="utf-8")
+    found = re.findall(r"^\s*(?:float64|int32)(\[\d*\])?\s+(\w+)\s*#\s*\[([^\]]+)\]\s*(.*)$", text, re.MULTILINE)
+    rows = ((f"`{field}{_place(field) if array else ''}`", unit, text) for array, field, unit, text in found)
+    return _table(("field", "unit", "what"), rows)
+
+
+def _place(array: str) -> str:
+    return "[fl]" if "_by_" in array else "[0]"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    write_text(path, written_into(path.read_text(encoding="utf-8")))

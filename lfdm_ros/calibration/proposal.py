@@ -1,0 +1,234 @@
+"""A recipe to begin with, from what recordings hold; a person then edits it. Each choice says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lfdm_ros.calibration.survey import WHEELBASE, Survey, survey
+from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE, NO_TOPIC
+from lfdm_ros.models import get_model
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.vehicles import Vehicle
+
+PIECE, LENGTHS = 5.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # [s] of a vehicle of 2.7 m; those to choose from
+LINEAR = 0.4  # share of the grip up to which tyres are linear
+GENTLE = 0.1  # share of the grip below which little is learned of tyres
+SLIDING = 0.6  # share of the grip from which friction can be learned
+HOLD_OUT = 6  # pieces from which every other one is held out
+MANY = 20  # pieces above which least squares are proposed instead of a sampler
+STRETCHES = 4  # of a recording that are used
+NOISE = 0.1  # of a channel's standard deviation, where the prior of its errors has its median
+OFF = 0.3  # of the wheelbase by which a velocity may be measured beside the centre of mass
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The text of a recipe, and what was decided, one line each, in the order of the text."""
+
+    text: str
+    reasons: tuple[str, ...]
+
+
+def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, called: Sequence[str] = (),
+            before: Sequence[str] = ()) -> Proposal:
+    """A recipe for the lateral dynamics of a vehicle, from all of the bags together.
+
+    Args:
+        vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
+        called: how the bags are called in the recipe's comments, where they will be elsewhere; before: commands that make them.
+
+    Raises:
+        InputError: a bag has no speed or steering, or the vehicle can be no model.
+    """
+    surveys = [survey(recording, vehicle) for recording in find_recordings(bags)]
+    for one in surveys:
+        if "/" in one.recording.name or not one.recording.name.strip():
+            raise InputError(f"{one.recording.path}: its recording has no name that a recipe can use; import it with --recording NAME")
+    return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before).proposal()
+
+
+class _Writer:
+    """Decides, and writes down why."""
+
+    def __init__(self, surveys: Sequence[Survey], vehicle: Vehicle, vehicle_name: str, called: Sequence[str],
+                 before: Sequence[str]) -> None:
+        self.bags, self.before = " ".join(f"--bag {name}" for name in called), before
+        self.surveys, self.vehicle, self.name = surveys, vehicle, vehicle_name
+        self.p = vehicle.parameters
+        self.size = math.sqrt((self.p["cg_to_front_axle"] + self.p["cg_to_rear_axle"]) / WHEELBASE)
+        self.measured = set.intersection(*(set(one.measured) for one in surveys))
+        self.reasons: list[str] = []
+
+    def proposal(self) -> Proposal:
+        head = [f"# Proposed from {', '.join(one.recording.name for one in self.surveys)}; edit it.",
+                *(f"#   {line}" for line in self.before),
+                f"#   lfdm calibrate THIS --check {self.bags}", f"#   lfdm calibrate THIS {self.bags} --out result"]
+        for one in self.surveys:
+            self._say(f"{one.recording.name}: moves for {one.moving:.0f} s at {one.speeds[0]:.3g} to {one.speeds[1]:.3g} m/s, up to "
+                      f"{one.lateral:.2g} m/s^2 across; measured: {', '.join(one.measured)}")
+        body = [*self._model(), *self._windows(), *self._stage()]
+        return Proposal("\n".join([*head, *body]) + "\n", tuple(self.reasons))
+
+    def _say(self, text: str) -> str:
+        self.reasons.append(text)
+        return text
+
+    # -- Parts of the recipe -------------------------------------------------------------------------------------------------------
+
+    def _model(self) -> list[str]:
+        friction = self.p.get("friction_max", self.p.get("friction_front", 0.9))
+        self.share = max(one.lateral for one in self.surveys) / (friction * GRAVITY)
+        wanted = ["linear_single_track"] if self.share < LINEAR else ["nonlinear_bicycle", "linear_single_track"]
+        why = (f"up to {self.share:.0%} of the grip is used, so tyres are linear" if self.share < LINEAR else
+               f"up to {self.share:.0%} of the grip is used, so tyres bend")
+        if self.share >= LINEAR and {"roll", "roll_rate"} <= self.measured:
+            wanted, why = ["eight_dof", *wanted], f"{why}, and roll was measured"
+        self.model = next((name for name in wanted if self._can_be(name)), "")
+        if not self.model:
+            raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(wanted)}; lfdm vehicle show says what it lacks, "
+                             "lfdm vehicle new writes one that can")
+        step = float(f"{(2.0 if self.model == 'eight_dof' else 10.0) * min(1.0, self.size):.1g}")
+        pieces = self._pieces()
+        self.many = pieces > MANY
+        sampler = "least_squares" if self.many else "smc"
+        self._say(f"model {self.model}: {why}")
+        if self.share < GENTLE:
+            self._say(f"{self.share:.0%} of the grip tells little of tyres: expect widths near the priors'; drive a ramp or a slalom "
+                      "(--check says which)")
+        self._say(f"{pieces} pieces of {self.piece:g} s: " + (
+            "the optimum with Gaussian intervals, in minutes; Pareto k says whether to believe it" if self.many else
+            "few enough to sample"))
+        return [f"model: {self.model}  # {why}", f"vehicle: {self.name}", f"step: {{value: {step:g}, unit: ms}}", "seed: 1",
+                f"draws: {500 if self.many else 1000}", "chains: 4", f"sampler: {sampler}", "stages:", "  - name: lateral"]
+
+    def _can_be(self, model: str) -> bool:
+        try:
+            self.vehicle.model(model)
+        except InputError:
+            return False
+        return True
+
+    def _pieces(self) -> int:
+        self.piece = min(LENGTHS, key=lambda length: abs(length - PIECE * self.size))
+        return int(sum((end - start) // self.piece for one in self.surveys for start, end in one.stretches[:STRETCHES]))
+
+    def _windows(self) -> list[str]:
+        fitted = self._pieces()
+        held_out = fitted >= HOLD_OUT
+        self._say(f"pieces of {self.piece:g} s with a start of their own, since errors of the model add up over time; " + (
+            "every other one is held out to say how far the result can be trusted" if held_out else
+            f"{fitted} are too few to hold any out: record more"))
+        segments = [(one, i, window) for one in self.surveys for i, window in enumerate(sorted(one.stretches[:STRETCHES]))
+                    if window[1] - window[0] >= self.piece]
+        dropped = [one for one in self.surveys if len(one.stretches) > STRETCHES]
+        for one in dropped:
+            self._say(f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used")
+        if not segments:
+            raise InputError(f"{self.surveys[0].recording.path}: no stretch is as long as a piece of {self.piece:g} s")
+        out = ["    segments:"]
+        for one, i, (start, end) in segments:
+            own = f"{one.recording.name}_{i}" if sum(other is one for other, _, _ in segments) > 1 else one.recording.name
+            name = "".join(c if c.isalnum() or c in "_-" else "_" for c in own)
+            out.append(f"      - {{name: {name}, recording: \"{one.recording.name}\", window: [{math.ceil(10 * start) / 10:g}, "
+                       f"{math.floor(10 * end) / 10:g}]}}")
+        return [*out, f"    split: {{length: {{value: {self.piece:g}, unit: s}}, take: {'even' if held_out else 'all'}}}"]
+
+    def _stage(self) -> list[str]:
+        return [*self._inputs(), *self._errors(), *self._nuisances(), *self._parameters(), *self._channels()]
+
+    def _inputs(self) -> list[str]:
+        self._say("the speed follows the recording: drive and brakes need not be right to learn the tyres")
+        out = [f"    prescribed: {{vx: {{topic: {DEFAULT_STATE}}}}}  # drive and brakes need not be right",
+               f"    initial_state: {{topic: {DEFAULT_STATE}}}"]
+        if "road_wheel_angle" in self.measured:
+            commanded = all(one.commanded for one in self.surveys)
+            self._say("steering: the measured angle of the road wheels" + (
+                ", not the command: what acted, not what was asked for" if commanded else ""))
+            source = f"{{topic: {DEFAULT_STATE}, field: road_wheel_angle, per: max_road_wheel_angle}}"
+            return [*out, f"    inputs: {{topic: {NO_TOPIC}, steering: {source}}}"]
+        self._say("steering: the command, since no angle of the road wheels was measured; its scale stands for the vehicle's full lock")
+        return [*out, f"    inputs: {{topic: {DEFAULT_INPUTS}}}"]
+
+    def _errors(self) -> list[str]:
+        self._say("errors inflated: those of a model stay for seconds, and white noise would promise too much")
+        return ["    errors: inflated  # they stay for seconds"]
+
+    def _nuisances(self) -> list[str]:
+        behind = float(np.nanmax([one.behind for one in self.surveys])) if any(np.isfinite(one.behind) for one in self.surveys) else 0.0
+        gains = [one.gain for one in self.surveys if np.isfinite(one.gain)]
+        spread = 0.1 if "road_wheel_angle" in self.measured else 0.25
+        lines = ["    nuisance:", "      steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: \"1\"}  # trim"]
+        gain = f"in gentle driving the yaw rate is {np.median(gains):.2f} of what the angle asks for" if gains else "its gain is not known"
+        self._say(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
+        lines.append(f"      steering.scale: {{prior: log_normal, median: 1, log_sd: {spread:g}, unit: \"1\"}}  # or tyres make up for it")
+        lag = max(0.05 * self.size, behind)
+        self._say(f"steering.lag: the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own")
+        lines.append(f"      steering.lag: {{prior: half_normal, sigma: {lag:.2g}, unit: s}}  # yaw rate is {behind:.2g} s behind")
+        if "yaw_rate" in self.measured:
+            lines.append("      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.01, unit: rad/s}")
+        if self._side_velocity():
+            self._say("heading.misalignment: a sensor turned by 0.01 rad reads 0.2 m/s across at 20 m/s")
+            lines.append("      heading.misalignment: {prior: normal, mean: 0, sd: 0.02, unit: rad}")
+        return lines
+
+    def _parameters(self) -> list[str]:
+        lines = ["    parameters:"]
+        for axle in ("front", "rear"):
+            key = f"cornering_stiffness_{axle}"
+            source = self.vehicle.sources.get(key, "").partition(":")[0] or "of the file"
+            lines.append(f"      {key}: {{prior: log_normal, median: {self.p[key]:.4g}, log_sd: 0.4, unit: N/rad}}  # {source}")
+        self._say(f"cornering stiffnesses: about the file's ({self.p['cornering_stiffness_front']:.3g} and "
+                  f"{self.p['cornering_stiffness_rear']:.3g} N/rad a wheel), within a factor of 1.5")
+        targets = {"eight_dof": ("friction_max", "friction_min"), "nonlinear_bicycle": ("friction_front", "friction_rear")}.get(self.model)
+        if targets and self.share >= SLIDING:
+            value = self.p[targets[0]]
+            both = ", ".join(f"{name}: {self.p[name] / value:.3g}" for name in targets)
+            lines.append(f"      friction: {{prior: log_normal, median: {value:.3g}, log_sd: 0.2, unit: \"1\", targets: {{{both}}}}}")
+            self._say(f"friction: {self.share:.0%} of it is used")
+        elif targets:
+            self._say(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
+        return lines
+
+    def _side_velocity(self) -> bool:
+        if "vy" not in self.measured:
+            return False
+        wheelbase = self.p["cg_to_front_axle"] + self.p["cg_to_rear_axle"]
+        arms = [one.arm for one in self.surveys if np.isfinite(one.arm)]
+        return not arms or abs(float(np.median(arms)) - self.p["cg_to_rear_axle"]) < OFF * wheelbase
+
+    def _channels(self) -> list[str]:
+        states = {field.name: field.unit for field in get_model(self.vehicle.spec(self.model)).states}
+        chosen = ["yaw_rate"] if "yaw_rate" in self.measured else ["yaw"] if "yaw" in self.measured else ["x", "y"]
+        if chosen != ["yaw_rate"]:
+            self._say(f"channels {', '.join(chosen)}: no yaw rate was measured, which would say more")
+        if not set(chosen) <= self.measured:
+            raise InputError(f"{self.surveys[0].recording.path}: neither yaw_rate, yaw nor x and y of {DEFAULT_STATE} were measured in all "
+                             "bags; a mapping must fill one of them")
+        if self._side_velocity():
+            chosen.append("vy")
+        elif "vy" in self.measured:
+            arm = float(np.median([one.arm for one in self.surveys if np.isfinite(one.arm)]))
+            centre = self.p["cg_to_rear_axle"]
+            wheelbase = self.p["cg_to_front_axle"] + centre
+            remedy = (f"take it there in the mapping, vy + {centre - arm:.2f} m * yaw_rate" if -0.5 * wheelbase < arm < 1.5 * wheelbase
+                      else "look at how it was measured")
+            self._say(f"vy is left out: it moves as of a place {arm:.2f} m ahead of the rear axle, and the vehicle's centre of mass is "
+                      f"{centre:.2f} m ahead; {remedy}")
+        if self.model == "eight_dof":
+            chosen += ["roll", "roll_rate"]
+        lines = ["    channels:"]
+        for name in chosen:
+            spread = float(np.median([one.measured[name] for one in self.surveys])) if name not in ("x", "y", "yaw") else \
+                {"yaw": 0.2}.get(name, 5.0 * self.size)
+            noise = max(NOISE * spread, *(one.scatter[name] for one in self.surveys))
+            lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {noise:.2g}, log_sd: 1.0, "
+                         f"unit: {states[name]}}}}}")
+        self._say(f"channels: {', '.join(chosen)}")
+        return lines

@@ -1,0 +1,68 @@
+"""`lfdm calibrate --new`: a recipe to begin with, from what recordings hold."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm calibrate --new`."""
+    parser.add_argument("--new", action="append", default=[], metavar="BAG", help="propose a recipe from this bag, or with --mapping from "
+                        "any other recording, and say why; repeat")
+    parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
+    parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the recipe to --out, which must be one that `lfdm calibrate` can read, and prints what was decided and why."""
+    from lfdm_ros.calibration import load_recipe
+    from lfdm_ros.calibration.proposal import propose
+    from lfdm_ros.vehicles import load_vehicle
+
+    if args.recipe is not None or args.bag:
+        raise InputError("--new proposes a recipe; leave out RECIPE and --bag")
+    if args.vehicle is None:
+        raise InputError("--vehicle NAME is missing: which vehicle was driven (lfdm vehicle new writes one)")
+    if args.out is None or Path(args.out).suffix not in (".yaml", ".yml"):
+        raise InputError("--out FILE.yaml is missing: where the recipe goes")
+    out = Path(args.out)
+    if out.exists():
+        raise InputError(f"--out {out}: exists already; choose another name or remove it")
+    vehicle = load_vehicle(args.vehicle)
+    with tempfile.TemporaryDirectory(prefix="lfdm_new_") as folder:
+        called, before = args.new, []
+        if args.mapping:
+            called = [f"bags/{Path(source).stem}" for source in args.new]
+            before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
+        proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before)
+    try:
+        write_text(out, proposal.text)
+    except OSError as error:
+        raise InputError(f"--out {out}: {error.strerror}") from None
+    load_recipe(out)
+    for line in proposal.reasons:
+        print(line)
+    print(f"wrote {out}; edit it, then:")
+    for line in (*before, f"lfdm calibrate {out} --check " + " ".join(f"--bag {bag}" for bag in called)):
+        print(f"  {line}")
+    return 0
+
+
+def _bags(args: argparse.Namespace, folder: Path) -> list[Path]:
+    if args.mapping is None:
+        return [Path(bag) for bag in args.new]
+    from lfdm_ros.bags import import_recording
+    from lfdm_ros.resources import find_config
+
+    bags = []
+    for i, source in enumerate(args.new):
+        bags.append(folder / f"{i}_{Path(source).stem}")
+        import_recording(source, find_config("recordings", args.mapping), bags[-1],
+                         warn=lambda line: print(f"warning: {line}", file=sys.stderr))
+    return bags

@@ -1,0 +1,29 @@
+"""The page about mappings has the tables of the declarations, and what it shows as examples can be read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lfdm_ros.bags.mapping import load_mapping
+from lfdm_ros.bags.mapping_keys import FORMATS, SOURCE_KEYS
+from lfdm_ros.bags.mapping_reference import BEGIN, written_into
+from lfdm_ros.bags.sources import READERS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "own_vehicle.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_declarations():
+    assert PAGE.count(BEGIN) == 1
+    assert written_into(PAGE) == PAGE, "python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md"
+
+
+def test_every_format_has_a_reader_and_its_keys_are_told():
+    assert list(READERS) == list(FORMATS)
+    assert {key for form in FORMATS.values() for key in form.keys} <= {key.name for key in SOURCE_KEYS}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_are_mappings(tmp_path, number):
+    (tmp_path / "map.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[number])
+    assert load_mapping(tmp_path / "map.yaml").topics[0].name == "vehicle/state"
