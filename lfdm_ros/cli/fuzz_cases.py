@@ -267,15 +267,22 @@ _MEMORY = json.dumps({
     "job": {"id": "3", "recipe": "hmmwv_demo", "bags": ["bags/a"], "fresh": ["2"], "out": "out", "continue_from": 0, "deaths": 0}})
 
 # Small: a field of a hundred thousand nodes for each damage would be all that is fuzzed.
-_GROUND = """
-area: {x: [-5.0, 15.0], y: [-5.0, 5.0], spacing: 1.0}
+_GROUND = f"""
+area: {{x: [-5.0, 15.0], y: [-5.0, 5.0], spacing: 1.0}}
 seed: 4
-friction: {ice: 0.15, dry: 1.0, a0: 1.5, alpha_x: 3.0, alpha_y: 3.0, sigma_f: 2.0, sigma_n: 0.3}
-observations: [{x: 0.0, y: 0.0, friction: 0.95}]
-patches: [{friction: 0.3, polygon: [[0, -3], [9, -3], [9, 3]]}]
-soil: lete_sand
-soils: [{soil: dry_sand, polygon: [[0, -3], [9, -3], [9, 3]]}]
-heights: {rise_x: 0.05, rise_y: 0.0, bumps: [{x: 5.0, y: 0.0, radius: 3.0, height: 0.2}]}
+friction: {{ice: 0.15, dry: 1.0, a0: 1.5, alpha_x: 3.0, alpha_y: 3.0, sigma_f: 2.0, sigma_n: 0.3}}
+observations: [{{x: 0.0, y: 0.0, friction: 0.95}}]
+patches: [{{friction: 0.3, polygon: [[0, -3], [9, -3], [9, 3]]}}]
+soil:
+  name: loose
+  frictional_modulus: {{value: 1528, unit: kN/m^(n+2)}}
+  cohesive_modulus: {{value: 0.99, unit: kN/m^(n+1)}}
+  sinkage_exponent: {{value: 1.1, unit: "1"}}
+  cohesion: {{value: 1040, unit: Pa}}
+  friction_angle: {{value: 28, unit: deg}}
+  shear_modulus_x: {{value: 25, unit: mm}}
+soils: [{{soil: dry_sand, polygon: [[0, -3], [9, -3], [9, 3]]}}]
+heights: {{rise_x: 0.05, rise_y: 0.0, bumps: [{{x: 5.0, y: 0.0, radius: 3.0, height: 0.2}}], values: {[[0.1] * 21] * 11}}}
 """
 
 _KINDS = (

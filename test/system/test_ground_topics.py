@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pictures
 import pytest
+from rclpy.parameter import Parameter as RosParameter
 
+from lfdm_ros.calibration import predict
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.hil_bridge import HilBridge
+from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.mpc_controller import MpcController
+from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
@@ -64,6 +69,27 @@ def test_the_document_makes_the_same_ground(graph: Any) -> None:
     graph.wait(lambda: documents, "the document")
     again = load_ground(json.loads(documents[0].data))
     np.testing.assert_array_equal(again.field.latent, load_ground("ice_patches", 7).field.latent)
+
+
+def test_a_recorded_drive_is_replayed_on_its_ground(graph: Any, tmp_path: Path) -> None:
+    """Simulator, input player and recorder; the commands in the bag, simulated again on the ground that it holds, give its states."""
+    settings = {"bag": str(tmp_path / "bag"), "topics": ["/vehicle/state", "/control/command", "/ground/document"], "use_sim_time": True}
+    recorder = Recorder(context=graph.runtime.context, parameter_overrides=[RosParameter(name, value=v) for name, v in settings.items()])
+    graph.runtime.add(recorder)
+    recorder.bring_up("configure", "activate")
+    graph.add(VehicleSimulator, ground="ice_patches", ground_seed=7, scenario="sine_steer", stepping="lockstep", take_posterior=False,
+              actuators=False, stop_time=4.0)
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    graph.wait(lambda: recorder.bag.written > 1, "the first state in the bag")
+    graph.add(InputPlayer, scenario="sine_steer")
+    graph.wait(lambda: states and nanoseconds(states[-1].header.stamp) >= 3_500_000_000, "the drive")
+    recorder.release()
+    with pictures.left_out():
+        errors = [predict(tmp_path / "bag", tmp_path / f"out{k}", vehicle="hmmwv", window=(0.05, 3.4), ground=ground)["rmse"]
+                  for k, ground in enumerate(("recorded", "ice_patches", ""))]
+    same, other_seed, road = ({name: row["posterior"] for name, row in one.items()} for one in errors)
+    # What is left is the steps of 5 ms that a prediction takes.
+    assert same["yaw_rate"] < 6e-4 and 4.0 * same["yaw_rate"] < min(road["yaw_rate"], other_seed["yaw_rate"])
 
 
 def test_wheels_off_the_map_are_counted_and_told(graph: Any, tmp_path: Path) -> None:
