@@ -8,7 +8,7 @@ from scipy.interpolate import RegularGridInterpolator
 from lfdm_ros.backends import casadi_model, compiled_jacobian
 from lfdm_ros.compiler.tables import rows
 from lfdm_ros.errors import InputError
-from lfdm_ros.simulation import BatchRollout, Simulator, initial_state
+from lfdm_ros.simulation import BatchRollout, SimulationDiverged, Simulator, initial_state
 from lfdm_ros.terrain import FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, FrictionMap, Grid
 from lfdm_ros.vehicles import load_vehicle
 
@@ -126,4 +126,8 @@ def test_what_is_wrong_is_named():
     table = FrictionMap(FrictionField.uniform(0.4))
     number = table.number
     del table
-    assert np.isnan(rows(number, 8.0)).all()  # of a map that is gone
+    assert np.isnan(rows(number, 8.0)).all()  # of a map that is gone, where no vehicle drives on as on ice
+    simulator = Simulator(PLAIN.replace(friction_map=number), "eight_dof/fiala/friction_map")
+    simulator.reset(vx=10.0)
+    with pytest.raises(SimulationDiverged):
+        simulator.advance([0.5, 0.5, 0.0], [0.5, 0.5, 0.0], 10)
