@@ -75,9 +75,22 @@ MANOEUVRES = {  # speed [m/s], rows of time, steering, throttle, brake
 
 def write_bag(path: Path, name: str, seed: int = 5, recording: str = "") -> Path:
     """Records one of MANOEUVRES: vehicle/state exact, measured/state with noise, both at 100 Hz."""
-    speed, rows = MANOEUVRES[name]
+    return record(path, *MANOEUVRES[name], seed=seed, recording=recording or name)
+
+
+def weave(amplitudes: list[float], seed: int, every: float = 0.8) -> list[list[float]]:
+    """Rows of a driver who steers at random, in turn within these amplitudes, for 4 s each."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(0.0, 4.0 * len(amplitudes) + 1e-9, every)
+    steering = rng.uniform(-1.0, 1.0, len(times)) * np.array(amplitudes)[np.minimum((times / 4.0).astype(int), len(amplitudes) - 1)]
+    return [[float(time), float(angle), 0.1, 0.0] for time, angle in zip(times, steering)]
+
+
+def record(path: Path, speed: float, rows: list[list[float]], seed: int, recording: str, rate: int = 100) -> Path:
+    """Records the vehicle from a speed on rows of time, steering, throttle, brake at a rate [Hz]: vehicle/state exact, measured/state with
+    noise."""
     time, steering, throttle, brake = np.array(rows).T
-    times = 0.01 * np.arange(round(100 * time[-1]) + 1)
+    times = np.arange(round(rate * time[-1]) + 1) / rate
     inputs = InputProfile(time, steering, throttle, brake).sample(times)
     simulator = Simulator(load_vehicle("hmmwv").replace(**TRUTH), model="eight_dof", dt=0.002)
     simulator.reset(vx=speed)
@@ -86,7 +99,7 @@ def write_bag(path: Path, name: str, seed: int = 5, recording: str = "") -> Path
     for u in inputs:
         simulator.advance(u, u, 0)
         outputs.append(simulator.outputs.copy())
-        simulator.advance(u, u, 5)  # the command on a topic holds until the next one
+        simulator.advance(u, u, 500 // rate)  # the command on a topic holds until the next one
 
     def state(row: np.ndarray, header: dict, noisy: bool) -> dict:
         def value(channel: str) -> float:
@@ -99,7 +112,7 @@ def write_bag(path: Path, name: str, seed: int = 5, recording: str = "") -> Path
         forces = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
         return {"header": header, "child_frame_id": "base_link", **message, "wheel_speeds": wheels, **forces, "gear": 1}
 
-    with BagWriter(path, storage="mcap", recording=recording or name) as bag:
+    with BagWriter(path, storage="mcap", recording=recording) as bag:
         for row, u, t in zip(outputs, inputs, times):
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lfdm_ros.inference.dataset import Dataset, Recording, clock_jumps, load_segment, on_ground, windows_of
+from lfdm_ros.inference.dataset import Dataset, Recording, clock_jumps, load_segment, on_ground, start_notes, windows_of
 from lfdm_ros.inference.plan import NO_TOPIC, Recipe, Segment, Stage
 from lfdm_ros.vehicles import Vehicle
 
@@ -53,4 +53,5 @@ def load_stage(stage: Stage, recordings: Sequence[Recording], recipe: Recipe, ve
                     notes[clock_jumps(window.recording, topic, (field_,))] = None
     if len({data.recording.sha256 for _, data in loaded[False]}) == 1 and len(loaded[False]) == 1 and not loaded[True]:
         loaded[False] = [(segment, replace(data, name="")) for segment, data in loaded[False]]
-    return StageData(tuple(loaded[False]), tuple(loaded[True]), tuple(note for note in notes if note))
+    starts = start_notes((data, [state for state, _ in segment.estimate]) for segment, data in (*loaded[False], *loaded[True]))
+    return StageData(tuple(loaded[False]), tuple(loaded[True]), (*(note for note in notes if note), *starts))

@@ -7,11 +7,12 @@ measured: a grid finer than its samples has ten times as many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lfdm_ros.calibration.model_error import ModelError, level_of
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.gaussian import correlated_noise
 from lfdm_ros.inference.likelihood import RolloutLikelihood
@@ -20,6 +21,7 @@ RMSE_DRAWS = 100  # as paper 000: mean RMSE of 100 responses
 PREDICTIVE_DRAWS = 400  # for quantiles
 IN_FLIGHT = 64 * 2**20  # bytes of the responses that are looked at together
 KEPT = 64 * 2**20  # bytes of the responses that a calibration keeps for posterior.nc and its figures
+RUNS_AWAY = 1.2  # mean RMSE of draws over their median, from which a few of them decide
 LEAST_KEPT = 160  # draws, whatever they take: a quarter of them makes the 90 % bands of the figures
 
 
@@ -80,26 +82,33 @@ def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
 class Predictive:
     """What draws of the unknowns make of one data set, at its R rows where anything was measured.
 
-    times (R,) [s]; observed (R, C), NaN where this channel was not measured; mean (R, C) response; ranks of what was measured among the
-    responses with noise; squares (S, C): sums of the squared errors of RMSE_DRAWS responses, evenly over chains and draws, and whether
-    each is finite, alive (S, C). As float32, since nothing but files and figures takes them: of these responses some, sample (s, R, C);
-    and of the responses with noise those of some draws of each chain, noisy (chains, D, R, C), whose places are draw_index (D,).
+    times (R,) [s]; observed (R, C), NaN where this channel was not measured; response (R, C) to the one point that stands for the draws,
+    and mean (R, C) over the draws, spread (R, C) the variance of theirs about the point's; ranks of what was measured among the responses
+    with noise; widened: ranks among those with model error, where that was asked for; squares (S, C): sums of the squared errors
+    of RMSE_DRAWS responses, evenly over chains and draws, which are drawn (S, 2) with their chain and place in it, and whether each is
+    finite, alive (S, C). As float32, since nothing but files and figures takes them: of these responses some, sample (s, R, C); and of
+    the responses with noise, and with model error, those of some draws of each chain, noisy (chains, D, R, C), whose places are
+    draw_index (D,).
     """
 
     times: np.ndarray
     observed: np.ndarray
+    response: np.ndarray
     mean: np.ndarray
     ranks: Ranks
+    widened: Ranks | None
+    spread: np.ndarray
     squares: np.ndarray
     alive: np.ndarray
+    drawn: np.ndarray
     sample: np.ndarray
     noisy: np.ndarray
     draw_index: np.ndarray
 
     @property
     def residuals(self) -> np.ndarray:
-        """Measured minus mean response (R, C), NaN where nothing was measured."""
-        return self.observed - self.mean
+        """Measured minus the response to the point (R, C), NaN where nothing was measured."""
+        return self.observed - self.response
 
 
 def kept_draws(datasets: Iterable[Dataset]) -> int:
@@ -110,14 +119,20 @@ def kept_draws(datasets: Iterable[Dataset]) -> int:
 
 
 def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[np.ndarray], rho: Sequence[np.ndarray],
-                  rng: np.random.Generator, *, kept: int, noise: bool, report: Callable[[int], None] | None = None) -> list[Predictive]:
+                  rng: np.random.Generator, *, kept: int, noise: bool, report: Callable[[int], None] | None = None,
+                  point: np.ndarray | None = None, errors: Mapping[int, ModelError] | None = None,
+                  sensors: Mapping[int, float] | None = None) -> list[Predictive]:
     """Runs about PREDICTIVE_DRAWS of the draws q (C, N, Q), for each data set with noise sigma and correlation rho, (C, N, n_channels).
 
     Args:
         kept: about how many of them to keep, of `kept_draws`: so many in `noisy`, a quarter as many in `sample`.
         noise: whether `noisy` is wanted; otherwise it has no draws.
         report: called with the number of data sets that are done.
+        point: (Q,) what stands for the draws; their mean if there is none.
+        errors: of the model, by the place of the channel; and noise of its sensors, if it is not what it was when that was learned. Both
+            stand in the place of sigma in `widened` and `noisy`.
     """
+    point = q.mean(axis=(0, 1)) if point is None else point
     chains, draws, width = q.shape
     index = _evenly(draws, -(-PREDICTIVE_DRAWS // chains))
     chosen = _evenly(len(index), -(-kept // chains)) if noise else np.zeros(0, int)
@@ -128,12 +143,14 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
             report(number)
         channels = deviation.shape[-1]
         own_sigma, own_rho = (values[:, index].reshape(-1, channels) for values in (deviation, correlation))
-        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), kept // 4))
+        out.append(_predict(likelihood, number, flat, own_sigma, own_rho, rng, (chains, index, chosen), kept // 4, point,
+                            errors or {}, sensors or {}))
     return out
 
 
 def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: np.ndarray, rho: np.ndarray, rng: np.random.Generator,
-             places: tuple[int, np.ndarray, np.ndarray], shown: int) -> Predictive:
+             places: tuple[int, np.ndarray, np.ndarray], shown: int, point: np.ndarray, errors: Mapping[int, ModelError],
+             sensors: Mapping[int, float]) -> Predictive:
     data = likelihood.datasets[number]
     chains, index, chosen = places
     rows = _rows(data)
@@ -141,10 +158,13 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     of_rmse = _evenly(count, RMSE_DRAWS)
     of_sample = of_rmse[_evenly(len(of_rmse), shown)]
     of_noisy = (np.arange(chains)[:, None] * len(index) + chosen).ravel()
-    total, ranks = np.zeros(observed.shape), Ranks(observed)
+    total, ranks, widened = np.zeros(observed.shape), Ranks(observed), Ranks(observed) if errors else None
+    spread = np.zeros(observed.shape)
     squares, alive = np.empty((len(of_rmse), observed.shape[1])), np.empty((len(of_rmse), observed.shape[1]), bool)
     sample, noisy = (np.empty((len(draws), *observed.shape), np.float32) for draws in (of_sample, of_noisy))
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable draw of the prior may leave the range, as infinity
+        alone = np.concatenate([own for _, own in likelihood.response_parts(number, point[None], IN_FLIGHT)])[0]
+        missed = _missed(data, alone, errors)
         for part, responses in likelihood.response_parts(number, q, IN_FLIGHT):
             noise = _noise(rng, data, rows, sigma[part], rho[part])
             finite = np.isfinite(responses).all(axis=1)
@@ -161,9 +181,17 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
             sample[here] = responses[taken]
             noise += responses
             ranks.add(noise)
+            spread += ((responses - alone[rows]) ** 2).sum(axis=0)
+            if widened is not None:
+                for c, (deviation, correlation) in missed.items():
+                    paths = correlated_noise(rng, (len(noise), len(data.times)), 1.0, correlation)
+                    sensor = sensors.get(c, errors[c].noise) * rng.standard_normal((len(noise), len(rows)))
+                    noise[:, :, c] = responses[:, :, c] + (paths * deviation)[:, rows] + sensor
+                widened.add(noise)
             here, taken = places_of(of_noisy)
             noisy[here] = noise[taken]
-    return Predictive(data.times[rows], observed, total / count, ranks, squares, alive, sample,
+    drawn = np.column_stack([of_rmse // len(index), index[of_rmse % len(index)]])
+    return Predictive(data.times[rows], observed, alone[rows], total / count, ranks, widened, spread / count, squares, alive, drawn, sample,
                       noisy.reshape(chains, len(chosen), *observed.shape), index[chosen])
 
 
@@ -173,6 +201,12 @@ def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.
         return np.moveaxis(correlated_noise(rng, (*sigma.shape, len(data.times)), sigma, rho)[:, :, rows], 1, 2)
     noise: np.ndarray = rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None]
     return noise
+
+
+def _missed(data: Dataset, response: np.ndarray, errors: Mapping[int, ModelError]) -> dict[int, tuple[np.ndarray, float]]:
+    """By the place of a channel: standard deviation (K,) of the model error of a run with this response (K, C), and its correlation."""
+    return {c: (np.sqrt(own.variance(data.times - data.times[0], level_of(data.channels[c], response[:, c]))),
+                own.correlation(float(data.times[1] - data.times[0]))) for c, own in errors.items()}
 
 
 def _rows(data: Dataset) -> np.ndarray:
@@ -197,11 +231,27 @@ def lag_one(residuals: Sequence[np.ndarray]) -> float:
 
 @dataclass(frozen=True)
 class Compared:
-    """Predictions of the errors of one label against what was measured, over all its data sets."""
+    """Predictions of the errors of one label against what was measured, over all its data sets.
 
+    response: RMSE of the response to the point that stands for the draws; rmse: mean over draws of theirs, without those that diverged;
+    median, low and high: of the draws' too, 5 and 95 %, infinite where so many diverged; worst: chain and place of the draw that has
+    most, and its RMSE. coverage of the 90 % intervals, widened with the model error, NaN where there is none.
+    """
+
+    response: float
     rmse: float
+    median: float
+    low: float
+    high: float
+    worst: tuple[int, int, float]
     coverage: float
+    widened: float
     lag_one: float
+
+    @property
+    def runs_away(self) -> bool:
+        """Whether a few draws decide over the mean."""
+        return not self.rmse <= RUNS_AWAY * self.median
 
 
 # The channel of one data set that a label stands for.
@@ -214,20 +264,29 @@ def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compa
     for labels, predictive in data:
         for c, label in enumerate(labels):
             gathered.setdefault(label, []).append((predictive, c))
-    return {label: Compared(mean_rmse(members), coverage(members), lag_one([one.residuals[:, c] for one, c in members]))
-            for label, members in gathered.items()}
+    return {label: compared(members) for label, members in gathered.items()}
 
 
-def mean_rmse(members: Sequence[Member]) -> float:
-    """Mean over draws of the RMSE of one label; draws that diverged anywhere are left out, NaN where all did."""
+def compared(members: Sequence[Member]) -> Compared:
+    """How the predictions of one label compare with what was measured."""
     squares = np.sum([one.squares[:, c] for one, c in members], axis=0)
     alive = np.all([one.alive[:, c] for one, c in members], axis=0)
-    return float(np.sqrt(squares[alive] / _measured(members)).mean()) if alive.any() else float("nan")
+    each = np.where(alive, np.sqrt(squares / _measured(members)), np.inf)
+    low, median, high = (float(np.quantile(each, share, method="higher")) for share in (0.05, 0.5, 0.95))
+    residuals = [one.residuals[:, c] for one, c in members]
+    chain, draw = members[0][0].drawn[int(each.argmax())]
+    with np.errstate(over="ignore", invalid="ignore"):
+        response = float(np.sqrt(sum(np.nansum(own**2) for own in residuals) / _measured(members)))
+    return Compared(response, float(each[alive].mean()) if alive.any() else float("nan"), median, low, high,
+                    (int(chain), int(draw), float(each.max())), coverage(members),
+                    coverage(members, widened=True) if all(one.widened is not None for one, _ in members) else float("nan"),
+                    lag_one(residuals))
 
 
-def coverage(members: Sequence[Member], level: float = 0.9) -> float:
-    """Share of the samples of one label inside the central `level` interval of the responses with noise."""
-    return sum(int(one.ranks.inside(level)[:, c].sum()) for one, c in members) / _measured(members)
+def coverage(members: Sequence[Member], level: float = 0.9, widened: bool = False) -> float:
+    """Share of the samples of one label inside the central `level` interval of the responses with noise, `widened` by the model error."""
+    ranks = [(one.widened if widened and one.widened is not None else one.ranks, c) for one, c in members]
+    return sum(int(own.inside(level)[:, c].sum()) for own, c in ranks) / _measured(members)
 
 
 def _measured(members: Sequence[Member]) -> int:

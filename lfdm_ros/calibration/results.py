@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 THINNED_DRAWS = 200
+BEFORE = "vehicle_before.yaml"  # the vehicle as it was, with what the recipe holds
 _PACKED = {"zlib": True, "complevel": 1}  # noise does not get smaller by more
 UNFINISHED = ".stages"  # folder of the stages that are kept until all are done
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
               chains: int | None = None, seed: int | None = None, sampler: str | None = None, options: Mapping[str, Any] | None = None,
               continued: str | os.PathLike[str] | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
-    """Calibrates and writes posterior.nc, vehicle.yaml, summary.json and report.html to `out`.
+    """Calibrates and writes posterior.nc, vehicle.yaml, vehicle_before.yaml, summary.json and report.html to `out`.
 
     Stages that an earlier call with the same arguments finished before it was stopped or killed are taken from `out`.
 
@@ -142,6 +142,7 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
         save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")
+        save_vehicle(recipe.start_vehicle, directory / results.BEFORE)
         summary.write_json(directory / "summary.json", outcome)
         progress("writing posterior.nc")
         results.write_inference_data(directory / "posterior.nc", results.to_inference_data(recipe, finished, seed=outcome["seed"]))

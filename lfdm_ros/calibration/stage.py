@@ -141,24 +141,26 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
     noise_rng = np.random.default_rng(noise_seed)
 
     def predictive(of: str, likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                   draws: Mapping[str, np.ndarray], rng: np.random.Generator, noise: bool = True) -> list[Predictive]:
+                   draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator,
+                   noise: bool = True) -> list[Predictive]:
         def forward(done: int) -> None:
             if report is not None:
                 # Who has stopped the sampler still gets what it found.
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
-        return _predictive(likelihood, unknowns, data, draws, rng, kept, noise, forward)
+        return _predictive(likelihood, unknowns, data, draws, point, rng, kept, noise, forward)
 
-    posterior = predictive("from the posterior", asked.likelihood, list(asked.unknowns), data.fitted, run.draws, noise_rng)
+    posterior = predictive("from the posterior", asked.likelihood, list(asked.unknowns), data.fitted, run.draws, run.point, noise_rng)
     held_out: Sequence[Predictive] = ()
     if data.held_out:
         known = [*(p.name for p in stage.parameters), *(n.name for n in stage.nuisance)]
         unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
-        held_out = predictive("what was held out", unseen, known, data.held_out, run.draws, noise_rng, noise=False)
+        held_out = predictive("what was held out", unseen, known, data.held_out, run.draws, run.point, noise_rng, noise=False)
+    medians = {name: float(prior.frozen().median()) for name, prior in asked.unknowns.items()}
     return StageResult(
         stage=stage, data=data, likelihood=asked.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
-        prior_predictive=predictive("from the prior", asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, rng),
+        prior_predictive=predictive("from the prior", asked.likelihood, list(asked.unknowns), data.fitted, prior_draws, medians, rng),
         posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
 
 
@@ -185,11 +187,12 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
 
 
 def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                draws: Mapping[str, np.ndarray], rng: np.random.Generator, kept: int, noise: bool,
+                draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, kept: int, noise: bool,
                 report: Callable[[int], None]) -> list[Predictive]:
-    """Responses to draws (C, N) by variable, for each data set."""
+    """Responses to draws (C, N) by variable and to the point that stands for them, for each data set."""
     none = np.zeros_like(next(iter(draws.values())))
     sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
     rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
     q = np.stack([draws[name] for name in unknowns], axis=-1)
-    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, report=report)
+    return predict_draws(likelihood, q, sigma, rho, rng, kept=kept, noise=noise, report=report,
+                         point=np.array([point[name] for name in unknowns]))

@@ -13,7 +13,9 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.calibration import discrepancy
-from lfdm_ros.calibration.predictive import compare
+from lfdm_ros.calibration.baselines import fit_kinematic
+from lfdm_ros.calibration.out_of_sample import out_of_sample, out_of_sample_warnings
+from lfdm_ros.calibration.predictive import Compared, compare
 from lfdm_ros.files import write_text
 from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
@@ -59,11 +61,14 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     covered: dict[str, Any] = {}
     held_rmse: dict[str, Any] = {}
     held_covered: dict[str, Any] = {}
+    unseen: dict[str, Any] = {}
     for stage in stages:
         for label in stage["rmse"]:
             segment, _, channel = label.rpartition(".")
             key = next(k for k in (channel, f"{segment or stage['name']}/{channel}", f"{stage['name']}/{label}") if k not in rmse)
             rmse[key], covered[key] = stage["rmse"][label], stage["coverage_90"][label]
+            if label in stage["out_of_sample"]:
+                unseen[key] = {name: value for name, value in stage["out_of_sample"][label].items() if name not in ("text", "model_error")}
             if label in stage["held_out"]["rmse"]:
                 held_rmse[key], held_covered[key] = stage["held_out"]["rmse"][label], stage["held_out"]["coverage_90"][label]
     warnings = list(dict.fromkeys(text for result, stage in zip(results, stages) for text in _warnings(result, stage)))
@@ -83,7 +88,8 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "note": recipe.note,
         "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
-        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "consistency": consistency, "recordings_alone": alone,
+        "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "out_of_sample": unseen, "consistency": consistency,
+        "recordings_alone": alone,
         "warnings": warnings}
 
 
@@ -114,14 +120,55 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
         "log_evidence": run.statistics.get("log_evidence") if known_sampler(sampler).evidence else None,
         "parameters": _parameters(result),
         "passed_on": {target: result.after.parameters[target] for target in stage.targets},
-        "rmse": {label: {"prior": prior[label].rmse, "posterior": posterior[label].rmse} for label in posterior},
+        "point": {name: run.point[name] for name in result.unknowns}, "point_is": run.point_is,
+        "rmse": {label: {"prior": prior[label].rmse, "posterior": own.rmse, "prior_response": prior[label].response,
+                         **of_draws(own)} for label, own in posterior.items()},
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
         "errors": discrepancy.errors_of(result),
         "weights": result.likelihood.weights,
         "identifiability": {**score, **_extra(lambda: _known(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
-        "held_out": {"rmse": {label: {"posterior": compared.rmse} for label, compared in held_out.items()},
+        "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
+        "range": _extra(lambda: _range(result)), "kinematic": _extra(lambda: _kinematic(result)),
+        "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
+        "held_out": {"rmse": {label: {"posterior": own.rmse, **of_draws(own)} for label, own in held_out.items()},
                      "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
+
+
+def _range(result: StageResult) -> dict[str, list[float]]:
+    # What the runs that were fitted reach.
+    motion = np.concatenate(result.likelihood.motion(np.array([result.run.point[name] for name in result.unknowns])))
+    vx, ay = motion[np.isfinite(motion).all(axis=1)].T
+    return {"speed": [float(vx.min()), float(vx.max())], "lateral_acceleration": [0.0, float(np.abs(ay).max())]}
+
+
+def _kinematic(result: StageResult) -> dict[str, Any]:
+    # Of a kinematic bicycle that is fitted to the same runs, for whoever asks what the model is worth.
+    data = [own for _, own in result.data.fitted]
+    return fit_kinematic(data, result.after, result.likelihood.model) or {}
+
+
+def of_draws(compared: Compared) -> dict[str, float]:
+    """RMSE of the response to the point that stands for the draws, and what the draws' own are: median, 5 and 95 %."""
+    return {"response": compared.response, "median": compared.median, "low": compared.low, "high": compared.high}
+
+
+def runs_away(compared: Mapping[str, Compared], draws: Mapping[str, np.ndarray], where: str = "") -> list[str]:
+    """Where a few draws decide over a mean over draws: which is worst, and by what it differs from the others."""
+    out = []
+    for label, own in compared.items():
+        if not own.runs_away:
+            continue
+        chain, draw, rmse = own.worst
+        said = f"draw {draw} of chain {chain} has {rmse:.3g}" if math.isfinite(rmse) else f"draw {draw} of chain {chain} diverges"
+        far = {name: (values[chain, draw] - values.mean()) / values.std() for name, values in draws.items()
+               if values.shape[0] > chain and np.ptp(values) > 0.0 and not name.startswith((SIGMA, RHO))}
+        if far:
+            name = max(far, key=lambda key: abs(far[key]))
+            said += f", with {summary_name(name)} {draws[name][chain, draw]:.4g}, {abs(far[name]):.1f} standard deviations off the mean"
+        out.append(f"{label}: the mean RMSE over draws{where}, {own.rmse:.3g}, is not that of most of them (median {own.median:.3g}): "
+                   + said)
+    return out
 
 
 def _known(result: StageResult) -> dict[str, Any]:
@@ -234,6 +281,7 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
                 for a, b, r in correlated_pairs({variable: draws[variable] for variable in asked})
                 if not any({a, b} <= members for members in told))
     yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
+    yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["runs_away"]))
     yield from result.data.notes
 
 

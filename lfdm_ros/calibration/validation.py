@@ -1,4 +1,4 @@
-"""The posterior predictive on a recording that was never fitted."""
+"""The posterior predictive on a recording that was never fitted, and what it is worth beside simpler things."""
 
 from __future__ import annotations
 
@@ -12,60 +12,56 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
-from lfdm_ros.calibration import plots, report
+from lfdm_ros.calibration import baselines, plots, report
+from lfdm_ros.calibration.model_error import sensor_noise
+from lfdm_ros.calibration.pieces import PLACE, Piece, piece_of, pieces_csv, trajectories_csv
 from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
-from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
-from lfdm_ros.calibration.summary import write_json
+from lfdm_ros.calibration.results import check_finished
+from lfdm_ros.calibration.source import MEASURED, Source, from_posterior, from_vehicle, like
+from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
-from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings, load_window, on_ground, pieces_of, recorded_states
-from lfdm_ros.inference.likelihood import RolloutLikelihood, Targets
-from lfdm_ros.inference.plan import DEFAULT_STATE, INITIAL, INPUT_FIELDS, MISALIGNMENT, RHO, SIGMA, Inputs, Split, SteeringSource
+from lfdm_ros.inference.dataset import (
+    Dataset,
+    Recording,
+    find_recordings,
+    load_window,
+    on_ground,
+    pieces_of,
+    recorded_states,
+    start_notes,
+)
+from lfdm_ros.inference.likelihood import RolloutLikelihood
+from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, Split
 from lfdm_ros.models import get_model
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Vehicle
 
-MEASURED = "measured/state"
-DEFAULT_STEP = 0.005
 # RMSE above this multiple of the calibrated noise is worth a warning.
 NOISE_MULTIPLE = 1.5
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What predicts: a vehicle, and draws (C, N) by variable of the unknowns and of the noise, if it comes from a calibration."""
-
-    model: str
-    vehicle: Vehicle
-    step: float
-    unknowns: Mapping[str, Targets]
-    nuisances: tuple[str, ...]
-    draws: Mapping[str, np.ndarray]
-    noise: Mapping[str, tuple[str, str, np.ndarray, np.ndarray]]  # channel -> stage, topic, standard deviation and correlation (C, N)
-    inputs: Inputs
-    prescribed: tuple[tuple[str, str, str], ...] = ()
-    split: Split | None = None
-    fitted: frozenset[str] = frozenset()
-    topic: str = MEASURED  # that was fitted
-    ground: str = ""  # that the recording was made on
-    before: Mapping[str, float] | None = None  # the vehicle's own values of the unknowns, where it is still to be found
+LOUDER = 1.2  # noise of a recording's sensor over that of the calibrated ones, from which it is told
+BEYOND, SOME = 0.05, 0.01  # of a range, and of the samples, that may lie outside what was fitted without a word
+ALL = "all"
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
-            vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str = "eight_dof",
-            window: tuple[float, float] | None = None, topic: str | None = None, seed: int = 1,
-            figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
-    """Compares a calibration, or a vehicle, with a recording and writes summary.json and report.html to `out`.
+            vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str | None = None,
+            like_result: str | os.PathLike[str] | None = None, window: tuple[float, float] | None = None, topic: str | None = None,
+            seed: int = 1, model_error: bool = True, figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
+    """Compares a calibration, or a vehicle, with a recording; writes summary.json, report.html, pieces.csv and trajectories.csv to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are all that the topic holds which was fitted,
     else `measured/state`, else `vehicle/state`. A posterior is driven as its calibration was: with its inputs, its prescribed states and
-    nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out. Beside it, as
-    `before`, stands the vehicle as it was, under the same conditions.
+    nuisances, and in pieces where the recipe splits; of a recording that was fitted, only the pieces that were held out. Beside it stand
+    the vehicle as it was (`before`) and a kinematic bicycle (`kinematic`), under the same conditions.
 
     Args:
         posterior: directory that `lfdm calibrate` wrote; or
-        vehicle: a vehicle, its name or file, with `model`.
+        vehicle: a vehicle, its name or file, with `model` (eight_dof, or that of `like_result`).
+        like_result: with `vehicle`: a calibration in whose way the vehicle is driven, measured and cut into pieces.
         window: start and end [s]; by default all that was measured.
         topic: to compare with, instead of the one named above; `rmse_by_topic` has vehicle/state beside it in any case.
+        model_error: whether intervals are of the model error that the calibration learned out of sample and of the sensor's noise here,
+            instead of what the calibration called noise.
         figure: image file for the responses of the channels that were fitted, or all, over the whole window.
         ground: that the recording was made on, as `on_ground` takes it.
 
@@ -77,40 +73,64 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     """
     if (posterior is None) == (vehicle is None):
         raise InputError("give either a posterior directory or a vehicle")
-    source = _from_posterior(Path(posterior)) if posterior is not None else _from_vehicle(vehicle, model)  # type: ignore[arg-type]
+    if posterior is not None:
+        stopped = check_finished(posterior)
+        source = from_posterior(Path(posterior))
+        source = replace(source, notes=(*filter(None, [stopped]), *source.notes))
+    elif like_result is not None:
+        source = like(vehicle, Path(like_result), model)  # type: ignore[arg-type]
+    else:
+        source = from_vehicle(vehicle, model)  # type: ignore[arg-type]
     source = replace(source, ground=ground)
     recording = find_recordings([bag])[0]
     topics = _topics(recording)
     shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
-    found = _compare(recording, source, shown, window, seed)
-    others = {other: _compare(recording, source, other, window, seed) for other in (DEFAULT_STATE,) if other in topics and other != shown}
+    found = _compare(recording, source, shown, window, seed, model_error)
+    others = {other: _compare(recording, source, other, window, seed, model_error) for other in (DEFAULT_STATE,)
+              if other in topics and other != shown}
     names, scale, compared = list(found.channels), found.sigma, found.compared
+    told = {name: compared[name] for name in names if source.draws}
     summary = {
         "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
+        "like": str(like_result) if like_result else None,
         "recordings": [{"name": recording.name, "path": str(recording.path), "sha256": recording.sha256}], "window": list(found.window),
-        "pieces": [[float(data.times[0]), float(data.times[-1])] for data in found.datasets], "step": source.step, "seed": seed,
-        "ground": ground, "topic": shown, "draws": len(found.predictives[0].squares),
-        "rmse": {name: {**({"before": found.before[name].rmse} if found.before else {}), "posterior": compared[name].rmse}
-                 for name in names},
-        "coverage_90": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
-        "rmse_by_topic": {other: {name: value.rmse for name, value in one.compared.items()}
+        "pieces": [[piece.start, piece.end] for piece in found.pieces], "split": found.split, "step": source.step, "seed": seed,
+        "ground": ground, "topic": shown, "draws": len(found.predictives[0].squares), "point_is": source.point_is,
+        "fitted": sorted(source.noise),
+        "rmse": {name: {**({"before": found.before[name]} if name in found.before else {}),
+                        **({"kinematic": found.kinematic[name]} if name in found.kinematic else {}),
+                        "posterior": compared[name].rmse, **of_draws(compared[name])} for name in names},
+        "position": {what: float(np.hypot(row["x"], row["y"])) for what, row in (
+            ("response", {name: compared[name].response for name in names}), ("before", found.before), ("kinematic", found.kinematic))
+            if set(PLACE) <= set(row)},
+        "coverage_90": {name: _widened(compared[name]) if i in scale else None for i, name in enumerate(names)},
+        "coverage_90_without_model_error": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
+        "rmse_by_topic": {other: {name: value.response for name, value in one.compared.items()}
                           for other, one in {shown: found, **others}.items()},
-        "noise_from": {name: source.noise[name][0] for i, name in enumerate(names) if i in scale},
-        "warnings": [*filter(None, [recording.note]),
-                     *(f"{name}: RMSE {compared[name].rmse:.3g} is {compared[name].rmse / scale[i]:.1f} times the noise inferred in stage "
-                       f"{source.noise[name][0]}" for i, name in enumerate(names)
-                       if i in scale and compared[name].rmse > NOISE_MULTIPLE * scale[i])]}
+        "noise_from": {name: source.noise[name].stage for i, name in enumerate(names) if i in scale},
+        "kinematic": source.kinematic,
+        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *runs_away(told, source.draws),
+                     *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / scale[i]:.1f} times the noise inferred "
+                       f"in stage {source.noise[name].stage}" for i, name in enumerate(names)
+                       if i in scale and compared[name].response > NOISE_MULTIPLE * scale[i]),
+                     *_range_warnings(found.pieces, source)]}
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         write_json(directory / "summary.json", summary)
-        page = report.prediction_report(summary, found.datasets, found.predictives, scale)
+        write_text(directory / "pieces.csv", pieces_csv(found.pieces, found.use))
+        write_text(directory / "trajectories.csv", trajectories_csv(found.datasets, found.predictives))
+        page = report.prediction_report(summary, found.datasets, found.predictives, scale, found.pieces)
         write_text(directory / "report.html", page)
         if figure is not None:
             plots.save(_overview(found, source.model), Path(figure))
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return summary
+
+
+def _widened(compared: Compared) -> float:
+    return compared.widened if np.isfinite(compared.widened) else compared.coverage
 
 
 def _overview(found: _Found, model: str) -> Any:
@@ -124,28 +144,27 @@ def _overview(found: _Found, model: str) -> Any:
 
 @dataclass(frozen=True)
 class _Found:
-    """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic."""
+    """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic; before, kinematic:
+    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration."""
 
     channels: Mapping[str, str]
     window: tuple[float, float]
     datasets: Sequence[Dataset]
     predictives: Sequence[Predictive]
+    pieces: Sequence[Piece]
     compared: Mapping[str, Compared]
-    before: Mapping[str, Compared]
+    before: Mapping[str, float]
+    kinematic: Mapping[str, float]
     sigma: Mapping[int, float]
+    split: str
+    use: str
+    notes: Sequence[str]
 
 
-def _compare(recording: Recording, source: _Source, topic: str, window: tuple[float, float] | None, seed: int) -> _Found:
+def _compare(recording: Recording, source: Source, topic: str, window: tuple[float, float] | None, seed: int, widen: bool) -> _Found:
     channels, measured = _measured(recording, source, topic, window)
     start, end = window or measured
-    split = source.split
-    if split and recording.sha256 not in source.fitted:
-        split = Split(split.length)  # nothing of it was fitted, all of it is predicted
-    windows = [(start, end, "")] if split is None else [
-        (w.start, w.end, w.name) for w in pieces_of(recording, start, end, split, held_out=split.take != "all")]
-    if not windows:
-        raise InputError(f"{recording.path} ({recording.name}): all pieces of {source.split.length if source.split else 0:g} s in window "
-                         f"[{start:g}, {end:g}) s were fitted")
+    windows, told, use = _windows(recording, source, start, end)
     datasets = [on_ground(load_window(
         recording, a, b, model=source.model, vehicle=source.vehicle, step=source.step,
         channels={name: (topic, field) for name, field in channels.items()}, state_topic=DEFAULT_STATE, inputs=source.inputs,
@@ -153,82 +172,94 @@ def _compare(recording: Recording, source: _Source, topic: str, window: tuple[fl
     names = tuple(channels)
     # An offset of a channel that was not recorded here has nothing to act on.
     nuisances = [name for name in source.nuisances if name.partition(".")[0] in (*INPUT_FIELDS, *names) or name == MISALIGNMENT]
-    likelihood = RolloutLikelihood(datasets, model=source.model, vehicle=source.vehicle, step=source.step,
-                                   unknowns=list(source.unknowns.values()), nuisances=nuisances)
-    shape = next(iter(source.draws.values())).shape if source.draws else (1, 1)
-    noise = {name: source.noise[name] for name in names if name in source.noise and source.noise[name][1].strip("/") == topic}
-    sigma, rho = (np.stack([noise[name][i] if name in noise else np.full(shape, np.nan if i == 2 else 0.0) for name in names], axis=-1)
-                  for i in (2, 3))
-    q = np.stack([source.draws[name] for name in [*source.unknowns, *nuisances]], axis=-1) if likelihood.count else np.zeros((*shape, 0))
+    unknowns = [*source.unknowns, *nuisances]
 
-    def compared(q: np.ndarray, sigma: np.ndarray, rho: np.ndarray) -> tuple[list[Predictive], dict[str, Compared]]:
-        found = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
-                              kept=kept_draws(datasets), noise=False)
-        return found, compare([(names, predictive) for predictive in found])
+    def likelihood_of(vehicle: Vehicle, known: Mapping[str, Any]) -> RolloutLikelihood:
+        return RolloutLikelihood(datasets, model=source.model, vehicle=vehicle, step=source.step, unknowns=list(known.values()),
+                                 nuisances=nuisances)
 
-    predictives, errors = compared(q, sigma, rho)
-    before: Mapping[str, Compared] = {}
+    likelihood, shape = likelihood_of(source.vehicle, source.unknowns), source.shape
+    noise = {i: source.noise[name] for i, name in enumerate(names) if name in source.noise and source.noise[name].topic.strip("/") == topic}
+    sigma, rho = (np.stack([getattr(noise[i], what) if i in noise else np.full(shape, nothing) for i in range(len(names))], axis=-1)
+                  for what, nothing in (("sigma", np.nan), ("rho", 0.0)))
+    q = np.stack([source.draws[name] for name in unknowns], axis=-1) if unknowns else np.zeros((*shape, 0))
+    point = np.array([source.point[name] for name in unknowns])
+    errors = {i: own.model_error for i, own in noise.items() if own.model_error is not None} if widen else {}
+    # Where a sensor is quieter than it was, what it was stays: some of it may have been the model's.
+    sensors = {i: here for i in errors if errors[i].noise < (here := sensor_noise(
+        [data.observed[np.isfinite(data.observed).any(axis=1), i] for data in datasets]))}
+    predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
+                                kept=kept_draws(datasets), noise=True, point=point, errors=errors,
+                                sensors=sensors)
+    motions = likelihood.motion(point)
+    pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
+    before: dict[str, float] = {}
     if source.before is not None:
         # The vehicle as it was, measured and driven in the same way.
-        own = np.concatenate([np.broadcast_to([source.before[name] for name in source.unknowns], (*shape, len(source.unknowns))),
-                              q[..., len(source.unknowns):]], axis=-1)[:, :1]
-        before = compared(own, sigma[:, :1], rho[:, :1])[1]
-    return _Found(channels, (start, end), datasets, predictives, errors, before,
-                  {i: float(noise[name][2].mean()) for i, name in enumerate(names) if name in noise})
+        before = _errors(datasets, [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])])
+    simple: dict[str, float] = {}
+    if baselines.can_steer(source.model, source.vehicle):
+        own_nuisances = {name: source.point[name] for name in nuisances if not source.kinematic or name == MISALIGNMENT}
+        own_nuisances |= source.kinematic or {}
+        runs = [baselines.kinematic(data, source.vehicle, source.model, own_nuisances) for data in datasets]
+        if all(run is not None for run in runs):
+            simple = {name: value for name, value in _errors(datasets, [run for run in runs if run is not None]).items()
+                      if name in baselines.CHANNELS}
+    return _Found(channels, (start, end), datasets, predictives, pieces, compare([(names, one) for one in predictives]), before, simple,
+                  {i: float(own.sigma.mean()) for i, own in noise.items()}, told, use,
+                  [*start_notes((data, ()) for data in datasets),
+                   *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
+                     "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)])
 
 
-def _from_posterior(directory: Path) -> _Source:
-    summary = load_summary(directory)
-    posterior = load_posterior(directory)
-    stages = [stage for stage in summary["stages"] if stage["temperature"] == 1.0]
-    unknowns: dict[str, Targets] = {}
-    nuisances: list[str] = []
-    draws: dict[str, np.ndarray] = {}
-    noise: dict[str, tuple[str, str, np.ndarray, np.ndarray]] = {}
-    for stage in stages:
-        for shown, row in stage["parameters"].items():
-            name = shown.replace("/", ".", 1)
-            if name.startswith((SIGMA, RHO, INITIAL)):
-                continue
-            draws[name] = posterior[stored_name(stage["name"], name)].values
-            if "targets" in row:
-                unknowns[name] = tuple(row["targets"].items())
-            else:
-                nuisances.append(name)
-        for segment in stage["segments"]:
-            for channel, place in segment["channels"].items():
-                sigma = posterior[stored_name(stage["name"], SIGMA + place["label"])].values
-                rho = stored_name(stage["name"], RHO + place["label"])
-                noise.setdefault(channel, (stage["name"], place["topic"], sigma,
-                                           posterior[rho].values if rho in posterior else np.zeros_like(sigma)))
-    # The last segment that took the steering from a measured angle inferred what the tyres do with that angle.
-    segment = sorted((segment for stage in stages for segment in stage["segments"]), key=lambda s: s["inputs"]["steering"] is not None)[-1]
-    inputs = segment["inputs"]
-    return _Source(model=summary["model"], vehicle=load_vehicle(directory / "vehicle.yaml"), step=summary["step"], unknowns=unknowns,
-                   nuisances=tuple(dict.fromkeys(nuisances)), draws=draws, noise=noise,
-                   inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
-                   prescribed=tuple((state, topic, field) for state, topic, field in segment["prescribed"]),
-                   split=Split(**segment["split"]) if segment["split"] else None,
-                   fitted=frozenset(r["sha256"] for r in summary["recordings"]),
-                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"),
-                   before=_before(summary, unknowns))
+def _windows(recording: Recording, source: Source, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:
+    """Start, end and name of each piece; how it was cut, in words; and what its pieces were used for in the calibration."""
+    split, seen = source.split, recording.sha256 in source.fitted
+    if split is None:
+        return [(start, end, "")], f"[{start:g}, {end:g}) s in one piece", "fitted" if seen else "new"
+    if not seen:
+        split = Split(split.length)  # nothing of it was fitted, all of it is predicted
+    every = split.take == ALL
+    windows = [(w.start, w.end, w.name) for w in pieces_of(recording, start, end, split, held_out=not every)]
+    if not windows:
+        raise InputError(f"{recording.path} ({recording.name}): all pieces of {split.length:g} s in window [{start:g}, {end:g}) s were "
+                         "fitted")
+    cut = f"{len(windows)} pieces of {split.length:g} s in [{start:g}, {end:g}) s"
+    if not every:
+        return windows, f"{cut}, those between the {split.take} ones that were fitted", "held out"
+    return windows, f"{cut}, all of which were fitted" if seen else f"{cut}, none of which was fitted", "fitted" if seen else "new"
 
 
-def _before(summary: Mapping[str, Any], unknowns: Mapping[str, Targets]) -> dict[str, float] | None:
-    try:
-        vehicle = load_vehicle(summary["vehicle"])
-    except InputError:
-        return None
-    values = {**vehicle.parameters, **summary["held"]}
-    if not all(target in values for targets in unknowns.values() for target, _ in targets):
-        return None
-    return {name: float(np.mean([values[target] / factor for target, factor in targets])) for name, targets in unknowns.items()}
+def _errors(datasets: Sequence[Dataset], responses: Sequence[np.ndarray]) -> dict[str, float]:
+    """RMSE by channel of responses (K, C) to data sets; without channels of which nothing is said."""
+    out = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for c, name in enumerate(datasets[0].channels):
+            errors = np.concatenate([(data.observed[:, c] - own[:, c])[np.isfinite(data.observed[:, c])]
+                                     for data, own in zip(datasets, responses)])
+            if len(errors) and np.isfinite(errors).all():
+                out[name] = float(np.sqrt((errors**2).mean()))
+    return out
 
 
-def _from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str) -> _Source:
-    known = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
-    return _Source(model=known.model(model).name, vehicle=known, step=DEFAULT_STEP, unknowns={}, nuisances=(), draws={}, noise={},
-                   inputs=Inputs())
+def _range_warnings(pieces: Sequence[Piece], source: Source) -> list[str]:
+    """What of a prediction lies beyond the speeds and lateral accelerations of the runs that were fitted."""
+    if source.fitted_range is None:
+        return []
+    motion = np.concatenate([piece.motion for piece in pieces])
+    out = []
+    for values, name, unit in ((motion[:, 0], "speed", "m/s"), (np.abs(motion[:, 1]), "lateral_acceleration", "m/s^2")):
+        low, high = source.fitted_range[name]
+        margin = BEYOND * max(abs(low), abs(high))
+        values = values[np.isfinite(values)]
+        above, below = float((values > high + margin).mean()), float((values < low - margin).mean()) if name == "speed" else 0.0
+        what = name.replace("_", " ")
+        if above > SOME:
+            out.append(f"{above:.0%} of the samples have a {what} above what was fitted ({values.max():.3g}, fitted up to {high:.3g} "
+                       f"{unit}): nothing was learned there")
+        if below > SOME:
+            out.append(f"{below:.0%} of the samples have a {what} below what was fitted ({values.min():.3g}, fitted from {low:.3g} {unit})")
+    return out
 
 
 def _topics(recording: Recording) -> set[str]:
@@ -236,7 +267,7 @@ def _topics(recording: Recording) -> set[str]:
         return {connection.topic.strip("/") for connection in bag.connections}
 
 
-def _measured(recording: Recording, source: _Source, topic: str,
+def _measured(recording: Recording, source: Source, topic: str,
               window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
     """The fields that hold something in the window by channel, and the time they cover."""
     fields = recorded_states(recording, topic, source.model)

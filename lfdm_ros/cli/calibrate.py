@@ -28,7 +28,8 @@ EPILOG = """example:
   lfdm calibrate friction_field --survey seen.csv --out result             (a friction field's values; then also ground.yaml)
   lfdm calibrate my_recipe --bag tuesday --continue one --out two          (the posterior of both)
 
-The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), summary.json and report.html.
+The directory then holds posterior.nc (ArviZ), vehicle.yaml (posterior means, ready to simulate), vehicle_before.yaml (the vehicle as it
+was), summary.json and report.html.
 Ctrl-C keeps the stages that are done; the same command again goes on from there."""
 
 LINE_INTERVAL = {True: 0.2, False: 10.0}  # [s], on a terminal or in a log
@@ -251,9 +252,14 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
             r_hat = f"  R-hat {row['r_hat']:.4f}" if math.isfinite(row["r_hat"]) else ""
             value = objective["optimum_at"].get(name, row["mean"]) if objective else row["mean"]
             print(f"  {name:{width}}  {value:12.6g} ± {row['sd']:<10.3g} {row['unit']:12}{r_hat}")
-    print("mean RMSE (prior -> posterior)")
+    print("RMSE: prior's medians -> what is passed on (single draws 5 to 95 %); out of sample, and share in 90 % intervals (widened)")
     for channel, row in summary["rmse"].items():
-        print(f"  {channel:{width}}  {row['prior']:10.4g} -> {row['posterior']:.4g}")
+        unseen = summary["out_of_sample"].get(channel)
+        told = ""
+        if unseen:
+            widened = unseen["coverage_90_widened"]
+            told = f"; {unseen['rmse']:.4g}, {unseen['coverage_90']:.0%}" + (f" ({widened:.0%})" if math.isfinite(widened) else "")
+        print(f"  {channel:{width}}  {row['prior_response']:10.4g} -> {row['response']:.4g} ({row['low']:.3g} to {row['high']:.3g}){told}")
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
     print(f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -28,6 +28,8 @@ GRID_TOLERANCE = 1e-4
 _MOST_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
 STRETCH = 20  # samples over which the rate of a topic is looked at
 CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
+POSE_SPAN, LEAST_POSES = 0.25, 5  # [s] before and after a start, and poses in there, from which velocities are found
+MOTION = ("vx", "vy", "vz", "yaw_rate", "roll", "pitch", "roll_rate", "pitch_rate")  # states that do not begin at 0 just so
 HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
 
@@ -54,8 +56,9 @@ class Dataset:
     times (K,) from the origin of the recording; inputs (K, 3) steering, throttle, brake, kept from each time to the next
     (`hold`) or linear in between, as the recording says; history (L, 3): the inputs at the grid's points before the first, for delays;
     observed (K, C), NaN where nothing was measured; initial: the recorded states at the first time, without those that were not
-    measured; prescribed (K, P): the states `following` the recording; sourced: channels of the topic that the initial state is from, which
-    has their offsets too. `name` tells the windows of a stage apart.
+    measured; derived: those of them that were found from the pose; unknown: continuous states that begin at 0 since nothing says more;
+    prescribed (K, P): the states `following` the recording; sourced: channels of the topic that the initial state is from, which has
+    their offsets too. `name` tells the windows of a stage apart.
     """
 
     recording: Recording
@@ -69,6 +72,8 @@ class Dataset:
     history: np.ndarray = field(default_factory=lambda: np.empty((0, len(INPUT_FIELDS))))
     following: tuple[str, ...] = ()
     sourced: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     underfoot: Underfoot | None = None  # the ground that it was made on, which lives as long as this; None: a level road
 
@@ -187,6 +192,8 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
         series[channel] = data.time[inside], np.unwrap(values[inside]) if channel == "yaw" else values[inside]
     state_time, initial = _initial_state(recording, state_topic, model, start, end)
     start = max(start, state_time)
+    derived = {state: value for state, value in _from_pose(recording, state_topic, model, start).items() if state not in initial}
+    initial.update(derived)
     times = _grid([t for t, _ in series.values()], start, step, where)
     observed = np.full((len(times), len(channels)), np.nan)
     for column, (t, values) in enumerate(series.values()):
@@ -197,12 +204,15 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     followed = np.column_stack([_resampled(recording, topic, [field_], times, False)[0] for _, topic, field_ in prescribed]) \
         if prescribed else np.empty((0, 0))
     initial.update({state: float(value) for (state, _, _), value in zip(prescribed, followed[0] if prescribed else ())})
+    derived = {state: value for state, value in derived.items() if state not in {name for name, _, _ in prescribed}}
+    unknown = tuple(f.name for f in get_model(model).states if f.stem in MOTION and f.role == "continuous" and f.name not in initial)
     interval = float(times[1] - times[0])
     before = times[0] - interval * np.arange(round(HISTORY / interval), 0, -1)
     all_inputs = _inputs(recording, inputs, vehicle, np.concatenate([before, times]), len(before), hold)
     return Dataset(recording, times, all_inputs[len(before):], hold, observed, tuple(channels), initial, name, all_inputs[:len(before)],
                    tuple(state for state, _, _ in prescribed),
-                   tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")), followed)
+                   tuple(channel for channel, (topic, _) in channels.items() if topic.strip("/") == state_topic.strip("/")),
+                   tuple(derived), unknown, followed)
 
 
 RECORDED = "recorded"  # the ground that each recording says it was made on
@@ -316,6 +326,46 @@ def _initial_state(recording: Recording, topic: str, model: str, start: float, e
         raise InputError(f"{recording.path} ({recording.name}): {topic} has no state in window [{start:g}, {end:g}) s to start from")
     row = after[0]
     return float(data.time[row]), {name: float(v) for name, v in zip(fields, data.values[row]) if np.isfinite(v)}
+
+
+def _from_pose(recording: Recording, topic: str, model: str, start: float) -> dict[str, float]:
+    """Velocities at a time, of what the pose near it does: straight lines through heading and place, turned into the vehicle's axes."""
+    fields = {state: field_ for state, field_ in recorded_states(recording, topic, model).items() if state in ("x", "y", "yaw")}
+    if "yaw" not in fields:
+        return {}
+    data = _series(recording, topic, tuple(fields.values()))
+    near = np.abs(data.time - start) <= POSE_SPAN
+    out: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for column, state in enumerate(fields):
+        values = data.values[near, column]
+        finite = np.isfinite(values)
+        time = data.time[near][finite] - start
+        if finite.sum() >= LEAST_POSES and np.ptp(time) > 0.5 * POSE_SPAN:
+            values = np.unwrap(values[finite]) if state == "yaw" else values[finite]
+            rates[state], out[state] = np.polyfit(time, values, 1).tolist()
+    if "yaw" not in rates:
+        return {}
+    found = {"yaw_rate": rates["yaw"]}
+    if {"x", "y"} <= set(rates):
+        c, s = np.cos(out["yaw"]), np.sin(out["yaw"])
+        found |= {"vx": rates["x"] * c + rates["y"] * s, "vy": rates["y"] * c - rates["x"] * s}
+    return {state: float(value) for state, value in found.items()}
+
+
+def start_notes(datasets: Iterable[tuple[Dataset, Iterable[str]]]) -> list[str]:
+    """What to tell of runs that begin with states that were not recorded, and the states that are estimated: a line for each recording."""
+    notes: dict[str, None] = {}
+    for data, estimated in datasets:
+        where = f"{data.recording.path} ({data.recording.name})"
+        left = [state for state in data.unknown if state not in set(estimated)]
+        found = [state for state in data.derived if state not in set(estimated)]
+        if found:
+            notes[f"{where}: not recorded at the start, and taken from how the recorded pose changes: {', '.join(found)}"] = None
+        if left:
+            notes[f"{where}: not recorded at the start, and taken as 0: {', '.join(left)}; what follows pays for it for a while; estimate "
+                  "what matters (initial_state.estimate)"] = None
+    return list(notes)
 
 
 def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: str) -> np.ndarray:

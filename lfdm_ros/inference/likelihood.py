@@ -163,6 +163,14 @@ class _Piece:
         inputs = self._inputs.inputs(values) if self._inputs.columns else None
         return self._outputs.measured(self._rollout.trajectories(theta, self.initial_states(q), inputs).transpose(1, 2, 0), values)
 
+    def motion(self, q: np.ndarray) -> np.ndarray:
+        """q (Q,) -> speed and lateral acceleration of a steady turn, vx yaw_rate, of the model (K, 2)."""
+        theta, values = q[None, :len(self._mixing)] @ self._mixing, q[None, self._nuisances]
+        rollout = BatchRollout(**{**self._arguments, "channels": ("vx", "yaw_rate")}, inputs=self.data.table)
+        vx, yaw_rate = rollout.trajectories(theta, self.initial_states(q[None]),
+                                            self._inputs.inputs(values) if self._inputs.columns else None)[0].T
+        return np.column_stack([vx, vx * yaw_rate])
+
     def derivatives(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q (Q,) -> responses (K, C) and their exact derivatives (K, C, Q)."""
         if self._sensitivity is None:
@@ -202,7 +210,7 @@ class RolloutLikelihood:
             labels: for each data set, the group that the errors of each channel belong to; by default the channel's name.
             correlated: whether B and D are wanted; otherwise they may be left at 0.
         """
-        self.datasets = tuple(datasets)
+        self.datasets, self.model = tuple(datasets), model
         estimated = estimated or [()] * len(datasets)
         labels = labels or [data.channels for data in datasets]
         first = len(unknowns) + len(nuisances)
@@ -340,6 +348,16 @@ class RolloutLikelihood:
             mask[column.before + 1] = False
             masks.append(mask)
         return np.concatenate(masks)
+
+    def motion(self, q: np.ndarray) -> list[np.ndarray]:
+        """q (Q,) -> for each data set speed and lateral acceleration of a steady turn, of the model (K, 2)."""
+        return [piece.motion(np.asarray(q, float)) for piece in self.pieces]
+
+    def places(self, group: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where a group's samples are: data set, channel of it, row of that (n,)."""
+        rows = [self.pieces[i].columns[c].rows for i, c in self._members[group]]
+        data, channel = ([np.full(len(own), member[place]) for own, member in zip(rows, self._members[group])] for place in (0, 1))
+        return np.concatenate(data), np.concatenate(channel), np.concatenate(rows)
 
     def responses(self, q: np.ndarray) -> list[np.ndarray]:
         """q (N, Q) -> for each data set what the sensors would say (N, K, C)."""

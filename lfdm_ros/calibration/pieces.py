@@ -1,0 +1,93 @@
+"""The pieces of a prediction one by one: a table, their trajectories, and which are worst."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lfdm_ros.calibration.predictive import Predictive
+from lfdm_ros.inference.dataset import Dataset
+
+PLACE = ("x", "y")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One data set that was predicted; speed and lateral acceleration of the model's run (K, 2); rmse and coverage by channel, the latter
+    without those of which no noise is known."""
+
+    name: str
+    start: float
+    end: float
+    motion: np.ndarray
+    rmse: Mapping[str, float]
+    coverage: Mapping[str, float]
+
+
+def piece_of(data: Dataset, predictive: Predictive, motion: np.ndarray, known: Sequence[int]) -> Piece:
+    """`known`: places of the channels whose noise is known."""
+    names = data.channels
+    with np.errstate(over="ignore", invalid="ignore"):
+        rmse = {name: _rms(predictive.residuals[:, c]) for c, name in enumerate(names)}
+    inside = (predictive.widened or predictive.ranks).inside(0.9)
+    coverage = {names[c]: float(inside[np.isfinite(predictive.observed[:, c]), c].mean()) for c in known
+                if np.isfinite(predictive.observed[:, c]).any()}
+    if set(PLACE) <= set(names):
+        rmse["position"] = float(np.hypot(rmse["x"], rmse["y"]))
+    return Piece(data.name, float(data.times[0]), float(data.times[-1]), motion, rmse, coverage)
+
+
+def worst(pieces: Sequence[Piece], count: int) -> list[int]:
+    """Places of the pieces with the largest error, worst first: RMSE over the mean of all pieces, of the channel that is worst, among
+    those whose noise is known, or among all."""
+    names = list(pieces[0].coverage) or list(pieces[0].rmse)
+    table = np.array([[piece.rmse.get(name, np.nan) for name in names] for piece in pieces])
+    with np.errstate(all="ignore"):
+        ratio = table / np.nanmean(table, axis=0)
+    return [int(i) for i in np.argsort(-np.nan_to_num(np.where(np.isfinite(ratio), ratio, 0.0).max(axis=1)))[:count]]
+
+
+def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
+    """A row for each piece: when it was, what it was used for, speed, RMSE and coverage by channel."""
+    channels = list(dict.fromkeys(name for piece in pieces for name in piece.rmse))
+    covered = list(dict.fromkeys(name for piece in pieces for name in piece.coverage))
+    rows = [["piece", "start", "end", "use", "mean_speed", "max_lateral_acceleration", *(f"rmse_{name}" for name in channels),
+             *(f"coverage_90_{name}" for name in covered)]]
+    for number, piece in enumerate(pieces):
+        rows.append([piece.name or str(number), f"{piece.start:.3f}", f"{piece.end:.3f}", use, f"{np.nanmean(piece.motion[:, 0]):.4g}",
+                     f"{np.nanmax(np.abs(piece.motion[:, 1])):.4g}", *(_number(piece.rmse.get(name)) for name in channels),
+                     *(_number(piece.coverage.get(name)) for name in covered)])
+    return _text(rows)
+
+
+def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> str:
+    """What was measured, the response, and the 90 % interval of draws with their noise, at every sample of every piece."""
+    names = datasets[0].channels
+    rows = [["piece", "time", *(f"{name}{what}" for name in names for what in ("_measured", "", "_5%", "_95%"))]]
+    for number, (data, found) in enumerate(zip(datasets, predictives)):
+        flat = found.noisy.reshape(-1, *found.noisy.shape[2:])
+        with np.errstate(all="ignore"):
+            low, high = np.quantile(flat, [0.05, 0.95], axis=0)
+        stacked = np.stack([found.observed, found.response, low, high], axis=2).reshape(len(found.times), -1)
+        label = data.name or str(number)
+        rows += [[label, f"{time:.4f}", *map(_number, row)] for time, row in zip(found.times, stacked)]
+    return _text(rows)
+
+
+def _rms(errors: np.ndarray) -> float:
+    known = errors[np.isfinite(errors)]
+    return float(np.sqrt((known**2).mean())) if len(known) else float("nan")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not np.isfinite(value) else f"{value:.6g}"
+
+
+def _text(rows: Sequence[Sequence[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()

@@ -1,0 +1,168 @@
+"""What predicts: a vehicle, and where it comes from a calibration, its draws, noise, model error, nuisances and the way it was driven."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.calibration.model_error import ModelError
+from lfdm_ros.calibration.results import BEFORE, load_posterior, load_summary, stored_name
+from lfdm_ros.errors import InputError
+from lfdm_ros.inference.likelihood import Targets
+from lfdm_ros.inference.plan import INITIAL, RHO, SIGMA, Inputs, Split, SteeringSource
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+MEASURED = "measured/state"
+DEFAULT_STEP = 0.005
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of one channel: the stage that inferred it, the topic that it was inferred from, standard deviation and correlation (C, N), the error
+    of the model beside it, where there is one, and the size of the errors out of sample."""
+
+    stage: str
+    topic: str
+    sigma: np.ndarray
+    rho: np.ndarray
+    model_error: ModelError | None
+    size: float
+
+
+@dataclass(frozen=True)
+class Source:
+    """What predicts.
+
+    Attributes:
+        unknowns: what each of them sets in the vehicle. nuisances: of the measurement.
+        draws: (C, N) by variable of both; point: the values that stand for them, and what these are.
+        noise: by channel.
+        topic: that was fitted.
+        before: the vehicle as it was, where it is known.
+        ground: that the recording was made on.
+        kinematic: nuisances of a kinematic bicycle that was fitted beside it.
+        fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had.
+        notes: for whoever reads the prediction.
+    """
+
+    model: str
+    vehicle: Vehicle
+    step: float
+    unknowns: Mapping[str, Targets] = field(default_factory=dict)
+    nuisances: tuple[str, ...] = ()
+    draws: Mapping[str, np.ndarray] = field(default_factory=dict)
+    point: Mapping[str, float] = field(default_factory=dict)
+    point_is: str = "the vehicle"
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=Inputs)
+    prescribed: tuple[tuple[str, str, str], ...] = ()
+    split: Split | None = None
+    fitted: frozenset[str] = frozenset()
+    topic: str = MEASURED
+    before: Vehicle | None = None
+    ground: str = ""
+    kinematic: Mapping[str, float] | None = None
+    fitted_range: Mapping[str, tuple[float, float]] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains and draws of each."""
+        first = next(iter(self.draws.values()), np.empty((1, 1)))
+        return first.shape[0], first.shape[1]
+
+
+def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> Source:
+    """A vehicle as it is."""
+    known = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
+    return Source(model=known.model(model or "eight_dof").name, vehicle=known, step=DEFAULT_STEP)
+
+
+def like(vehicle: Vehicle | str | os.PathLike[str], directory: Path, model: str | None) -> Source:
+    """A vehicle driven, measured and cut into pieces as a calibration was, with its nuisances, and without its noise and intervals."""
+    known, result = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle), from_posterior(directory)
+    spec = known.spec(model or result.model)
+    own = {name: result.draws[name] for name in result.nuisances}
+    return replace(result, model=known.model(spec).name, vehicle=known, unknowns={}, draws=own, noise={}, before=None,
+                   point={name: result.point[name] for name in result.nuisances})
+
+
+def from_posterior(directory: Path) -> Source:
+    """The result of a calibration.
+
+    Raises:
+        InputError: it is none.
+    """
+    summary = load_summary(directory)
+    posterior = load_posterior(directory)
+    stages = [stage for stage in summary["stages"] if stage["temperature"] == 1.0]
+    unknowns: dict[str, Targets] = {}
+    nuisances: list[str] = []
+    draws: dict[str, np.ndarray] = {}
+    point: dict[str, float] = {}
+    noise: dict[str, Noise] = {}
+    for stage in stages:
+        for shown, row in stage["parameters"].items():
+            name = shown.replace("/", ".", 1)
+            if name.startswith((SIGMA, RHO, INITIAL)):
+                continue
+            draws[name] = posterior[stored_name(stage["name"], name)].values
+            point[name] = float(stage.get("point", {}).get(name, draws[name].mean()))
+            if "targets" in row:
+                unknowns[name] = tuple(row["targets"].items())
+            else:
+                nuisances.append(name)
+        for segment in stage["segments"]:
+            for channel, place in segment["channels"].items():
+                own = _noise(stage, place, posterior)
+                # Of a channel that several say something of, the one that was worst foreseen: nobody knows which the next will be like.
+                if channel not in noise or own.size > noise[channel].size:
+                    noise[channel] = own
+    # The last segment that took the steering from a measured angle inferred what the tyres do with that angle.
+    segment = sorted((segment for stage in stages for segment in stage["segments"]), key=lambda s: s["inputs"]["steering"] is not None)[-1]
+    inputs = segment["inputs"]
+    before, missing = _before(directory, summary, unknowns)
+    return Source(model=summary["model"], vehicle=load_vehicle(directory / "vehicle.yaml"), step=summary["step"], unknowns=unknowns,
+                  nuisances=tuple(dict.fromkeys(nuisances)), draws=draws, point=point,
+                  point_is=stages[-1].get("point_is", "posterior mean") if stages else "posterior mean", noise=noise,
+                  inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
+                  prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
+                  split=Split(**segment["split"]) if segment["split"] else None,
+                  fitted=frozenset(r["sha256"] for r in summary["recordings"]),
+                  topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
+                  kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
+                  fitted_range=_range(stages), notes=missing)
+
+
+def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> Noise:
+    sigma = posterior[stored_name(stage["name"], SIGMA + place["label"])].values
+    rho = stored_name(stage["name"], RHO + place["label"])
+    unseen = (stage.get("out_of_sample") or {}).get(place["label"], {})
+    learned = unseen.get("model_error")
+    return Noise(stage["name"], place["topic"], sigma, posterior[rho].values if rho in posterior else np.zeros_like(sigma),
+                 ModelError.of(learned) if learned else None, float(unseen.get("rmse", sigma.mean())))
+
+
+def _range(stages: list[dict[str, Any]]) -> dict[str, tuple[float, float]] | None:
+    known = [stage["range"] for stage in stages if stage.get("range")]
+    if not known:
+        return None
+    return {name: (min(row[name][0] for row in known), max(row[name][1] for row in known)) for name in known[0]}
+
+
+def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, Targets]) -> tuple[Vehicle | None, tuple[str, ...]]:
+    # The vehicle as it was, with what the recipe holds; of results that do not have it, by its name.
+    try:
+        vehicle = load_vehicle(directory / BEFORE) if (directory / BEFORE).is_file() else \
+            load_vehicle(summary["vehicle"]).replace(**summary["held"])
+    except InputError as error:
+        return None, (f"the vehicle as it was cannot be shown: {directory} does not hold it ({error}); calibrate again",)
+    lacks = [target for targets in unknowns.values() for target, _ in targets if target not in vehicle.parameters]
+    if lacks:
+        return None, (f"the vehicle as it was cannot be shown: it has no {', '.join(dict.fromkeys(lacks))}",)
+    return vehicle, ()

@@ -1,0 +1,230 @@
+"""Predictions of what was not fitted, by a model that is wrong on purpose: how sure they are, beside what, and in which files."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pictures
+import pytest
+from small_problem import record, weave
+
+from lfdm_ros.calibration import calibrate, load_recipe, predict
+from lfdm_ros.calibration.baselines import fit_kinematic, kinematic
+from lfdm_ros.calibration.cross_validation import FOLDS, cross_validate
+from lfdm_ros.calibration.data import StageData, load_stage
+from lfdm_ros.calibration.predictive import Predictive, Ranks, compare
+from lfdm_ros.calibration.stage import StageModel, stage_model
+from lfdm_ros.calibration.summary import runs_away
+from lfdm_ros.cli.main import main
+from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings
+from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.samplers import least_squares
+from lfdm_ros.samplers.sampler import Problem
+from lfdm_ros.simulation import BatchRollout, initial_state
+from lfdm_ros.vehicles import load_vehicle, save_vehicle
+
+WRONG = """
+model: linear_single_track
+vehicle: hmmwv
+step: {value: 10, unit: ms}
+draws: 100
+chains: 2
+sampler: least_squares
+stages:
+  - name: lateral
+    recording: drive
+    window: [0, null]
+    split: {length: {value: 2, unit: s}, take: TAKE}
+    prescribed: {vx: {topic: vehicle/state}}
+    parameters:
+      cornering_stiffness_front: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+      cornering_stiffness_rear: {prior: log_normal, median: 50, log_sd: 0.4, unit: kN/rad}
+    channels:
+      yaw_rate: {topic: measured/state, noise: {prior: log_normal, median: 0.02, log_sd: 1.0, unit: rad/s}}
+      vy: {topic: measured/state, noise: {prior: log_normal, median: 0.05, log_sd: 1.0, unit: m/s}}
+"""
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory):
+    """A vehicle whose tyres slide, driven gently and hard by turns, and again otherwise: bags by name."""
+    folder = tmp_path_factory.mktemp("drives")
+    return {name: record(folder / name, 14.0, weave(amplitudes, seed), seed, name, rate=50) for name, amplitudes, seed in (
+        ("drive", 4 * [0.04, 0.1, 0.16], 1), ("other", 4 * [0.04, 0.1, 0.16], 2), ("hard", 4 * [0.16], 3))}
+
+
+@pytest.fixture(scope="module", params=["even", "all"])
+def wrong(request, drives, tmp_path_factory):
+    """A model with linear tyres, calibrated on it: with every other piece held out, and with none."""
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "wrong.yaml").write_text(WRONG.replace("TAKE", request.param))
+    with pictures.left_out():
+        return folder / "out", calibrate(load_recipe(folder / "wrong.yaml"), [drives["drive"]], folder / "out")
+
+
+@pytest.fixture(scope="module")
+def predicted(wrong, drives, tmp_path_factory):
+    """The other drive and the hard one, as the wrong model foresees them: directory and summary by name."""
+    folder = tmp_path_factory.mktemp("predicted")
+    with pictures.left_out():
+        return {name: (folder / name, predict(drives[name], folder / name, posterior=wrong[0])) for name in ("other", "hard")}
+
+
+def test_nine_tenths_of_new_pieces_lie_in_the_intervals_of_a_wrong_model(wrong, predicted):
+    _, summary = wrong
+    off = {"coverage_90": [], "coverage_90_without_model_error": []}
+    for channel in ("yaw_rate", "vy"):
+        assert 0.85 <= predicted["other"][1]["coverage_90"][channel] <= 0.95
+        assert summary["out_of_sample"][channel]["coverage_90_widened"] == pytest.approx(0.92, abs=0.05)
+        for key, row in off.items():
+            row += [abs(one[key][channel] - 0.9) for _, one in predicted.values()]
+    # What the likelihood called noise is neither that of gentle driving nor that of hard driving.
+    assert np.mean(off["coverage_90"]) < 0.75 * np.mean(off["coverage_90_without_model_error"])
+
+
+def test_report_and_summary_judge_by_what_was_not_fitted(wrong):
+    directory, summary = wrong
+    held_out = "take: even" in (directory.parent / "wrong.yaml").read_text()
+    for channel, row in summary["out_of_sample"].items():
+        assert (row["source"], row["pieces"]) == (("held_out", 12) if held_out else ("cross_validation", 24)), channel
+        text = summary["stages"][0]["out_of_sample"][channel]["text"]
+        assert text in (directory / "report.html").read_text()
+        if held_out:
+            assert row["coverage_90"] == pytest.approx(summary["held_out"]["coverage_90"][channel], abs=0.02)
+            assert row["rmse"] == pytest.approx(summary["held_out"]["rmse"][channel]["response"])
+
+
+def test_what_is_left_out_is_foreseen_as_if_it_had_not_been_fitted(drives, tmp_path):
+    """One Newton step from the optimum of all ten pieces, against a search of its own without them."""
+    (tmp_path / "all.yaml").write_text(WRONG.replace("TAKE", "all").replace("[0, null]", "[0, 20]"))
+    recipe = load_recipe(tmp_path / "all.yaml")
+    stage, vehicle = recipe.stages[0], recipe.start_vehicle
+    data = load_stage(stage, find_recordings([drives["drive"]]), recipe, vehicle)
+
+    def best(own: StageData) -> tuple[StageModel, np.ndarray]:
+        asked = stage_model(stage, own, recipe, vehicle)
+        density = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
+        return asked, least_squares.mode(Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective))
+
+    asked, q = best(data)
+    noise = [(float(np.sqrt((error[0] ** 2).mean())), 0.0) for error in asked.likelihood.errors(q[None])]
+    found = cross_validate(asked.likelihood, list(asked.unknowns.values()), q, noise)
+    change, missed = np.empty(10), np.empty(10)
+    for fold in range(FOLDS):
+        _, without = best(StageData(tuple(pair for i, pair in enumerate(data.fitted) if i % FOLDS != fold)))
+        for number in range(fold, 10, FOLDS):
+            error, before = (data.fitted[number][1].observed[:, 0] - asked.likelihood.responses(x[None])[number][0, :, 0]
+                             for x in (without, q))
+            change[number], missed[number] = (np.abs(other - error).max() for other in (before, found["yaw_rate"][number].error))
+    assert change.max() > 2e-3  # it does matter
+    assert missed.max() < 0.2 * change.max()
+
+
+def calibrated(folder, name, bags):
+    with pictures.left_out():
+        return calibrate(load_recipe(folder / f"{name}.yaml"), bags, folder / name)
+
+
+def test_files_by_piece_say_what_the_summary_says(predicted):
+    directory, summary = predicted["other"]
+    with (directory / "pieces.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(summary["pieces"]) == 24
+    assert {row["use"] for row in rows} == {"new"}
+    for channel in ("yaw_rate", "vy"):
+        each = np.array([float(row[f"rmse_{channel}"]) for row in rows])
+        assert np.sqrt((each**2).mean()) == pytest.approx(summary["rmse"][channel]["response"], rel=1e-4)
+        assert np.mean([float(row[f"coverage_90_{channel}"]) for row in rows]) == pytest.approx(summary["coverage_90"][channel], abs=1e-5)
+    assert 13.0 < float(rows[0]["mean_speed"]) < 16.0
+    with (directory / "trajectories.csv").open() as file:
+        points = list(csv.DictReader(file))
+    errors = np.array([float(row["yaw_rate_measured"]) - float(row["yaw_rate"]) for row in points])
+    assert np.sqrt((errors**2).mean()) == pytest.approx(summary["rmse"]["yaw_rate"]["response"], rel=1e-4)
+    inside = [float(row["yaw_rate_5%"]) <= float(row["yaw_rate_measured"]) <= float(row["yaw_rate_95%"]) for row in points]
+    assert np.mean(inside) == pytest.approx(summary["coverage_90"]["yaw_rate"], abs=0.02)
+
+
+def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(drives, tmp_path, capsys):
+    """The vehicle as it was is kept with the result; the same file, driven like the result, has the same errors."""
+    save_vehicle(load_vehicle("hmmwv").replace(cornering_stiffness_front=30e3), tmp_path / "mine.yaml")
+    (tmp_path / "own.yaml").write_text(WRONG.replace("TAKE", "even").replace("vehicle: hmmwv", f"vehicle: {tmp_path / 'mine.yaml'}"))
+    calibrated(tmp_path, "own", [drives["drive"]])
+    with pictures.left_out():
+        shown = predict(drives["drive"], tmp_path / "shown", posterior=tmp_path / "own")
+        assert main(["predict", "--vehicle", str(tmp_path / "mine.yaml"), "--like", str(tmp_path / "own"), "--bag", str(drives["drive"]),
+                     "--out", str(tmp_path / "alike")]) == 0
+    alike = json.loads((tmp_path / "alike" / "summary.json").read_text())
+    assert shown["pieces"] == alike["pieces"] and len(alike["pieces"]) == 12
+    for channel in ("yaw_rate", "vy"):
+        assert alike["rmse"][channel]["response"] == pytest.approx(shown["rmse"][channel]["before"], rel=1e-9)
+        assert alike["rmse"][channel]["kinematic"] == pytest.approx(shown["rmse"][channel]["kinematic"], rel=1e-9)
+        assert shown["rmse"][channel]["response"] < shown["rmse"][channel]["before"]
+    assert "12 pieces of 2 s in [0, 48.02) s, those between the even ones that were fitted" in capsys.readouterr().out
+    assert main(["predict", "--posterior", str(tmp_path / "own"), "--like", str(tmp_path / "own"), "--bag", str(drives["drive"]), "--out",
+                 str(tmp_path / "x")]) == 2
+    assert "give --vehicle NAME or FILE with it" in capsys.readouterr().err
+
+
+def test_what_lies_beyond_the_fitted_range_is_told(drives, tmp_path):
+    """Fitted where the driver is gentle: the first 4 s."""
+    (tmp_path / "gentle.yaml").write_text(WRONG.replace("TAKE", "all").replace("[0, null]", "[0, 4]"))
+    summary = calibrated(tmp_path, "gentle", [drives["drive"]])
+    reach = summary["stages"][0]["range"]
+    assert reach["lateral_acceleration"][1] < 3.0 and 13.0 < reach["speed"][0] < reach["speed"][1] < 17.0
+    with pictures.left_out():
+        found = predict(drives["hard"], tmp_path / "p", posterior=tmp_path / "gentle")
+    (told,) = [text for text in found["warnings"] if "lateral acceleration above what was fitted" in text]
+    assert f"fitted up to {reach['lateral_acceleration'][1]:.3g} m/s^2" in told
+    assert any("speed above what was fitted" in text for text in found["warnings"])
+
+
+# -- The kinematic bicycle ---------------------------------------------------------------------------------------------------------------
+
+
+def turn(lag: float = 0.0) -> Dataset:
+    """A turn at 5 m/s, as a kinematic bicycle drives it; steering through a lag."""
+    vehicle, times = load_vehicle("hmmwv"), 0.01 * np.arange(400)
+    steering = 0.1 * np.sin(times)[:, None]
+    inputs = np.column_stack([steering, np.zeros((400, 2))])
+    data = Dataset(Recording("a", None, ""), times, inputs, False, np.zeros((400, 5)), ("x", "y", "yaw", "vy", "yaw_rate"),
+                   {"vx": 5.0, "x": 1.0, "y": 2.0, "yaw": 0.3}, history=np.tile(inputs[0], (100, 1)), following=("vx",),
+                   prescribed=np.full((400, 1), 5.0))
+    return replace(data, observed=kinematic(data, vehicle, "kinematic_bicycle", {"steering.lag": lag} if lag else {}))
+
+
+def test_kinematic_baseline_is_the_kinematic_model():
+    data, vehicle = turn(), load_vehicle("hmmwv")
+    rollout = BatchRollout(model="kinematic_bicycle", vehicle=vehicle, dt=0.001, times=data.times, inputs=data.table, parameters=[],
+                           channels=data.channels, prescribed=["vx"])
+    own = rollout.trajectories(np.empty((1, 0)), initial_state("kinematic_bicycle", vehicle, **data.initial))[0]
+    np.testing.assert_allclose(data.observed[1:], own[1:], atol=1e-3)
+
+
+def test_kinematic_baseline_has_a_lag_of_its_own():
+    found = fit_kinematic([turn(0.12)], load_vehicle("hmmwv"), "kinematic_bicycle")
+    assert found["steering.lag"] == pytest.approx(0.12, abs=0.005)
+    assert found["steering.scale"] == pytest.approx(1.0, abs=0.01)
+    assert fit_kinematic([replace(turn(), channels=("x", "y", "yaw", "vy", "roll"))], load_vehicle("hmmwv"), "kinematic_bicycle") is None
+
+
+# -- Draws that run away -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("worst", [40.0, np.inf])
+def test_a_draw_that_runs_away_is_named(worst):
+    """One of 100 draws is off by 40, or diverges: the headline does not move, and the draw is named with what is odd about it."""
+    rows, observed = 50, np.zeros((50, 1))
+    squares = np.full((100, 1), rows * 0.04)
+    squares[17] = rows * worst**2
+    drawn = np.column_stack([np.arange(100) // 50, np.arange(100) % 50])
+    one = Predictive(np.arange(50.0), observed, observed + 0.2, observed, Ranks(observed), None, observed, squares, np.isfinite(squares),
+                     drawn, np.zeros((0, 50, 1)), np.zeros((2, 0, 50, 1)), np.arange(0))
+    compared = compare([(("yaw_rate",), one)])
+    assert compared["yaw_rate"].response == pytest.approx(0.2)
+    assert compared["yaw_rate"].median == pytest.approx(0.2)
+    assert compared["yaw_rate"].runs_away == np.isfinite(worst)
+    stiffness = np.random.default_rng(0).normal(5e4, 1e3, (2, 50))
+    stiffness[0, 17] = 8e3
+    (text,) = runs_away(compared, {"stiffness": stiffness, "sigma.yaw_rate": np.ones((2, 50))}) or [""]
+    assert ("draw 17 of chain 0 has 40, with stiffness 8000" in text) == np.isfinite(worst)
