@@ -250,10 +250,11 @@ def _print_table(outcome: dict[str, Any], out: Path) -> None:
         print(f"\n{name}: {'passes' if stage['passes'] else 'FAILS'}, {stage['replications']} replications, {stage['evaluations']} "
               f"simulations in {stage['seconds']:.0f} s" + (f", {stage['redrawn']} truths drawn again" if stage["redrawn"] else ""))
         width = max(map(len, stage["unknowns"]))
-        print(f"  {'unknown':{width}}  {'p':>8}  {'12 var(u)':>9}  {'chi2 p':>8}  {'|z| > 5':>8}   each p must be above "
+        print(f"  {'unknown':{width}}  {'p':>8}  {'12 var(u)':>9}  {'chi2 p':>8}  {'|z| > 5':>8}  {'in 90 %':>7}   each p must be above "
               f"{stage['level_of_each']:.4f}")
         for unknown, row in stage["unknowns"].items():
-            print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}"
+            print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}  "
+                  f"{row['coverage_90']:7.3f}"
                   + ("" if row["passes"] else "   FAILS"))
     print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png" for name in outcome["stages"]))
 

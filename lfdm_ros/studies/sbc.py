@@ -417,7 +417,8 @@ def band_of(count: int) -> Band:
 
 def assess(found: Replications) -> dict[str, Any]:
     """The verdict on a stage: for each variable p (of the simultaneous band), variance (times 12; 1 if uniform, more: too narrow),
-    chi2 and its p, far (share with |z| > FAR) and passes, at LEVEL over the number of variables."""
+    chi2 and its p, far (share with |z| > FAR), shares of truths in central 50 and 90 % intervals, and passes, at LEVEL over the number of
+    variables."""
     count, variables = found.u.shape
     band = band_of(count)
     rows: dict[str, Any] = {}
@@ -427,6 +428,7 @@ def assess(found: Replications) -> dict[str, Any]:
         p = band.p_value(u)
         rows[name] = {"p": p, "variance": float(12.0 * u.var()), "chi2": chi2, "chi2_p": float(stats.chi2.sf(chi2, BINS - 1)),
                       "far": float((np.abs(z) > FAR).mean()), "z_mean": float(z.mean()), "z_sd": float(z.std()),
+                      **{f"coverage_{share}": float((np.abs(u - 0.5) < 0.005 * share).mean()) for share in (50, 90)},
                       "passes": bool(p > LEVEL / variables)}
     return {"replications": count, "redrawn": found.redrawn, "evaluations": found.evaluations, "seconds": found.seconds,
             "level_of_each": LEVEL / variables, "passes": all(row["passes"] for row in rows.values()), "unknowns": rows}

@@ -104,8 +104,12 @@ def test_a_posterior_of_known_error_is_judged_rightly(width, shift, passes) -> N
     z = (draws.mean(axis=1) - truth) / draws.std(axis=1)
     verdict = sbc.assess(sbc.Replications(("a",), u[:, None], z[:, None], truth[:, None], 0, 0, 0.0))
     assert verdict["passes"] is passes
+    row = verdict["unknowns"]["a"]
     if width != 1.0:
-        assert (verdict["unknowns"]["a"]["variance"] > 1.0) == (width < 1.0)
+        assert (row["variance"] > 1.0) == (width < 1.0)
+    # Of two normal distributions, by their widths and means.
+    exact = [np.diff(stats.norm.cdf(shift + width * stats.norm.ppf([0.5 - half, 0.5 + half])))[0] for half in (0.25, 0.45)]
+    assert [row["coverage_50"], row["coverage_90"]] == pytest.approx(exact, abs=0.07)
 
 
 def test_the_band_holds_the_whole_curve_as_often_as_it_says() -> None:
