@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import Model, get_model
+from lfdm_ros.models import SLOTS, Model, get_model
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.parameters import Declared, Exposed, setting
 
@@ -99,11 +99,16 @@ class Settings(Declared):
         self.require(get_model(self.model))
 
     def require(self, model: Model) -> None:
-        """Raises InputError if the steps of a stage are longer than a model stands, with a vehicle's parts it may stand less, or if it
-        takes more inputs than a driver gives."""
+        """Raises InputError if the steps of a stage are longer than a model stands, with a vehicle's parts it may stand less, if it takes
+        more inputs than a driver gives, or has wheels on soil."""
         if len(model.inputs) > len(INPUTS):
             raise InputError(f"setting model: {model.name} takes its ground as inputs; the controller plans on the plane, or on a ground "
                              "that is computed in the step: name another one")
+        tyres = [part for part in model.name.split("/") if part in SLOTS["tyre"]]
+        soft = next((tyre for tyre in tyres if "soil" in SLOTS["tyre"][tyre].needs), None)
+        if soft:
+            raise InputError(f"setting model: {model.name}: steps of {model.largest_step:g} s with {soft} are too many to plan with; "
+                             "choose driven_bicycle or eight_dof/fiala, which meet soil as friction and resistance")
         longest = max(self.near_step, self.far_step if self.far_stages else 0.0) / self.substeps
         if longest > model.largest_step + 1e-9:
             raise InputError(f"setting substeps is {self.substeps}, {longest:.3g} s each; {model.name} takes at "

@@ -114,8 +114,9 @@ class VehicleSimulator(Component):
         if ground is not None:
             ground.require_start(pose.x, pose.y)
             left = ground.left_at(manoeuvre.path if scenario else None)
-            if left:
-                self.get_logger().warning(left)
+            firm = f"{simulator.model.name} meets the soil as friction and resistance; tyre bekker_wong knows it"
+            for news in filter(None, (left, firm if ground.soils and "/soil_map" not in simulator.model.name else "")):
+                self.get_logger().warning(news)
         self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))

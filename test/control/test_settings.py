@@ -72,6 +72,11 @@ def test_a_model_that_takes_its_ground_as_inputs_is_refused():
         Settings(model="driven_bicycle/given_ground")
 
 
+def test_wheels_on_soil_are_refused():
+    with pytest.raises(InputError, match=r"steps of 0\.005 s with bekker_wong are too many to plan with; choose driven_bicycle"):
+        Settings(model="eight_dof/bekker_wong/soil_map")
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_each_solver_can_be_chosen(solver):
     assert Settings(solver=solver).solver == solver
