@@ -193,7 +193,7 @@ class HilBridge(Component):
             "real_time": "; ".join(core.granted), "sent": link.wire.sent, "received": link.wire.received,
             **{f"refused.{why}": count for why, count in sorted(link.wire.refused.items())},
             **{f"commands_rejected.{why}": count for why, count in gate.rejected.items()}, "last_rejection": gate.last_rejection,
-            "faults": ", ".join(str(fault) for fault in core.faults.active)}
+            "faults": ", ".join(str(fault) for fault in core.faults.active), **self._end.values}
         before, self._before = self._before, (timing.misses, sum(link.wire.refused.values()), gate.rejections)
         missed, refused, rejected = (now - then for now, then in zip(self._before, before))
         if core.trouble:

@@ -21,7 +21,7 @@ from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, REAL_TIME, Listeners, Pace, Rig
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
 from lfdm_ros.nodes.ros_link import RosLink, fill_signals, signals_message
-from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import given, hears, publishes, unless
@@ -57,6 +57,11 @@ class _End:
     """What does the work: `core`, with its gate, link, timing and faults; and what is told of it."""
 
     core: Rig | Mirror
+
+    @property
+    def values(self) -> dict[str, int]:
+        """More for /diagnostics."""
+        return {}
 
     def __init__(self, node: Component) -> None:
         self._node = node
@@ -96,6 +101,7 @@ class VehicleEnd(_End):
 
         self._judge = Judge(world, vehicle.footprint, simulator.output_index)
         self._topics = VehicleTopics(node, simulator, vehicle, ground)
+        self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
         self._ground = GroundTopics(node, ground)
         self._lidar: SimulatedLidar | None = None
@@ -119,6 +125,10 @@ class VehicleEnd(_End):
             Listeners(self._publish_state, self._publish_command, self._publish_faults, ended, node.give_up),
             realism=realism, faults=faults)
 
+    @property
+    def values(self) -> dict[str, int]:
+        return self._on_the_map.values
+
     def start(self) -> None:
         self._ground.publish()
         super().start()
@@ -139,6 +149,7 @@ class VehicleEnd(_End):
 
     def _publish_state(self, time_ns: int, outputs: Sequence[float]) -> None:
         self._topics.publish(time_ns, outputs, self._lidar)
+        self._on_the_map.look(time_ns, outputs)
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self._node.get_logger().warning(news)
 

@@ -18,9 +18,10 @@ from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.ros.parameters import seed_of
-from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.simulation import Pose, Simulator, load_scenario
+from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.terrain.ground_file import Ground
-from lfdm_ros.terrain.underfoot import Underfoot
+from lfdm_ros.terrain.underfoot import SOFT_TYRE, Edges, Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -74,6 +75,33 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
         publishes("joint_states", JointState, qos.STATE, "turning and steered wheels", when=when),
         publishes("scan", LaserScan, qos.STATE, "the simulated LIDAR's", when=when & scans),
         publishes("vehicle/state", VehicleState, qos.STATE, "all states and outputs of the model, exact", when=when, sole=True))
+
+
+class GroundWatch:
+    """Whether a simulated vehicle is on its ground: what is odd stands in the log, and is counted for /diagnostics."""
+
+    def __init__(self, node: Component, simulator: Simulator, ground: Ground | None, scenario: Scenario | None, pose: Pose) -> None:
+        """Raises InputError: it begins off the map."""
+        self._node, self._edges = node, None if ground is None else Edges(simulator.vehicle, ground)
+        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
+        if ground is None:
+            return
+        ground.require_start(pose.x, pose.y)
+        left = ground.left_at(scenario.path if scenario else None)
+        firm = f"{simulator.model.name} meets the soil as friction and resistance; tyre {SOFT_TYRE} knows it"
+        for news in filter(None, (left, firm if ground.soils and "/soil_map" not in simulator.model.name else "")):
+            node.get_logger().warning(news)
+
+    def look(self, time_ns: int, outputs: Sequence[float]) -> None:
+        """At the outputs of a time [ns]."""
+        if self._edges is not None and self._edges.look(*(outputs[i] for i in self._pose)):
+            self._node.get_logger().warning(f"off the map of the ground since {1e-9 * time_ns:.2f} s: its nearest point holds")
+
+    @property
+    def values(self) -> dict[str, int]:
+        """For /diagnostics."""
+        edges = self._edges
+        return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
 
 class VehicleTopics:

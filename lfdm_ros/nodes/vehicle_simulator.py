@@ -18,7 +18,7 @@ from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
-from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
@@ -34,7 +34,7 @@ from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.terrain.ground_file import Ground
-from lfdm_ros.terrain.underfoot import Edges, Underfoot
+from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
@@ -97,26 +97,19 @@ class VehicleSimulator(Component):
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
         scenario = self.value("scenario")
-        if scenario:
-            manoeuvre = load_scenario(scenario, seed_of(self.value("scenario_seed")))
+        manoeuvre = load_scenario(scenario, seed_of(self.value("scenario_seed"))) if scenario else None
+        if manoeuvre:
             pose, self._world = manoeuvre.initial, manoeuvre.world
         else:
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
         steps = steps_in_tick(self, "publish_rate", simulator.dt)
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
         self._start, self._origin_ns = pose, 0
-        self._pose = [simulator.output_index[name] for name in ("x", "y", "yaw")]
 
         self._vehicle, self._model_name = vehicle, simulator.model.name
         self._learned = plain.spec(self.value("model"), self.value("tyre") or None)  # by posteriors, wherever it drives
         self._posterior_version, self._posterior_refused = 0, ""
-        self._edges = None if ground is None else Edges(vehicle, ground)
-        if ground is not None:
-            ground.require_start(pose.x, pose.y)
-            left = ground.left_at(manoeuvre.path if scenario else None)
-            firm = f"{simulator.model.name} meets the soil as friction and resistance; tyre bekker_wong knows it"
-            for news in filter(None, (left, firm if ground.soils and "/soil_map" not in simulator.model.name else "")):
-                self.get_logger().warning(news)
+        self._on_the_map = GroundWatch(self, simulator, ground, manoeuvre, pose)
         self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
         self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
@@ -175,8 +168,7 @@ class VehicleSimulator(Component):
     def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
         """Called in the stepper's thread, once a tick."""
         self._topics.publish(time_ns, outputs, self._lidar)
-        if self._edges is not None and self._edges.look(*(outputs[i] for i in self._pose)):
-            self.get_logger().warning(f"off the map of the ground since {1e-9 * time_ns:.2f} s: its nearest point holds")
+        self._on_the_map.look(time_ns, outputs)
         for news in self._judge.look(1e-9 * time_ns, outputs):
             self.get_logger().warning(news)
 
@@ -271,9 +263,7 @@ class VehicleSimulator(Component):
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
-            "posterior_refused": self._posterior_refused, **asdict(self._judge.verdict)}
-        if self._edges is not None:
-            values |= {"ground.states_off_the_map": self._edges.states, "ground.wheels_off_the_map": self._edges.wheels}
+            "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._judge.verdict)}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
         if new and level == OK:

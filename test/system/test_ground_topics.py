@@ -56,8 +56,9 @@ def test_brakes_hold_less_on_ice(graph: Any, ground: str, slowest: float, fastes
 
 @pytest.mark.parametrize("kind", (HilBridge, MpcController, SharedControl))
 def test_every_node_with_a_vehicle_takes_one(graph: Any, kind: Any) -> None:
-    graph.add(kind, ground="ice_patches", ground_seed=7)
+    node = graph.add(kind, ground="ice_patches", ground_seed=7)
     if kind is HilBridge:
+        assert node.diagnose()[2]["ground.states_off_the_map"] == 0
         maps = graph.listen("ground/map", "grid_map_msgs/msg/GridMap", qos.LATCHED)
         graph.wait(lambda: maps, "the map")
         np.testing.assert_allclose(read_grid_map(maps[0])[1]["friction_latent_mean"], load_ground("ice_patches", 7).field.latent, atol=1e-5)
