@@ -17,6 +17,7 @@ from lfdm_ros.models.equations import Record
 from lfdm_ros.models.steering import LINEAR, MAP
 from lfdm_ros.vehicles import Vehicle
 
+PLACE = ("x", "y")
 CHANNELS = ("x", "y", "yaw", "vy", "yaw_rate")  # that it says something of
 # Of the steering, in the order of the search: start and bounds.
 FITTED = {"steering.lag": (0.05, 1e-3, 0.5), "steering.scale": (1.0, 0.5, 2.0), "steering.offset": (0.0, -0.3, 0.3)}
@@ -61,25 +62,28 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
 
 def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str) -> dict[str, float] | None:
     """The lag, scale and offset of the steering with which a kinematic bicycle turns as was measured, by least squares on the yaw rate;
-    None where no yaw rate, or no speed, was measured."""
-    usable = [data for data in datasets if "yaw_rate" in data.channels and _speed(data) is not None]
-    if not usable or not can_steer(model, vehicle):
+    where there is none, on the place, with the misalignment of the heading too. None where neither, or no speed, was measured."""
+    usable = [data for data in datasets if _speed(data) is not None]
+    told = set.intersection(*(set(data.channels) for data in usable)) if usable else set()
+    compared = next((names for names in (("yaw_rate",), PLACE) if set(names) <= told), ())
+    if not compared or not can_steer(model, vehicle):
         return None
-    every = max(1, sum(len(data.times) for data in usable) // MOST)
-    start, lower, upper = np.array(list(FITTED.values())).T
+    usable = usable[::max(1, sum(len(data.times) for data in usable) // MOST)]
+    fitted = FITTED if compared == ("yaw_rate",) else {**FITTED, MISALIGNMENT: (0.0, -0.2, 0.2)}
+    start, lower, upper = np.array(list(fitted.values())).T
 
     def errors(x: np.ndarray) -> np.ndarray:
         out = []
-        for data in usable[::every]:
-            column = data.channels.index("yaw_rate")
-            responses = kinematic(data, vehicle, model, dict(zip(FITTED, x.tolist())))
+        for data in usable:
+            columns = [data.channels.index(name) for name in compared]
+            responses = kinematic(data, vehicle, model, dict(zip(fitted, x.tolist())))
             if responses is not None:
-                known = np.isfinite(data.observed[:, column])
-                out.append((data.observed[:, column] - responses[:, column])[known])
+                difference = (data.observed - responses)[:, columns]
+                out.append(difference[np.isfinite(difference)])
         return np.concatenate(out)
 
-    found = optimize.least_squares(errors, start, bounds=(lower, upper), x_scale=[0.05, 0.1, 0.01], max_nfev=40)
-    return dict(zip(FITTED, map(float, found.x)))
+    found = optimize.least_squares(errors, start, bounds=(lower, upper), x_scale=[0.05, 0.1, 0.01, 0.01][:len(fitted)], max_nfev=40)
+    return dict(zip(fitted, map(float, found.x)))
 
 
 def _steering_part(model: str) -> Part:

@@ -205,7 +205,12 @@ def test_kinematic_baseline_has_a_lag_of_its_own():
     found = fit_kinematic([turn(0.12)], load_vehicle("hmmwv"), "kinematic_bicycle")
     assert found["steering.lag"] == pytest.approx(0.12, abs=0.005)
     assert found["steering.scale"] == pytest.approx(1.0, abs=0.01)
-    assert fit_kinematic([replace(turn(), channels=("x", "y", "yaw", "vy", "roll"))], load_vehicle("hmmwv"), "kinematic_bicycle") is None
+    path = replace(turn(0.12), channels=("x", "y", "yaw", "vy", "roll"))  # of which no yaw rate was recorded
+    path = replace(path, initial={**path.initial, "yaw": 0.3 + 0.02})
+    found = fit_kinematic([path], load_vehicle("hmmwv"), "kinematic_bicycle")
+    assert found["steering.lag"] == pytest.approx(0.12, abs=0.01)
+    assert found["heading.misalignment"] == pytest.approx(0.02, abs=0.001)
+    assert fit_kinematic([replace(path, channels=("a", "b", "yaw", "vy", "roll"))], load_vehicle("hmmwv"), "kinematic_bicycle") is None
 
 
 # -- Draws that run away -----------------------------------------------------------------------------------------------------------------

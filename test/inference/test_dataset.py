@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Dataset, clock_jumps, find_recordings, load_window, recorded_states, windows_of
+from lfdm_ros.inference.dataset import Dataset, clock_jumps, find_recordings, load_window, recorded_states, start_notes, windows_of
 from lfdm_ros.inference.plan import Channel, Inputs, Segment, Split, SteeringSource, field_of
 from lfdm_ros.vehicles import load_vehicle
 
@@ -59,6 +59,26 @@ def test_window_has_its_start_but_not_its_end(tmp_path):
     np.testing.assert_allclose(data.observed[:, 0], -data.times)
     assert data.initial == {"vx": pytest.approx(5.5), "vy": pytest.approx(-0.5)}
     assert data.channels == ("vy", "vx")
+
+
+def test_velocities_that_were_not_recorded_are_what_the_pose_does(tmp_path):
+    """A turn at 8 m/s with a sideslip of 0.05 rad and 0.4 rad/s, of which a tracker saw the pose, and a drive of which nobody did."""
+    t = 0.02 * np.arange(150)
+    yaw, rng = 3.0 + 0.4 * t, np.random.default_rng(0)
+    course = yaw + 0.05
+    x, y = np.cumsum(8.0 * np.cos(course)) * 0.02, np.cumsum(8.0 * np.sin(course)) * 0.02
+    noisy = {name: values + rng.normal(0.0, 0.002, 150) for name, values in (("x", x), ("y", y), ("yaw", np.angle(np.exp(1j * yaw))))}
+    seen = load(write(tmp_path / "seen", t, noisy, np.zeros((150, 3))), 1.0, 2.0, ("x", "yaw"))
+    assert set(seen.derived) == {"vx", "vy", "yaw_rate"} and seen.unknown == ("roll", "roll_rate")
+    assert seen.initial["yaw_rate"] == pytest.approx(0.4, abs=0.01)
+    assert seen.initial["vx"] == pytest.approx(8.0 * np.cos(0.05), abs=0.05)
+    assert seen.initial["vy"] == pytest.approx(8.0 * np.sin(0.05), abs=0.15)
+    blind = load(write(tmp_path / "blind", t, {"vx": 8.0 + 0.0 * t}, np.zeros((150, 3))), 1.0, 2.0)
+    assert not blind.derived and blind.unknown == ("roll", "vy", "roll_rate", "yaw_rate")
+    told = start_notes([(seen, ()), (blind, ("vy",)), (blind, ("vy",))])
+    assert len(told) == 3
+    assert "from how the recorded pose changes: " in told[0] and told[1].startswith(f"{tmp_path / 'seen'}")
+    assert "taken as 0: roll, roll_rate, yaw_rate; what follows pays" in told[2]
 
 
 def test_wheels_are_found_by_their_names(tmp_path):
