@@ -91,11 +91,13 @@ def ess(summary: Mapping[str, Any], least: float) -> Verdict:
 
 
 def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> Verdict:
-    """Whether the predictive intervals hold what was measured: on held-out data where the calibration has them, else on the fit's own."""
-    held_out = summary.get("held_out")
-    source = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
-    where = "of held-out data" if source else "of the fitted data (nothing was held out)"
-    values = _numbers(source or summary.get("coverage_90", {}))
+    """Whether the predictive intervals of parameters and noise hold what was measured and not fitted: held out, or left out in turn; on the
+    fit's own data only where nothing else is known."""
+    held_out, unseen = summary.get("held_out"), summary.get("out_of_sample")
+    held = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
+    left = {name: row.get("coverage_90") for name, row in unseen.items()} if isinstance(unseen, Mapping) else {}
+    where = "of held-out data" if held else "of data left out in turn" if left else "of the fitted data (nothing was held out)"
+    values = _numbers({**left, **held} if held else left or summary.get("coverage_90", {}))
     rule = f"between {lower:.0%} and {upper:.0%} of the samples should lie in the 90 % intervals {where}"
     return _judge("coverage", values, lambda all_: max(all_, key=lambda v: max(lower - v, v - upper)), lambda v: lower <= v <= upper,
                   rule, "coverage", ".0%")

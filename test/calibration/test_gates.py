@@ -68,6 +68,12 @@ def test_a_stage_stopped_on_its_way_does_not_count_as_finished() -> None:
     assert reasons == {"finished": "interrupted; nothing finished"}
 
 
+def test_coverage_of_what_was_left_out_counts_before_the_fits_own() -> None:
+    summary = changed("out_of_sample", {"yaw_rate": {"coverage_90": 0.52}})
+    assert failed(summary) == {"coverage": "coverage of yaw_rate is 52%; between 80% and 99% of the samples should lie in the 90 % "
+                                           "intervals of data left out in turn"}
+
+
 def test_held_out_coverage_counts_before_the_fits_own() -> None:
     summary = changed("held_out", {"coverage_90": {"yaw_rate": 0.9}})
     summary["coverage_90"]["yaw_rate"] = 0.2
