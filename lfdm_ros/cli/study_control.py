@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing` and `friction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing`, `friction` and `reduction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lfdm_ros.control.settings import Settings
     from lfdm_ros.parameters import Exposed
 
-NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200}
+NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction", "reduction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200, "reduction": 1}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -32,7 +32,8 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_ros.scheduling import available_cores, get_scheduler
     from lfdm_ros.studies.resuming import carry_out
 
-    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
+             "reduction": _prepare_reduction}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -113,6 +114,12 @@ def _prepare_friction(args: argparse.Namespace) -> Prepared:
     from lfdm_ros.studies import friction
 
     return Prepared(friction.items(_seeds(args), args.vehicle), friction.work, friction.key, _report_friction, {})
+
+
+def _prepare_reduction(args: argparse.Namespace) -> Prepared:
+    from lfdm_ros.studies import reduction
+
+    return Prepared(reduction.items(), reduction.work, reduction.key, _report_reduction, {})
 
 
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
@@ -247,6 +254,12 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
 
 # -- Settings -----------------------------------------------------------------------------------------------------------------
+
+
+def _report_reduction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_ros.studies import reduction
+
+    return reduction.table(runs), True, {"reduction": lambda: reduction.draw(runs)}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bags import BagWriter
+from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE
 from lfdm_ros.models import AXLES, WHEELS
 
@@ -16,12 +17,14 @@ STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", 
 
 
 def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[str, np.ndarray], inputs: np.ndarray,
-                wheels: Sequence[str], topics: Iterable[str] = (), noise: Mapping[str, float] | None = None, seed: int = 0) -> Path:
+                wheels: Sequence[str], topics: Iterable[str] = (), noise: Mapping[str, float] | None = None, seed: int = 0,
+                linear: bool = False) -> Path:
     """Writes a bag, which is there when it is whole.
 
     Args:
         times: (K,) [s]; columns: states (K,) by name; inputs (K, 3) steering, throttle, brake; wheels: of the model.
         topics: besides that of the state, with the same and noise of these standard deviations, by name, from a seed.
+        linear: inputs were linear between samples, rather than held from each to the next.
     """
     rng = np.random.default_rng(seed)
     spins = {wheel: f"omega_{AXLES.get(wheel, (wheel,))[0]}" for wheel in (*WHEELS, *wheels)}
@@ -30,7 +33,7 @@ def write_drive(path: Path, recording: str, times: np.ndarray, columns: Mapping[
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     unknown = {f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"}
-    with BagWriter(partial, recording=recording, origin_ns=0) as bag:
+    with BagWriter(partial, recording=recording, origin_ns=0, custom={"between_rows": LINEAR if linear else HOLD}) as bag:
         for k, (t, u) in enumerate(zip(times, inputs)):
             stamp = round(t * 1e9)
             header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
