@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.terrain.field import FrictionField
 from lfdm_ros.terrain.firm_ground import can_be_firm, firm_maps
-from lfdm_ros.terrain.ground_file import Ground
+from lfdm_ros.terrain.ground_file import Ground, load_ground
 from lfdm_ros.terrain.height import HeightMap
 from lfdm_ros.terrain.known import KnownFriction
 from lfdm_ros.terrain.link import FrictionLink
@@ -37,9 +39,15 @@ class Underfoot:
             draws: how many others there are of a random field.
         """
         self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
+        self._made = vehicle, known, draws
         if ground is not None:
             self._stand(vehicle, ground, known, draws)
         self.others = [table.number for table in self._tables[1:]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Numbers mean something in one process: in another one the ground is made again.
+        vehicle, known, draws = self._made
+        return _made_again, (vehicle, None if self._ground is None else self._ground.document, known, draws)
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: Ground | None) -> Underfoot:
@@ -90,6 +98,10 @@ class Underfoot:
         free = tyre is None and "tyre" in chassis_slots(base) and not any(part in SLOTS["tyre"] for part in named)
         soft = free and self._ground is not None and self._ground.soils is not None
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
+
+
+def _made_again(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> Underfoot:
+    return Underfoot(vehicle, None if document is None else load_ground(document), known, draws)
 
 
 class Edges:

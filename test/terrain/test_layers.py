@@ -175,6 +175,7 @@ def test_a_vehicle_meets_what_it_is_on():
 
 @pytest.mark.parametrize(("parts", "reason"), [
     ("soil/soil_map", "two parts for the ground give soil, 'soil' and 'soil_map'"),
+    ("friction_field/friction_map", "two parts for the ground give friction, 'friction_field' and 'friction_map'"),
     ("plane/height_map", "the ground 'plane' is all there is; leave out height_map"),
     ("given_ground/friction_field", "the ground 'given_ground' is all there is; leave out friction_field"),
 ])

@@ -57,6 +57,15 @@ def test_what_is_not_there_costs_nothing() -> None:
     assert not {"friction_field", "soil_map", "resistance_map"} & hilly.parameters.keys()
 
 
+def test_another_process_makes_its_own() -> None:
+    """What is pickled is what the ground is made of: the numbers are others, the ground is the same."""
+    field = {**AREA, "seed": 5, "friction": {"ice": 0.2, "dry": 1.0, "alpha_x": 5, "alpha_y": 5, "sigma_f": 2}, **HILL}
+    cloudpickle, once = pytest.importorskip("cloudpickle"), Underfoot(PLAIN, load_ground(field))  # as Dask has it
+    again = cloudpickle.loads(cloudpickle.dumps(once))
+    assert again.numbers.keys() == once.numbers.keys() and not set(again.numbers.values()) & set(once.numbers.values())
+    assert end(again.vehicle, "eight_dof") == end(once.vehicle, "eight_dof")
+
+
 def test_wheels_off_the_map_are_counted() -> None:
     p, edges = PLAIN.parameters, Edges(PLAIN, load_ground(ROAD))
     half = 0.5 * p["track_front"]
