@@ -167,3 +167,16 @@ def test_a_lane_change_after_a_landing_is_mujocos_to_a_millimetre() -> None:
     assert np.ptp(found["arm_angle_fl"]) > 0.1 and np.ptp(found["y"]) > 2.0 and np.abs(found["yaw_rate"]).max() > 0.3
     off = np.abs(np.column_stack([found[name] for name in "xyz"]) - places).max(axis=0)
     assert off.max() < 1e-3, off
+
+
+def test_the_forms_that_are_timed_are_one_mechanism() -> None:
+    """Of `lfdm bench multibody`: as many freedoms, and under torques on some joints the same accelerations, as far as MuJoCo is hard."""
+    pytest.importorskip("pinocchio", reason="the test extra has it: pip install pin")
+    benchmark, augmented = load_benchmark("multibody"), load_benchmark("_augmented")
+    vehicle = bodies.possible(load_vehicle("hmmwv_multibody")).replace(axle_inertia=0.0)
+    tree, free = augmented.Tree(vehicle), augmented.Free(vehicle)
+    engine = benchmark.MuJoCo(vehicle, full=False)
+    assert [coordinates - rows for coordinates, rows in (tree.size, free.size, engine.size)] == [15, 15, 15]
+    expected = tree.accelerations()
+    assert np.abs(expected[6:]).min() > 10.0
+    np.testing.assert_allclose(engine.accelerations(), expected, atol=0.02 * np.abs(expected).max())
