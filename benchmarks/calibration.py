@@ -8,8 +8,8 @@ standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk
 descend from each other, `ess_genealogy_min` does. Wall-clock seconds need an idle machine; processor seconds less so.
 
 `peak_rss_mb` is the largest resident set of the whole command `lfdm calibrate` in a process of its own, from imports to report, in 10^6
-bytes: on the same stage by sampler, and of recipe `dart`, 102 pieces of 2 s on a grid of 1 ms, where its recordings are there; `imports`
-is what the command has before it does anything.
+bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 s on a grid of 1 ms, and `hmmwv_joint`, 8 x 1000 particles,
+where their recordings are there, with the processor time that they take; `imports` is what the command has before it does anything.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ RAMP_START, RAMP_SPEED, RATE = 7.0, 17.45, 100.0
 NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, of the publication's size
 STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
          "engine_speed")
-PIECES, PIECES_DATA = "dart", "dart_rc_vicon_real"
-PIECES_RECORDINGS = ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")
+# Recipes that are calibrated as a whole: mapping, data and recordings.
+WHOLE = {"dart": ("dart", "dart_rc_vicon_real", ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")),
+         "hmmwv_joint": ("sbel_hmmwv", DATA, ("acc", "simp_ramp", "rr_1"))}
 WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
 
@@ -147,8 +148,8 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
 # -- Memory ---------------------------------------------------------------------------------------------------------
 
 
-def peak_rss(arguments: Sequence[str]) -> float:
-    """The largest resident set [10^6 bytes] of Python with these arguments.
+def used(arguments: Sequence[str]) -> tuple[float, float]:
+    """The largest resident set [10^6 bytes] of Python with these arguments, and its processor time [s].
 
     Raises:
         InputError: it failed.
@@ -160,13 +161,13 @@ def peak_rss(arguments: Sequence[str]) -> float:
         log.seek(0)
         if child.returncode:
             raise InputError(f"python {' '.join(arguments)}: {log.read().decode(errors='replace').strip()[-500:]}")
-    return usage.ru_maxrss * 1024 / 1e6
+    return usage.ru_maxrss * 1024 / 1e6, usage.ru_utime + usage.ru_stime
 
 
-def peak_rss_of(recipe: Path | str, bags: Sequence[Path], *options: str) -> float:
-    """That of `lfdm calibrate`."""
+def used_by(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
+    """Those of `lfdm calibrate`."""
     with tempfile.TemporaryDirectory() as out:
-        return peak_rss(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
+        return used(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
                          "--out", out, *options])
 
 
@@ -178,16 +179,18 @@ def lateral_alone(folder: Path) -> Path:
     return path
 
 
-def memory_of_pieces(runs: int, folder: Path) -> list[Record]:
-    """Of the recipe with many pieces; nothing where its recordings are not there."""
+def whole(name: str, runs: int, folder: Path) -> list[Record]:
+    """Of a recipe of WHOLE; nothing where its recordings are not there."""
+    mapping, data, recordings = WHOLE[name]
     try:
-        source = reference.folder(PIECES_DATA)
+        source = reference.folder(data)
     except InputError:
         return []
-    bags = [folder / name for name in PIECES_RECORDINGS]
+    bags = [folder / name / recording for recording in recordings]
     for bag in bags:
-        import_recording(source / f"{bag.name}.csv", find_config("recordings", PIECES), bag)
-    return [Record.of(f"peak_rss_mb/{PIECES}", [peak_rss_of(PIECES, bags) for _ in range(runs)], "MB")]
+        import_recording(source / f"{bag.name}.csv", find_config("recordings", mapping), bag)
+    memory, processor = zip(*(used_by(name, bags) for _ in range(runs)))
+    return [Record.of(f"peak_rss_mb/{name}", memory, "MB"), Record.of(f"processor_s/{name}", processor, "s")]
 
 
 # -- All ------------------------------------------------------------------------------------------------------------
@@ -212,15 +215,15 @@ def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
 
 
 def measure(runs: int, only: str = "*") -> list[Record]:
-    """All numbers of `lfdm bench calibration`, or those of the samplers, and of the memory of recipe `dart`, that match `only`.
+    """All numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
 
     Raises:
         InputError: nothing matches.
     """
     chosen = [name for name in SAMPLERS if fnmatch(name, only)]
-    pieces = fnmatch(PIECES, only)
-    if not chosen and not pieces:
-        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {PIECES}")
+    recipes = [name for name in WHOLE if fnmatch(name, only)]
+    if not chosen and not recipes:
+        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {', '.join(WHOLE)}")
     recipe = load_recipe(RECIPE)
     with tempfile.TemporaryDirectory() as folder:
         bag, simulated = recorded(recipe, Path(folder))
@@ -228,12 +231,12 @@ def measure(runs: int, only: str = "*") -> list[Record]:
         records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
         for name in chosen:
             records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
-        records.append(Record.of("peak_rss_mb/imports", [peak_rss(["-c", "import lfdm_ros.calibration.run"]) for _ in range(runs)], "MB"))
+        records.append(Record.of("peak_rss_mb/imports", [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)], "MB"))
         alone = lateral_alone(Path(folder))
-        records += [Record.of(f"peak_rss_mb/{name}", [peak_rss_of(alone, [bag], "--sampler", name) for _ in range(runs)], "MB")
+        records += [Record.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
                     for name in chosen]
-        if pieces:
-            records += memory_of_pieces(runs, Path(folder))
+        for name in recipes:
+            records += whole(name, runs, Path(folder))
     return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
 
 

@@ -3,7 +3,10 @@
 A PyMC SMC kernel: temperatures, weights and resampling are PyMC's (threshold on the effective sample size), the moves are ours.
 Each chain is a generator that yields proposals; `sample` drives all chains in lock step, `pm.sample_smc(kernel=LockstepKernel)` one by one.
 
-Moves. PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
+Moves. Where a polynomial fits what was simulated so far, it decides first which proposals are simulated at all, two thirds of which would
+be rejected (`lfdm_ros.samplers.surrogate`); the target stays the same.
+
+PyMC's rule stops after about 3 independence moves, and a Gaussian independence proposal is too narrow for a curved ridge
 without R-hat or ESS showing it. Here independence moves with heavy tails alternate with random-walk moves of several sizes, a
 fixed number at each temperature and more at the last: the intermediate populations need only stay alive, the last is the result.
 """
@@ -20,11 +23,13 @@ import numpy as np
 
 from lfdm_ros.inference.model import Target
 from lfdm_ros.inference.pymc_adapter import TemperedPopulation
+from lfdm_ros.samplers import surrogate
 from lfdm_ros.samplers.sampler import SMC, Evaluation, Problem, Report, SamplerProgress, SampleRun
 
 STEPS, FINAL_STEPS = (int(option.value) for option in SMC.options)
 TAIL_FREEDOM = 5.0  # degrees of freedom of the independence proposal
 TARGET_ACCEPTANCE = 0.234  # of the random walk
+REFITTED = 10  # moves from which the surrogate is fitted anew
 
 Chain = Generator[np.ndarray, Evaluation, None]
 
@@ -42,11 +47,13 @@ class LockstepKernel(TemperedPopulation):
         self.betas: list[float] = []
         self.population: np.ndarray | None = None
         self.ancestors = np.arange(self.draws)
+        self.simulated: list[tuple[np.ndarray, np.ndarray]] = []  # proposals and log likelihoods of the last moves
 
     def fresh(self, rng: np.random.Generator, population: np.ndarray | None = None) -> LockstepKernel:
         """A kernel for another chain, before its first temperature; `population` (N, D) to start from instead of the prior."""
         chain = copy.copy(self)
         chain.rng, chain.betas, chain.acceptance, chain.population = rng, [], [np.nan, np.nan], population
+        chain.simulated = []
         return chain
 
     def run(self) -> Chain:
@@ -63,6 +70,7 @@ class LockstepKernel(TemperedPopulation):
         """Particles from the prior, or those given."""
         self.tempered_posterior = self.density.draw_prior(self.draws, self.rng) if self.population is None else self.population.copy()
         self.prior_logp, self.likelihood_logp = yield self.tempered_posterior
+        self.simulated = [(self.tempered_posterior.copy(), self.likelihood_logp.copy())]
         self.scale = 2.38 / np.sqrt(self.tempered_posterior.shape[1])
 
     def moves(self) -> Chain:
@@ -72,6 +80,9 @@ class LockstepKernel(TemperedPopulation):
         mean, covariance = particles.mean(axis=0), np.atleast_2d(np.cov(particles, rowvar=False))
         root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance) + 1e-12))
         accepted: tuple[list[float], list[float]] = ([], [])
+        asks: surrogate.Surrogate | None = None
+        here = np.zeros(n)  # what the surrogate says of the particles
+        log_prior = getattr(self.density, "log_prior", None)  # there where the prior costs nothing beside the likelihood
         for step in range(self.final_steps if self.beta == 1.0 else self.steps):
             independent = step % 2 == 0
             directions = rng.standard_normal((n, d)) @ root.T
@@ -81,16 +92,33 @@ class LockstepKernel(TemperedPopulation):
             else:
                 proposal = particles + self.scale * np.exp(0.5 * rng.standard_normal((n, 1))) * directions
                 correction = 0.0
-            prior, likelihood = yield proposal
+            if step % REFITTED == 0:
+                asks = self._surrogate(mean, root) if log_prior else None
+                self.simulated = []
+                here = asks(particles) if asks else np.zeros(n)
+            worth, ahead = np.ones(n, bool), np.zeros(n)
+            if asks is not None and log_prior:
+                ahead = asks(proposal)
+                worth = np.log(rng.random(n)) < log_prior(proposal) - self.prior_logp + ahead - here + correction
+            # Beyond the priors, as nowhere is, nothing is simulated.
+            prior, likelihood = yield np.where(worth[:, None], proposal, np.nan)
+            self.simulated.append((proposal[worth], likelihood[worth]))
             logp = prior + likelihood * self.beta
-            accept = np.log(rng.random(n)) < logp - self.tempered_posterior_logp + correction
+            gain = logp - self.tempered_posterior_logp + correction if asks is None else \
+                self.beta * (likelihood - self.likelihood_logp) - ahead + here
+            accept = worth & (np.log(rng.random(n)) < gain)
             particles[accept] = proposal[accept]
-            for kept, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp)):
+            for kept, new in ((self.prior_logp, prior), (self.likelihood_logp, likelihood), (self.tempered_posterior_logp, logp),
+                              (here, ahead)):
                 kept[accept] = new[accept]
             accepted[not independent].append(accept.mean())
             if not independent:
-                self.scale *= float(np.exp(accept.mean() - TARGET_ACCEPTANCE))
+                self.scale *= float(np.exp((accept if asks is None else worth).mean() - TARGET_ACCEPTANCE))
         self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
+
+    def _surrogate(self, mean: np.ndarray, root: np.ndarray) -> surrogate.Surrogate | None:
+        points, likelihoods = zip(*self.simulated) if self.simulated else ((), ())
+        return surrogate.fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean, root)
 
     # -- What pm.sample_smc calls: one chain at a time ------------------------------------------------------------
 
