@@ -12,7 +12,7 @@ from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.io import savemat
 
-from lfdm_ros.bags import import_recording, read_series
+from lfdm_ros.bags import import_recording, open_bag, read_series
 from lfdm_ros.errors import InputError
 
 TIME = np.array([0.0, 0.1, 0.2, 0.3])
@@ -314,5 +314,7 @@ def test_stamps_of_the_recorder_and_mistakes_about_topics(tmp_path, imported):
 
 def test_a_bag_of_ros_1_that_is_none(tmp_path, imported):
     (tmp_path / "drive.bag").write_bytes(b"#ROSBAG V2.0\nno more")
+    with pytest.raises(InputError, match="is a bag of ROS 1; import it with a mapping"):
+        open_bag(tmp_path / "drive.bag")
     with pytest.raises(InputError, match=r"drive\.bag is no readable bag of ROS 1"):
         imported("drive.bag", {"log": {"file": "{recording}.bag", "topic": "/odom", "columns": {"speed": "m/s"}}})
