@@ -40,7 +40,7 @@ class FeltSettings:
     window: length of one [s]; samples: of it that are compared; draws: of what is not known; step: of the model, at most [s];
     model: chassis; noise: standard deviation of each channel's sensor [SI], states of the model or the stem of the wheels'; error: growth
     of the model's own error by channel, standard deviation after one second [SI/s]; weight: power of each window's likelihood: what the
-    model misses in one it misses in the next.
+    model misses in one it misses in the next; prescribed: states that follow what was measured, vx where nobody knows what the motor does.
 
     Raises:
         InputError: out of range.
@@ -55,6 +55,7 @@ class FeltSettings:
     error: Mapping[str, float] = field(default_factory=lambda: {"vx": 0.6, "vy": 0.9, "yaw_rate": 0.3, _WHEELS: 1.5})
 
     weight: float = 0.35
+    prescribed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 < self.weight <= 1.0:
@@ -118,7 +119,7 @@ class FeltFriction:
 
         Windows are counted from the drive's first row; before `since` those states settle that are not measured. What was never measured
         is not compared. Where the wheels' speeds were not, they are taken to roll freely, and windows with more than a tenth of a pedal
-        are left out.
+        are left out, unless vx is prescribed.
 
         Raises:
             InputError: times that are not even, or further apart than a window; a state that is needed was never measured.
@@ -132,11 +133,11 @@ class FeltFriction:
         for name in _NEEDED:
             if name not in measured:
                 raise InputError(f"felt friction: {name} was never measured; there are: {', '.join(sorted(measured))}")
-        channels = [i for i, name in enumerate(self._channels) if name in measured]
+        channels = [i for i, name in enumerate(self._channels) if name in measured and name not in s.prescribed]
         good = np.isfinite(drive.inputs).all(axis=1)
-        for name in {*_NEEDED, *(self._channels[i] for i in channels)}:
+        for name in {*_NEEDED, *s.prescribed, *(self._channels[i] for i in channels)}:
             good &= np.isfinite(measured[name])
-        if not measured.keys() >= set(self._wheels):
+        if not measured.keys() >= set(self._wheels) and "vx" not in s.prescribed:
             good &= np.abs(drive.inputs[:, 1:]).max(axis=1) <= _PEDAL
         begins = [b for b in range(0, len(times) - count, count) if times[b] > since - 0.5 * interval and good[b:b + count + 1].all()]
         ends = np.unique(np.round(np.linspace(0, count, s.samples + 1)).astype(int))[1:]
@@ -173,11 +174,13 @@ class FeltFriction:
         met = self._frictions(measured, begin, count)
         inputs = np.repeat(with_ground(self._model, driven[begin:begin + count + 1])[None], len(met), axis=0)
         inputs[:, :, self._met] = met
+        followed = [np.broadcast_to(measured[name][begin:begin + count + 1, None], (*inputs.shape[:2], 1)) for name in s.prescribed]
+        inputs = np.concatenate([inputs, *followed], axis=2) if followed else inputs
         rollout = self._rollouts.get((count, interval))
         if rollout is None:
             rollout = self._rollouts[count, interval] = BatchRollout(
                 model=self._model, vehicle=self.vehicle, dt=s.step, times=interval * np.arange(count + 1), inputs=inputs,
-                parameters=self._parameters, channels=self._channels)
+                parameters=self._parameters, channels=self._channels, prescribed=s.prescribed)
         known = self._known(measured, begin)
         start = initial_state(self._model, self.vehicle, **known)
         starts = np.repeat(self._starts(measured, driven, begin, interval, known, start), s.draws, axis=0)
@@ -196,7 +199,8 @@ class FeltFriction:
         """States (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that was
         measured so before."""
         starts = np.repeat(start[None], len(LATENT), axis=0)
-        follow = [name for name in self._channels if name in measured]
+        follow = [*self.settings.prescribed, *(name for name in self._channels
+                                               if name in measured and name not in self.settings.prescribed)]
         gaps = np.flatnonzero(~np.isfinite(np.column_stack([driven, *(measured[name] for name in follow)])[:begin]).all(axis=1))
         first = max(begin - round(LEAD / interval), gaps[-1] + 1 if len(gaps) else 0)
         if begin - first < 2:

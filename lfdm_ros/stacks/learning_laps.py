@@ -221,11 +221,15 @@ def draw(driven: list[Lap], ground: Ground) -> Figure:
 
 
 def main(out: str, count: str = "3", ground: str = "ice_in_the_bend", scenario: str = "curve") -> int:
-    """Prints a row for each lap and writes the picture."""
-    driven = laps(int(count), ground, scenario)
-    print("lap    out of lane [m]  sideslip [deg]  speed at the ice [m/s]")
+    """Prints a row for each lap, before them one where nobody learns, and writes the picture."""
+    # Whatever else the machine does: in lockstep.
+    alone = {"stepping": "lockstep", "scan_patience": 60.0}
+    print("lap                out of lane [m]  sideslip [deg]  speed at the ice [m/s]")
+    for lap in laps(1, ground, scenario, speed=0.0, overrides={**alone, "learn_ground": False, "mpc_controller.ground": ""}):
+        print(f"nobody learns   {lap.row}", flush=True)
+    driven = laps(int(count), ground, scenario, speed=0.0, overrides=alone)
     for number, lap in enumerate(driven, 1):
-        print(f"{number:3d} {lap.row}")
+        print(f"{number:<15d} {lap.row}")
     save_png(draw(driven, load_ground(ground)), Path(out))
     return 0
 

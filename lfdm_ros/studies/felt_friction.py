@@ -12,9 +12,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.special import ndtri
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
@@ -150,17 +152,35 @@ def draw_learned(one: Learned) -> Figure:
     return figure
 
 
+def draw_coverage(z: list[np.ndarray]) -> Figure:
+    """The share of hidden values that lie in their intervals, by the intervals' level: of each field, and of all.
+
+    z: of each field (N,), how many deviations its values are from the means.
+    """
+    figure = Figure(figsize=(4.4, 4.2), layout="constrained")
+    axis: Any = figure.subplots()
+    levels = np.linspace(0.02, 0.98, 49)
+    for which, style in (*((one, {"color": "0.75", "lw": 0.8}) for one in z), (np.concatenate(z), {"color": "tab:blue", "lw": 2.0})):
+        axis.plot(levels, [(np.abs(which) < ndtri(0.5 + 0.5 * level)).mean() for level in levels], **style)
+    axis.plot((0.0, 1.0), (0.0, 1.0), color="black", ls="--", lw=1.0)
+    axis.set(xlabel="level of the interval", ylabel="share of hidden values inside, where the vehicle drove",
+             xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    return figure
+
+
 def main(out: str, fields: str = "20", seconds: str = "20") -> int:
-    """Prints a row for each field and all together, and writes the picture of the first."""
-    felt, inside, total = FeltFriction(VEHICLE, LINK, PRIOR), 0, 0
+    """Prints a row for each field and all together, and writes the picture of the first and, beside it, that of the coverage."""
+    felt, inside, total, z = FeltFriction(VEHICLE, LINK, PRIOR), 0, 0, list[np.ndarray]()
     print("field  windows  in the 90 % interval  friction's error  the prior's  deviation lost beside the way")
     for seed in range(1, int(fields) + 1):
         one = learned(seed, float(seconds), felt)
+        z.append(one.z)
         inside, total = inside + int((np.abs(one.z) < DEVIATIONS).sum()), total + len(one.z)
         print(f"{seed:5d} {len(one.z):8d} {np.mean(np.abs(one.z) < DEVIATIONS):21.2f} {one.error:17.3f} {one.prior_error:12.3f} "
               f"{one.lost:31.1%}", flush=True)
         if seed == 1:
             save_png(draw_learned(one), Path(out))
+    save_png(draw_coverage(z), Path(out).with_name(f"{Path(out).stem}_coverage.png"))
     twice = laps()
     for name, lap in (("first", twice.first), ("second", twice.second)):
         print(f"ice in the bend, {name} lap: {lap.outside:.2f} m out of the lane, sideslip {np.degrees(lap.sideslip):.0f} deg")

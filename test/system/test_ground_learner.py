@@ -105,7 +105,7 @@ def test_what_is_felt_is_told_with_how_it_goes(graph: Any) -> None:
     graph.wait(lambda: node.refusals.counts.get("posterior"))
     publisher.publish(Posterior(vehicle="hmmwv", **learned))
     graph.wait(lambda: len(maps) > count, "the road felt again")
-    assert read_known(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.22
+    assert read_known(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.8 * known.median.friction_at(6.0, 0.0)
 
 
 def test_who_does_not_learn_hears_nothing(graph: Any) -> None:
