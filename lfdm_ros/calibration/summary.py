@@ -131,7 +131,8 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
         "range": _extra(lambda: _range(result)), "kinematic": _extra(lambda: _kinematic(result)),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
-        "held_out": {"rmse": {label: {"posterior": own.rmse, **of_draws(own)} for label, own in held_out.items()},
+        "held_out": {"pieces": len(result.data.held_out),
+                     "rmse": {label: {"posterior": own.rmse, **of_draws(own)} for label, own in held_out.items()},
                      "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
 
 

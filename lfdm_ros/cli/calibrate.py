@@ -242,7 +242,9 @@ def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
 def _print_table(summary: dict[str, Any], out: str) -> None:
     width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
     for stage in summary["stages"]:
-        print(f"{stage['name']}: {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
+        held = stage["held_out"]["pieces"]
+        cut = f"{len(stage['data'])} pieces fitted, {held} held out" if held or len(stage["data"]) > 1 else "one piece fitted"
+        print(f"{stage['name']}: {cut}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
         for line in stage["identifiability"].get("text", ()):
             print(f"  {line.removeprefix(stage['name'] + ': ')}")
         objective = stage.get("objective")
