@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from lfdm_ros.compiler.graph import TANGENT, Graph
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
 from lfdm_ros.compiler.tangents import Tangents
 from lfdm_ros.models import Model
+
+_Asked = ParamSpec("_Asked")
+_Made = TypeVar("_Made")
 
 # -- Work on all cores --------------------------------------------------------------------------------------------------------
 
@@ -81,6 +85,18 @@ def in_parallel(work: Callable[[int], None], count: int) -> None:
                 future.result()
 
 
+def once(make: Callable[_Asked, _Made]) -> Callable[_Asked, _Made]:
+    """As functools.cache, but what several threads ask for at the same time is made once: a kernel takes seconds and 100 MB."""
+    kept, lock = cache(make), threading.RLock()
+
+    @wraps(make)
+    def asked(*arguments: _Asked.args, **named: _Asked.kwargs) -> _Made:
+        with lock:
+            return kept(*arguments, **named)  # type: ignore[arg-type]
+
+    return asked
+
+
 # -- One vehicle, with derivatives ------------------------------------------------------------------------------------------
 
 
@@ -99,7 +115,7 @@ class SensitivityKernel:
     run: Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
-@cache
+@once
 def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
                        prescribed: tuple[str, ...] = (), of_inputs: bool = False) -> SensitivityKernel:
     """The kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories alone."""
@@ -293,7 +309,7 @@ class BatchKernel:
     run: Callable[..., None]
 
 
-@cache
+@once
 def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""

@@ -1,12 +1,14 @@
 """Batches in machine code against BatchRollout and against single runs."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from lfdm_ros.backends import RUNGE_KUTTA, advance_kernel, batch_kernel, run_batch, sensitivity_kernel
-from lfdm_ros.backends.trajectory_kernels import in_parallel
+from lfdm_ros.backends.trajectory_kernels import in_parallel, once
 from lfdm_ros.models import get_model
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -165,3 +167,41 @@ def test_work_in_parallel_is_done_once() -> None:
     with pytest.raises(ZeroDivisionError):
         in_parallel(lambda i: 1 // (i - 5), 20)
     assert count(7) == list(range(7))
+
+
+def test_what_several_threads_ask_for_at_once_is_made_once():
+    """All ask while the first is still at it."""
+    asked, made = threading.Barrier(8), []
+
+    @once
+    def make(name):
+        made.append(name)
+        time.sleep(0.05)
+        return object()
+
+    def ask(_):
+        asked.wait()
+        return make("a")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+    assert made == ["a"]
+    assert make("b") is not make("a")
+
+
+def test_work_within_work_stays_on_its_thread():
+    """What is asked for inside of parallel work is done by the one who asks; what fails there is told."""
+    threads = [set() for _ in range(6)]
+
+    def outer(i):
+        in_parallel(lambda _: threads[i].add(threading.get_ident()), 5)
+
+    in_parallel(outer, 6)
+    assert all(len(own) == 1 for own in threads)
+
+    def fails(i):
+        if i == 3:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        in_parallel(fails, 8)
