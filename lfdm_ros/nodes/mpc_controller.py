@@ -149,7 +149,7 @@ class MpcController(PilotedComponent):
     def _on_known(self, message: GridMap) -> None:
         # Likewise.
         try:
-            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME))
+            self._underfoot.take(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)
         except InputError as error:
             self.refusals.refuse("ground", error)
             return

@@ -163,8 +163,7 @@ def draw_coverage(z: list[np.ndarray]) -> Figure:
     for which, style in (*((one, {"color": "0.75", "lw": 0.8}) for one in z), (np.concatenate(z), {"color": "tab:blue", "lw": 2.0})):
         axis.plot(levels, [(np.abs(which) < ndtri(0.5 + 0.5 * level)).mean() for level in levels], **style)
     axis.plot((0.0, 1.0), (0.0, 1.0), color="black", ls="--", lw=1.0)
-    axis.set(xlabel="level of the interval", ylabel="share of hidden values inside, where the vehicle drove",
-             xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    axis.set(xlabel="level of the interval", ylabel="share of hidden values inside", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     return figure
 
 

@@ -59,9 +59,9 @@ class Underfoot:
         unknown._put_on([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
         return unknown
 
-    def take(self, known: KnownFriction) -> None:
-        """From now on `vehicle` and `others` are on what is known now: the median, and the samples."""
-        self._put_on([known.median, *known.drawn])
+    def take(self, known: KnownFriction, others: bool = True) -> None:
+        """From now on `vehicle` is on the median of what is known now, and `others` on the samples, where they are asked for."""
+        self._put_on([known.median, *(known.drawn if others else ())])
 
     def _put_on(self, fields: list[FrictionField]) -> None:
         # Who steps on the last ones goes on until he has taken the new vehicle.

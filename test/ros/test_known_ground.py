@@ -101,7 +101,7 @@ def test_a_vehicle_is_on_its_own_road_until_it_is_told_of_another() -> None:
     on_ice = underfoot.vehicle
     assert speed_after_braking(on_ice) > own + 1.0 and len(set(underfoot.others)) == 4
     # The compiled model is the same: only a number has changed. What was before lives as long as somebody may still step on it.
-    underfoot.take(known(0))
+    underfoot.take(known(), others=False)
     gc.collect()
     assert speed_after_braking(on_ice) == speed_after_braking(underfoot.vehicle) and underfoot.others == []
 
