@@ -3,7 +3,7 @@
 import numpy as np
 import pictures
 import pytest
-from small_problem import RECIPE
+from small_problem import NOISE, RECIPE
 
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.discrepancy import alone_warnings, apart, error_warnings, whiteness
@@ -112,6 +112,18 @@ def test_nuisances_that_say_the_same_are_told():
                               "steering.lag": rng.normal(size=a.shape), "held": np.ones_like(a)})
     assert [(one, other) for one, other, _ in pairs] == [("steering.offset", "yaw_rate.offset")]
     assert pairs[0][2] == pytest.approx(-0.995, abs=0.002)
+
+
+def test_a_right_model_is_right_on_what_was_left_out(quick):
+    """Of one recording each, fifths are left out in turn; nothing is missed but noise, and nothing is added to it."""
+    _, result = quick
+    assert set(result["out_of_sample"]) == {"vx", "omega_fl", "vy", "yaw_rate"}
+    for stage in result["stages"]:
+        for label, row in stage["out_of_sample"].items():
+            assert (row["source"], row["pieces"], row["samples"]) == ("cross_validation", 5, 200), label
+            assert 0.84 < row["coverage_90"] < 0.96, label
+            assert row["rmse"] == pytest.approx(stage["rmse"][label]["response"], rel=0.1), label
+            assert row["model_error"]["noise"] == pytest.approx(NOISE[label], rel=0.15), label
 
 
 def test_score_before_agrees_with_what_came_out(quick):
