@@ -37,7 +37,8 @@ def test_a_speed_is_held_uphill() -> None:
     hill = on(heights={"rise_x": 0.1})
     speeds = []
     for vehicle in (hill.vehicle, HMMWV):
-        run = drive(hill.vehicle, straight(12.0, 12.0, 6.0), Controller(vehicle, SETTINGS, None), Plant("eighteen_dof", lidar=None))
+        run = drive(hill.vehicle, straight(12.0, 12.0, 5.0), Controller(vehicle, SETTINGS, None),
+                    Plant("eighteen_dof", step=2e-3, lidar=None))
         speeds.append(run.column("vx")[-50:].mean())
     assert abs(speeds[0] - 12.0) < 0.1 and speeds[1] < 11.7
 
@@ -70,9 +71,10 @@ def test_soft_ground_is_entered_slowly() -> None:
     """The bend at 13 m/s on firm clay, with soft clay across it, which holds 2 m/s^2."""
     soft = on(1.0, soil="heavy_clay_25", soils=[{"soil": "clayey_soil_55", "polygon": [[75, -20], [140, -20], [140, 60], [75, 60]]}])
 
+    bend = replace(load_scenario("curve"), initial=Pose(x=30.0, speed=13.0), duration=7.0)
+
     def driven(vehicle: Vehicle) -> Run:
-        return drive(soft.vehicle, replace(load_scenario("curve"), duration=11.0), Controller(vehicle, SETTINGS, None),
-                     Plant("eighteen_dof", "bekker_wong", lidar=None))
+        return drive(soft.vehicle, bend, Controller(vehicle, SETTINGS, None), Plant("eighteen_dof", "bekker_wong", 2e-3, lidar=None))
 
     informed, ignorant = driven(soft.vehicle), driven(HMMWV)
 
@@ -96,7 +98,7 @@ def test_no_more_is_planned_than_soil_can_carry() -> None:
                 planned.append((now + 2.0, np.interp(now + 2.0, cycle.plan.times, vx)))
 
         run = drive(soft.vehicle, straight(3.0, 12.0, 5.0), Controller(vehicle, SETTINGS, None),
-                    Plant("eighteen_dof", "bekker_wong", lidar=None), note)
+                    Plant("eighteen_dof", "bekker_wong", 2e-3, lidar=None), note)
         times, speeds = np.array(planned).T
         came = times < run.times[-1]
         errors.append(float(np.mean(speeds[came] - np.interp(times[came], run.times, run.column("vx")))))
