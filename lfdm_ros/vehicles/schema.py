@@ -93,12 +93,14 @@ def components(key: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Group:
-    """Keys that a file gives all or none of; `needs` names the groups that must then be there as well."""
+    """Keys that a file gives all or none of; `needs` names the groups that must then be there as well. Of one with `default` the vehicle
+    has the values all the same."""
 
     title: str
     keys: Mapping[str, tuple[str, ...]]  # section -> keys
     needs: tuple[str, ...] = ()
     required: bool = False
+    default: bool = False
     instead: Mapping[str, str] = field(default_factory=dict)  # key -> the key that may stand in its place
 
 
@@ -120,7 +122,7 @@ _GROUPS: dict[str, Group] = {
         "chassis": ("roll_inertia", "track_front", "track_rear"),
         "suspension": ("roll_centre_drop_front", "roll_centre_drop_rear")}, needs=("wheels",)),
     # Without, the driveline turns in the body alone.
-    "driveline_roll": Group("a driveline that turns the body", {"chassis": ("driveline_roll_reaction",)}, needs=("roll",)),
+    "driveline_roll": Group("a driveline that turns the body", {"chassis": ("driveline_roll_reaction",)}, needs=("roll",), default=True),
     "roll_stiffness": Group("roll stiffness about the roll axis", {
         "chassis": ("roll_yaw_inertia",),
         "suspension": ("roll_stiffness_front", "roll_stiffness_rear", "roll_damping_front", "roll_damping_rear")}, needs=("roll",)),
@@ -147,7 +149,7 @@ _GROUPS: dict[str, Group] = {
         "powertrain": ("gears", "engine_map", "losses", "throttle_modulation", "front_drive_share", "differential_bias")},
         needs=("wheels",)),
     # Without, it is as the first gear.
-    "reverse": Group("a reverse gear", {"powertrain": ("reverse_ratio",)}, needs=("gearbox",)),
+    "reverse": Group("a reverse gear", {"powertrain": ("reverse_ratio",)}, needs=("gearbox",), default=True),
     "converter": Group("a torque converter", {
         "powertrain": ("crank_inertia", "converter_capacity", "converter_torque")}, needs=("gearbox",)),
     "double_wishbone": Group("a vehicle with double wishbones", {"suspension": tuple(
@@ -188,9 +190,10 @@ def _table_keys() -> dict[str, str]:
 def _groups() -> dict[str, Group]:
     groups = dict(_GROUPS)
     home = {key: name for name, group in _GROUPS.items() for keys in group.keys.values() for key in keys}
+    defaults = {name for name, group in _GROUPS.items() if group.default}
     for section, entry in entries():
         keys = list(dict.fromkeys(_table_keys().get(f.name, f.name) for f in entry.parameters))
-        needs = tuple(dict.fromkeys(home[key] for key in keys if key in home))
+        needs = tuple(name for name in dict.fromkeys(home[key] for key in keys if key in home) if name not in defaults)
         new = tuple(key for key in keys if key not in home)
         if not new:  # as of all parts with a group of their own above
             continue
