@@ -82,8 +82,8 @@ def test_models_json(capsys):
     assert len(models["eight_dof"]["states"]) == 14
     assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
     assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr", "bekker_wong", "bekker_wong_rigid"]
-    assert models["nonlinear_bicycle"]["parts"] == {"ground": ["plane", "given_ground", "friction_field", "soil", "given_soil", "soil_map",
-                                                              "height_map", "resistance_map"]}
+    assert models["nonlinear_bicycle"]["parts"] == {"ground": ["plane", "given_ground", "friction_field", "friction_map", "soil",
+                                                              "given_soil", "soil_map", "height_map", "resistance_map"]}
     for model in models.values():
         fields = [field for kind in ("states", "inputs", "outputs", "parameters") for field in model[kind]]
         assert all(field["unit"] and field["description"] for field in fields)
