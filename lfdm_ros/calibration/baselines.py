@@ -8,6 +8,7 @@ import numpy as np
 from scipy import integrate, optimize
 
 from lfdm_ros.backends import ARRAYS
+from lfdm_ros.calibration.pieces import PLACE
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.measurement import InputPath, OutputPath
 from lfdm_ros.inference.plan import MISALIGNMENT
@@ -17,7 +18,6 @@ from lfdm_ros.models.equations import Record
 from lfdm_ros.models.steering import LINEAR, MAP
 from lfdm_ros.vehicles import Vehicle
 
-PLACE = ("x", "y")
 CHANNELS = ("x", "y", "yaw", "vy", "yaw_rate")  # that it says something of
 # Of the steering, in the order of the search: start and bounds.
 FITTED = {"steering.lag": (0.05, 1e-3, 0.5), "steering.scale": (1.0, 0.5, 2.0), "steering.offset": (0.0, -0.3, 0.3)}

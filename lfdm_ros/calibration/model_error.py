@@ -136,7 +136,7 @@ def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
     return ModelError(noise, constant, drift, ramp, share, memory, len(pieces), source)
 
 
-def tried(pieces: Sequence[PieceErrors], level: float = LEVEL) -> float:
+def tried(pieces: Sequence[PieceErrors]) -> float:
     """Share of the errors of pieces inside intervals that are widened by what the others show; NaN where there are too few."""
     if len(pieces) < LEAST_PIECES + 1:
         return float("nan")
@@ -145,7 +145,7 @@ def tried(pieces: Sequence[PieceErrors], level: float = LEVEL) -> float:
     for fold in range(folds):
         found = learn([piece for i, piece in enumerate(pieces) if i % folds != fold], "")
         for piece in pieces[fold::folds]:
-            inside += int((np.abs(piece.error) <= stats.norm.ppf(0.5 + 0.5 * level) * piece.width(found)).sum())
+            inside += int((np.abs(piece.error) <= GAUSSIAN * piece.width(found)).sum())
             total += len(piece.error)
     return inside / total
 

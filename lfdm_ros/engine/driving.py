@@ -8,20 +8,19 @@ from typing import Protocol
 
 import numpy as np
 
-from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal, require_all
+from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal
 from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
-from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.control.prediction import Measured
 from lfdm_ros.engine.eyes import AHEAD_NS, Eyes, Tracks
 from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.engine.usable import LATE_NS, unusable
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
-
-_LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
 
 
 class Drives(Driver, Protocol):
@@ -96,7 +95,7 @@ class Pilot:
         self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
         self.resets = 0
         # By how much a stamp may be older than the one before without the clock having been set back: in lockstep nothing overtakes.
-        self._late_ns = 0 if lockstep else _LATE_NS
+        self._late_ns = 0 if lockstep else LATE_NS
         self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=self._late_ns)
         self._forget(lambda stamp_ns: False)
 
@@ -258,19 +257,11 @@ class Pilot:
 
     def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Refused | None:
         """Why a state cannot be used; None: it can."""
-        if self.frame and frame != self.frame:
-            return Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
-        refused = refusal("stamp", 1e-9 * stamp_ns)
-        if refused is not None:
-            return Refused(str(refused), STAMP)
-        try:
-            require_all(values, REQUIRED)
-        except Refused as error:
-            return error
-        # A single one would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
-        if not self._lockstep and 0 < now_ns < stamp_ns - AHEAD_NS:
+        why = unusable(stamp_ns, frame, values, self.frame)
+        # A single one ahead would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
+        if why is None and not self._lockstep and 0 < now_ns < stamp_ns - AHEAD_NS:
             return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
-        return None
+        return why
 
     def _check_frame_of_task(self) -> None:
         """A task that came before the first state: now its frame can be judged."""

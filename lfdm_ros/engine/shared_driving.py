@@ -12,6 +12,7 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.eyes import Eyes, Tracks
 from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.engine.usable import LATE_NS
 from lfdm_ros.sensors import Scan
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR
 from lfdm_ros.sharing.sharer import Decision, Sharer
@@ -21,7 +22,6 @@ NEAR = 2.0  # [m] a vehicle that is as near as this when the clock goes back is 
 PATIENCE = 1.5  # periods without a state after which a command goes out anyhow
 _PLANS = 4
 _AHEAD_NS = 1_000_000_000  # a state that others have answered is no further away
-_LATE_NS = 500_000_000  # a clock that goes back by less was read twice, not set
 
 
 class SharedPilot:
@@ -45,7 +45,7 @@ class SharedPilot:
         self.sharer, self._report, self._lockstep = sharer, report, lockstep
         self.refusals = sharer.refusals
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
-        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else _LATE_NS)
+        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else LATE_NS)
         self.frame = ""
         self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
         self.resets = 0
@@ -108,7 +108,7 @@ class SharedPilot:
         except Refused as error:
             self.refusals.refuse("state", error)
             return None
-        if last is not None and stamp_ns < last[0] - (0 if self._lockstep else _LATE_NS):
+        if last is not None and stamp_ns < last[0] - (0 if self._lockstep else LATE_NS):
             self._report(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
             away = math.hypot(values.get("x", math.nan) - last[1]["x"], values.get("y", math.nan) - last[1]["y"])
             self.reset(lambda scan_ns: scan_ns <= stamp_ns, moved=not away < NEAR)
@@ -207,7 +207,7 @@ class SharedPilot:
         """To be called once a period where states come by themselves: a command where none went out lately."""
         if self._lockstep or now_ns <= 0 or self._decided_ns is None:
             return None
-        if now_ns < self._decided_ns - _LATE_NS:
+        if now_ns < self._decided_ns - LATE_NS:
             self._report(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
             self.reset(moved=False)
             return None

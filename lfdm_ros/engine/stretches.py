@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal, require, require_all
-from lfdm_ros.control.prediction import REQUIRED
+from lfdm_ros.bounds import STAMP, Refusals, Refused, require
 from lfdm_ros.engine.strayed import strayed
+from lfdm_ros.engine.usable import LATE_NS, unusable
 from lfdm_ros.perception.felt_friction import LEAD, Drive, FeltSettings
 from lfdm_ros.perception.learned_ground import Stretch
 from lfdm_ros.simulation import Actuator
@@ -22,7 +22,6 @@ _GAP_NS = 100_000_000  # states that are further apart are not joined
 _SETTLE_NS = 100_000_000  # for so long a command may come later than the states of its time, where commands come
 _AWAITED_NS = 3_000_000_000  # and for so long where they have not come lately: messages of one topic overtake those of another
 _PAST_NS = 2_000_000_000  # commands are remembered for: actuators are slow
-_LATE_NS = 500_000_000  # a state that is older than the last by less is late; by more, the clock was set back
 _SLOWEST = 1.0  # [m/s] more slowly, or backwards, nothing is felt
 
 
@@ -74,7 +73,7 @@ class Stretches:
             last = self._commands[-1][0] if self._commands else stamp_ns - 1
             if stamp_ns == last:
                 return []  # an answer that was given again
-            if last - _LATE_NS <= stamp_ns < last:
+            if last - LATE_NS <= stamp_ns < last:
                 raise Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last:.3f} s", STAMP)
         except Refused as error:
             self._refusals.refuse("command", error)
@@ -115,19 +114,10 @@ class Stretches:
         return [*whole, *self._settled()]
 
     def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> Refused | None:
-        if self.frame and frame != self.frame:
-            return Refused(f"in frame '{frame}', the ones before in '{self.frame}'", FRAME)
-        wrong = refusal("stamp", 1e-9 * stamp_ns)
-        if wrong is not None:
-            return Refused(str(wrong), STAMP)
-        try:
-            require_all(values, REQUIRED)
-        except Refused as error:
-            return error
-        last = self._last
-        if last is not None and last[0] - _LATE_NS <= stamp_ns < last[0]:
+        why, last = unusable(stamp_ns, frame, values, self.frame), self._last
+        if why is None and last is not None and last[0] - LATE_NS <= stamp_ns < last[0]:
             return Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
-        return None
+        return why
 
     def end(self) -> list[Stretch]:
         """The drive ends, for now: what is left of it."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from lfdm_ros.models import grid_spline
-from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.declaration import Field
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
-from lfdm_ros.models.ground import FRICTION_SCALE
+from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
 FRICTION_FIELD = Field("friction_field", "1", "number of the friction field that the vehicle is on, a `lfdm_ros.terrain.FieldTable`", "",
                        0.0, 1 << 20)
@@ -26,36 +26,22 @@ def head(x: float, y: float, spacing: float, nodes: tuple[int, int], friction: t
     return grid_spline.head(x, y, spacing, nodes, (0.5 * (low + high), 0.5 * (high - low)))
 
 
-class FrictionFieldGround:
+class FrictionFieldGround(GroundByPlace):
     """See the top of the file."""
 
-    def __init__(self, m: Operations):
-        self._m, self._spline = m, grid_spline.GridSpline(m)
+    def __init__(self, m: Operations, scaled: bool = True):
+        super().__init__(m, scaled)
+        self._spline = grid_spline.GridSpline(m)
 
     def prepare(self, p: Any) -> Any:
         q, scale = self._spline.prepare(p.friction_field), self.scale(p)
         middle, half = q.numbers
         return q.but(middle=scale * middle, half=scale * half)
 
-    def scale(self, p: Any) -> Scalar:
-        """What the field's friction is multiplied by."""
-        return p.friction_scale
-
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         return Patch(friction=q.middle + q.half * self._m.tanh(self._spline.value(x, y, q)))
 
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
-
-class UnscaledFrictionFieldGround(FrictionFieldGround):
-    """The field of models that have friction coefficients of their own: those times the field."""
-
-    def scale(self, p: Any) -> Scalar:
-        return 1.0
-
-
-GROUND = Part("friction_field", "level ground, its friction a field by number, times the vehicle's friction_scale",
-              (FRICTION_SCALE, FRICTION_FIELD), FrictionFieldGround, gives=("friction",))
-UNSCALED_GROUND = Part("friction_field", "level ground, its friction a field by number", (FRICTION_FIELD,), UnscaledFrictionFieldGround,
-                       gives=("friction",))
+GROUND, UNSCALED_GROUND = parts_by_place(
+    FrictionFieldGround, FRICTION_FIELD, "level ground, its friction a field by number", "times the vehicle's friction_scale",
+    ("friction",))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lfdm_ros.models.declaration import Field, Part
-from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
-from lfdm_ros.models.ground import FRICTION_SCALE
+from lfdm_ros.models.declaration import Field
+from lfdm_ros.models.equations import Patch, Record, Scalar
+from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
 FRICTION_MAP = Field("friction_map", "1", "number of the friction map that the vehicle is on, a `lfdm_ros.terrain.FrictionMap`", "", 0.0,
                      1 << 20)
@@ -25,29 +25,19 @@ def head(x: float, y: float, spacing: float, cells: tuple[int, int]) -> tuple[fl
     return x, y, 1.0 / spacing, 0.0, float(cells[0]), float(cells[1]), 0.0, 0.0
 
 
-class FrictionMapGround:
+class FrictionMapGround(GroundByPlace):
     """See the top of the file."""
-
-    def __init__(self, m: Operations):
-        self._m = m
 
     def prepare(self, p: Any) -> Any:
         x, y, per_length, _ = self._m.row(p.friction_map, _ORIGIN)
         nx, ny, *_ = self._m.row(p.friction_map, _SIZE)
         return Record(number=p.friction_map, x=x, y=y, per_length=per_length, nx=nx, ny=ny, scale=self.scale(p))
 
-    def scale(self, p: Any) -> Scalar:
-        """What the map's friction is multiplied by."""
-        return p.friction_scale
-
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         column, s = self._cell((x - q.x) * q.per_length, q.nx)
         line, t = self._cell((y - q.y) * q.per_length, q.ny)
         here, along_x, along_y, both = self._m.row(q.number, FIRST + WIDTH * (line * q.nx + column))
         return Patch(friction=q.scale * (here + s * along_x + t * (along_y + s * both)))
-
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
     def _cell(self, place: Scalar, count: Scalar) -> tuple[Scalar, Scalar]:
         """Of a place in cells from the first corner: the cell, and the way into it."""
@@ -56,14 +46,6 @@ class FrictionMapGround:
         return cell, inside - cell
 
 
-class UnscaledFrictionMapGround(FrictionMapGround):
-    """The map of models that have friction coefficients of their own: those times the map."""
-
-    def scale(self, p: Any) -> Scalar:
-        return 1.0
-
-
-GROUND = Part("friction_map", "level ground, its friction bilinear in fine cells of a map by number, times the vehicle's friction_scale",
-              (FRICTION_SCALE, FRICTION_MAP), FrictionMapGround, gives=("friction",))
-UNSCALED_GROUND = Part("friction_map", "level ground, its friction bilinear in fine cells of a map by number", (FRICTION_MAP,),
-                       UnscaledFrictionMapGround, gives=("friction",))
+GROUND, UNSCALED_GROUND = parts_by_place(
+    FrictionMapGround, FRICTION_MAP, "level ground, its friction bilinear in fine cells of a map by number",
+    "times the vehicle's friction_scale", ("friction",))

@@ -7,8 +7,10 @@ of the wheel. All are differentiated as the rest is. A ground may hand out more 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
@@ -73,6 +75,38 @@ GIVEN = Part("given_ground", "height, slope and friction at each wheel and wind 
              inputs=WIND)
 
 
+# -- By place ---------------------------------------------------------------------------------------------------------------------
+
+
+class GroundByPlace:
+    """A ground that a map says, without wind.
+
+    Args:
+        scaled: whether its friction is times the vehicle's friction_scale; not in models that have friction coefficients of their own.
+    """
+
+    def __init__(self, m: Operations, scaled: bool = True):
+        self._m, self._scaled = m, scaled
+
+    def scale(self, p: Any) -> Scalar:
+        """What the map's friction is multiplied by."""
+        return p.friction_scale if self._scaled else 1.0
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 0.0, 0.0
+
+
+def parts_by_place(ground: type[GroundByPlace], number: Field, description: str, scaled: str, gives: tuple[str, ...]) -> tuple[Part, Part]:
+    """The parts of a ground by place, of the name of its parameter: with the vehicle's friction_scale, and for models without.
+
+    Args:
+        number: the parameter that is the number of the map.
+        scaled: what the description of the first says of the friction_scale.
+    """
+    return (Part(number.name, f"{description}, {scaled}", (FRICTION_SCALE, number), ground, gives=gives),
+            Part(number.name, description, (number,), partial(ground, scaled=False), gives=gives))
+
+
 # -- How a vehicle stands -------------------------------------------------------------------------------------------------------
 
 
@@ -118,3 +152,10 @@ class Footing:
         c, s = self._m.cos(x.yaw), self._m.sin(x.yaw)
         ahead, left = x.vx * stance.along + x.vy * stance.skew, x.vy * stance.across
         return Record(x=ahead * c - left * s, y=ahead * s + left * c)
+
+
+def attitude(slope_x: float, slope_y: float, yaw: float) -> tuple[float, float]:
+    """Roll, + right side down, and pitch, + nose down [rad], of what stands along a plane that rises so along x and y of the map [1]."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    ahead, left = slope_x * c + slope_y * s, slope_y * c - slope_x * s
+    return math.atan(left / math.hypot(1.0, ahead)), -math.atan(ahead)

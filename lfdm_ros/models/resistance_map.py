@@ -8,43 +8,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from lfdm_ros.models.declaration import Field, Part
+from lfdm_ros.models.declaration import Field
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.grid_spline import GridSpline
-from lfdm_ros.models.ground import FRICTION_SCALE
+from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
 RESISTANCE_MAP = Field("resistance_map", "1", "number of the map of resistance that the vehicle is on, a `lfdm_ros.terrain.ResistanceMap`",
                        "", 0.0, 1 << 20)
 
 
-class ResistanceMapGround:
+class ResistanceMapGround(GroundByPlace):
     """See the top of the file."""
 
-    def __init__(self, m: Operations):
-        self._m, self._spline = m, GridSpline(m)
+    def __init__(self, m: Operations, scaled: bool = True):
+        super().__init__(m, scaled)
+        self._spline = GridSpline(m)
 
     def prepare(self, p: Any) -> Any:
-        return self._spline.prepare(p.resistance_map).but(friction=self.friction(p))
-
-    def friction(self, p: Any) -> Scalar:
-        return p.friction_scale
+        return self._spline.prepare(p.resistance_map).but(friction=self.scale(p))
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         # Where it begins the spline swings below 0: nothing pushes.
         return Patch(friction=q.friction, resistance=self._m.fmax(self._spline.value(x, y, q), 0.0))
 
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
-
-class UnscaledResistanceMapGround(ResistanceMapGround):
-    """The map of models that have friction coefficients of their own."""
-
-    def friction(self, p: Any) -> Scalar:
-        return 1.0
-
-
-GROUND = Part("resistance_map", "level ground that resists by place, from a map by number, the vehicle's friction_scale",
-              (FRICTION_SCALE, RESISTANCE_MAP), ResistanceMapGround, gives=("resistance",))
-UNSCALED_GROUND = Part("resistance_map", "level ground that resists by place, from a map by number", (RESISTANCE_MAP,),
-                       UnscaledResistanceMapGround, gives=("resistance",))
+GROUND, UNSCALED_GROUND = parts_by_place(
+    ResistanceMapGround, RESISTANCE_MAP, "level ground that resists by place, from a map by number", "the vehicle's friction_scale",
+    ("resistance",))

@@ -9,6 +9,7 @@ import numpy as np
 
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.models import Model, functions_of, get_model
+from lfdm_ros.models.ground import attitude
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.vehicles import Vehicle
 
@@ -39,13 +40,12 @@ def standing(model: Model, vehicle: Vehicle, state: Mapping[str, float], radii: 
         return [changes.get(f.name, state[f.name]) for f in model.states]
 
     met = functions.patches(vector({}), still, q)
-    height, along_x, along_y = (float(np.mean([getattr(patch, name) for patch in met])) for name in ("height", "slope_x", "slope_y"))
-    if not (height or along_x or along_y):
+    height, slope_x, slope_y = (float(np.mean([getattr(patch, name) for patch in met])) for name in ("height", "slope_x", "slope_y"))
+    if not (height or slope_x or slope_y):
         return {}
-    c, s = np.cos(state["yaw"]), np.sin(state["yaw"])
-    ahead, left = along_x * c + along_y * s, along_y * c - along_x * s
-    normal = 1.0 / np.sqrt(1.0 + ahead * ahead + left * left)
-    found = {"pitch": float(state["pitch"] - np.arctan(ahead)), "roll": float(state["roll"] + np.arctan(left * np.cos(np.arctan(ahead))))}
+    normal = 1.0 / np.sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
+    roll, pitch = attitude(slope_x, slope_y, state["yaw"])
+    found = {"pitch": state["pitch"] + pitch, "roll": state["roll"] + roll}
     if heaves:
         # Each tyre as at rest: its wheel's centre a loaded radius from the ground.
         for name, patch in zip(heaves, met):

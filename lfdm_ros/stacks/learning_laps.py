@@ -16,16 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from grid_map_msgs.msg import GridMap
 from matplotlib.figure import Figure
 from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from rclpy.serialization import deserialize_message
-from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import open_bag, read_series
@@ -40,6 +35,7 @@ from lfdm_ros.ros.known_ground import read_known
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.srv import Reset
+from lfdm_ros.stacks.bystander import Bystander
 from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.studies.pictures import save_png
 from lfdm_ros.terrain.ground_file import Ground, load_ground
@@ -71,17 +67,13 @@ class Lap:
         return f"{self.out.max():11.2f} {np.degrees(self.sideslip.max()):15.1f} {self.entry:24.2f}"
 
 
-class _Keeper:
+class _Keeper(Bystander):
     """Puts the vehicle back at the end of each lap, once what it has felt there is known."""
 
     def __init__(self, scenario: Scenario, laps: int) -> None:
         assert scenario.path is not None
         self._end, self._left = np.asarray(scenario.path)[-1], laps
-        self._context = Context()
-        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node("lap_keeper", context=self._context, use_global_arguments=False, start_parameter_services=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        super().__init__("lap_keeper")
         self._node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.STATUS)
         self._pause: Client = self._node.create_client(SetBool, "vehicle_simulator/pause")
@@ -103,8 +95,7 @@ class _Keeper:
 
     def look(self) -> bool:
         """Whether all laps are driven; asked again and again."""
-        for _ in range(20):
-            self._executor.spin_once(timeout_sec=0.0)
+        self.take(20)
         if self._asked is not None and not self._asked.done():
             return False
         self._asked, state = None, self._state
@@ -129,12 +120,6 @@ class _Keeper:
         self._asked = self._pause.call_async(SetBool.Request(data=False))
         self._waits_since, self._begun_ns, self._state = None, None, None
         return False
-
-    def close(self) -> None:
-        self._executor.remove_node(self._node)
-        self._node.destroy_node()
-        self._executor.shutdown()
-        self._context.try_shutdown()
 
 
 def laps(count: int = 3, ground: str = "ice_in_the_bend", scenario: str = "curve", bag: Path | None = None, speed: float = 1.0,

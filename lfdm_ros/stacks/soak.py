@@ -20,11 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from scipy.stats import linregress, t
 
@@ -35,6 +30,7 @@ from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import INTERRUPTED
 from lfdm_ros.srv import Reset
+from lfdm_ros.stacks.bystander import Bystander
 
 MOST_GROWTH = 0.05
 _LOOK, _LOOK_FOR_BEGIN = 0.5, 0.05  # [s] between looks at the clock, and before it goes
@@ -155,15 +151,11 @@ def _name(words: Sequence[str]) -> str:
 # ---- the run -----------------------------------------------------------------------------------------------------------------
 
 
-class _Watcher:
+class _Watcher(Bystander):
     """Hears the simulated clock and how fast the vehicle is, and puts it back to the start."""
 
     def __init__(self) -> None:
-        self._context = Context()
-        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node("soak", context=self._context, use_global_arguments=False, start_parameter_services=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        super().__init__("soak")
         self._node.create_subscription(Clock, "/clock", self._on_clock, qos.CLOCK)
         self._node.create_subscription(VehicleState, "vehicle/state", self._on_state, qos.NEWEST)
         self._reset = self._node.create_client(Reset, "vehicle_simulator/reset")
@@ -181,18 +173,11 @@ class _Watcher:
     def look(self, seconds: float) -> None:
         """Takes what is new, once, after a time: not every message wakes it."""
         time.sleep(seconds)
-        for _ in range(10):
-            self._executor.spin_once(timeout_sec=0.0)
+        self.take(10)
         if self.time - self._moved > _REST and self._reset.service_is_ready():
             self._reset.call_async(Reset.Request())
             self._moved = self.time
             self.laps += 1
-
-    def close(self) -> None:
-        self._executor.remove_node(self._node)
-        self._node.destroy_node()
-        self._executor.shutdown()
-        self._context.try_shutdown()
 
 
 def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, composed: bool = False,

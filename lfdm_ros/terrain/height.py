@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lfdm_ros.compiler.tables import Table
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.grid_spline import DIVISOR, head
+from lfdm_ros.models.ground import attitude
 from lfdm_ros.terrain.grid import Grid
 from lfdm_ros.terrain.spline import coefficients, look_up
 
@@ -55,10 +54,8 @@ class HeightMap:
 
     def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
-        _, along_x, along_y = (float(value) for value in self.at(x, y))
-        c, s = math.cos(yaw), math.sin(yaw)
-        ahead, left = along_x * c + along_y * s, along_y * c - along_x * s
-        return math.atan(left / math.hypot(1.0, ahead)), -math.atan(ahead)
+        _, slope_x, slope_y = (float(value) for value in self.at(x, y))
+        return attitude(slope_x, slope_y, yaw)
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Of places of one shape [m], which are beyond the map."""
