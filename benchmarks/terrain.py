@@ -30,7 +30,6 @@ from lfdm_ros.models.friction_map import FrictionMapGround
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.terrain import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionMap, Grid, Observations
-from lfdm_ros.terrain.posterior import RIM
 from lfdm_ros.vehicles import load_vehicle
 
 SIDE, SPACING, SEEN = 256, 0.5, 200
@@ -70,11 +69,11 @@ def observations() -> Observations:
 def fields(runs: int) -> list[Record]:
     """A pair of fields; what it takes to condition one of them, observations' matrix included; mean and deviation."""
     embedding, seen, rng = Embedding(PRIOR, GRID), observations(), np.random.default_rng(1)
-    wide = Embedding(PRIOR, Grid(GRID.x, GRID.y, SPACING, SIDE + 2 * RIM, SIDE + 2 * RIM)).draw(1, rng)
+    drawn = Embedding(PRIOR, GRID).draw(1, rng)
     known = FieldPosterior(PRIOR, GRID, seen)
     found = [("fields_ms/256", lambda: embedding.pair(rng)),
-             ("condition_ms/200", lambda: FieldPosterior(PRIOR, GRID, seen).condition(wide, rng)),
-             ("condition_ms/200/next", lambda: known.condition(wide, rng)),
+             ("condition_ms/200", lambda: FieldPosterior(PRIOR, GRID, seen).condition(drawn, rng)),
+             ("condition_ms/200/next", lambda: known.condition(drawn, rng)),
              ("mean_ms/200", known.mean), ("sd_ms/200", known.sd)]
     records = [Record.of(name, [1e3 * quickest(run, 10) for _ in range(runs)], "ms") for name, run in found]
     if find_spec("gstools"):

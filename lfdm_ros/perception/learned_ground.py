@@ -48,7 +48,8 @@ class LearnerSettings(Declared):
     dry: float = setting(1.1, "1", "largest friction that there may be", 0.01, 3.0)
     usual_friction: float = setting(1.0, "1", "median of what is expected where nothing is known, between ice and dry", 0.01, 3.0)
     patch_length: float = setting(8.0, "m", "of patches of one friction", 0.05, 1000.0)
-    patch_deviation: float = setting(1.5, "1", "standard deviation of the latent friction: with 1 seldom plain ice, with 2 often", 0.1, 5.0)
+    patch_deviation: float = setting(2.5, "1", "standard deviation of the latent friction; where nobody drove 90 % lie between 0.23 "
+                                             "and 1.10 with 2.5, between 0.53 and 1.09 with 1.5", 0.1, 5.0)
     spacing: float = setting(0.0, "m", "between the map's nodes; 0: a quarter of a patch", 0.0, 100.0)
     reach: float = setting(80.0, "m", "the map goes at least so far around the vehicle, and with it; of a ground's file it has the area",
                            1.0, 2000.0)
