@@ -1,4 +1,4 @@
-"""Drive with the keys of this terminal, or with a joystick on the topic joy.
+"""Drive with the keys of this terminal, or with a joystick on the topic joy, beside a stack that waits for a person.
 
 Arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straight; r: forwards or reverse; q: quit. Without a key, or with the
 joystick's button let go, the vehicle brakes. The terminal is as it was when it ends."""
@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import argparse
 
-EPILOG = """examples, beside `lfdm up simulator --set vehicle_simulator.speed_factor=1` or a vehicle:
-  lfdm teleop --topic control/command                  drives the vehicle alone
-  lfdm teleop                                          to teleop/command: through teleop_link
-  lfdm teleop --joystick --set steering_axis=3 --set hold_button=5 --topic operator/command"""
+EPILOG = """examples, beside `lfdm up teleop` or `lfdm up shared_human` in another terminal:
+  lfdm teleop
+  lfdm teleop --joystick --set steering_axis=3 --set hold_button=5      beside `ros2 run joy joy_node`
+  lfdm teleop --topic control/command                                  a vehicle that hears control/command, driven by nobody else"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm teleop`."""
     parser.add_argument("--topic", default="teleop/command", help="to which the commands go (default %(default)s)")
     parser.add_argument("--joystick", action="store_true", help="sensor_msgs/Joy on the topic joy instead of the keys")
-    parser.add_argument("--sim-time", action="store_true", help="stamp by /clock, beside a simulator")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="overrides",
                         help="a parameter of the node keyboard or joystick (docs/parameters.md); repeat")
 
@@ -28,7 +27,6 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
-    node = {"executable": "joystick" if args.joystick else "keyboard", "parameters": {"use_sim_time": args.sim_time},
-            "remappings": {"teleop/command": args.topic}}
+    node = {"executable": "joystick" if args.joystick else "keyboard", "remappings": {"teleop/command": args.topic}}
     stack, _ = prepare_stack({"nodes": [node]}, overrides=dict(parse_override(text) for text in args.overrides))
     return exit_status(run_stack(stack)["reason"])

@@ -11,45 +11,36 @@ from sensor_msgs.msg import Joy
 
 from lfdm_ros.bounds import refusal
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import DriverCommand
+from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import hears, publishes
+from lfdm_ros.ros.component import OK, WARN, Diagnosis
+from lfdm_ros.ros.endpoints import hears
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.parameters import Parameter, of_record
+from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.teleop.hands_on import JOYSTICK, Joystick
-
-RATE = Parameter("rate", 50.0, "commands a second of the wall clock", 1.0, 1000.0, unit="Hz")
+from lfdm_ros.teleop.hands_on import JOYSTICK, Command, Joystick
 
 
-class JoystickOperator(Component):
-    """Publishes `teleop/command`, stamped by the node's clock, from what is held on `joy`. Free running only: a person has his own clock.
-
-    Without a link in between: remap `teleop/command` to `operator/command`, or to `control/command` to drive the vehicle alone.
-    """
+class JoystickOperator(ManualControl):
+    """Drives by what is held on `joy`."""
 
     NAME = "joystick"
     PARAMETERS = (RATE, *of_record(JOYSTICK))
     ENDPOINTS = (
         hears("joy", Joy, qos.SENSOR, "what is held"),
-        publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),
+        COMMAND,
     )
 
     def configure(self) -> None:
         self._joystick = Joystick(JOYSTICK.record(self.value))
         self.refusals.counts.setdefault("joy", 0)
-        self._command = DriverCommand()
-        self._publisher = self.publisher("teleop/command")
         self.subscription("joy", self._on_joy)
-        self._timer = self.every(1.0 / self.value("rate"), self._publish)
+        super().configure()
 
     def activate(self) -> None:
+        super().activate()
         self._joystick = Joystick(JOYSTICK.record(self.value))  # what was held before does not count
         self._received = 0
-
-    def cleanup(self) -> None:
-        self.destroy_timer(self._timer)
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in JOYSTICK.by_field:
@@ -66,14 +57,8 @@ class JoystickOperator(Component):
         except InputError as error:
             self.refusals.refuse("joy", error)
 
-    def _publish(self) -> None:
-        if self.state != "active":
-            return
-        asked = self._joystick.command(time.monotonic())
-        if asked is not None:
-            self._command.header.stamp = self.stamp()
-            self._command.steering, self._command.throttle, self._command.brake = asked
-            self._publisher.publish(self._command)
+    def request(self, now: float) -> Command | None:
+        return self._joystick.command(now)
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":

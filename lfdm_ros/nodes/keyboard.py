@@ -7,62 +7,50 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from lfdm_ros.msg import DriverCommand
-from lfdm_ros.nodes.joystick import RATE
-from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis
-from lfdm_ros.ros.endpoints import publishes
+from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
+from lfdm_ros.ros.component import OK, WARN, Diagnosis
 from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Keyboard
+from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Command, Keyboard
 from lfdm_ros.teleop.terminal import QUIT, Terminal
 
 
-class KeyboardOperator(Component):
-    """Publishes `teleop/command`, stamped by the node's clock, from the keys of its terminal, which is as before when the node ends.
-
-    Free running only. Remappings: as those of the joystick.
-    """
+class KeyboardOperator(ManualControl):
+    """Drives by the keys of its terminal, which is as before when the node ends."""
 
     NAME = "keyboard"
     PARAMETERS = (RATE, *of_record(KEYBOARD))
-    ENDPOINTS = (publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True),)
+    ENDPOINTS = (COMMAND,)
 
     def configure(self) -> None:
         self._terminal = Terminal().__enter__()
         self._keyboard = Keyboard(KEYBOARD.record(self.value))
-        self._command = DriverCommand()
-        self._publisher = self.publisher("teleop/command")
-        self._timer = self.every(1.0 / self.value("rate"), self._publish)
+        super().configure()
 
     def activate(self) -> None:
+        super().activate()
         self._keyboard = Keyboard(KEYBOARD.record(self.value))
         print(HELP, file=sys.stderr)
 
     def cleanup(self) -> None:
         self._terminal.restore()
-        self.destroy_timer(self._timer)
+        super().cleanup()
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in KEYBOARD.by_field:
             self._keyboard.settings = replace(self._keyboard.settings, **{name: value})
 
-    def _publish(self) -> None:
-        if self.state != "active":
-            return
-        now = time.monotonic()
+    def request(self, now: float) -> Command:
         for key in self._terminal.pressed():
             if key == QUIT:
                 self.stop_requested("quit")
             self._keyboard.press(now, key)
-        self._command.header.stamp = self.stamp()
-        self._command.steering, self._command.throttle, self._command.brake = self._keyboard.command(now)
-        self._publisher.publish(self._command)
+        return self._keyboard.command(now)
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active":
             return OK, self.state, {}
-        command = self._command
+        command = self.command
         values = {"steering": command.steering, "throttle": command.throttle, "brake": command.brake, "reverse": self._keyboard.reverse}
         held = self._keyboard.holds(time.monotonic())
         return (OK, "driving", values) if held else (WARN, "no key is pressed: braking", values)

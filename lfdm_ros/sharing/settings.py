@@ -62,6 +62,7 @@ class SharingSettings(Declared):
     plan_age: float = setting(0.5, "s", "age of autonomy's plan from which on it does not count", 0.01, 60.0, live=True)
     state_age: float = setting(0.5, "s", "age of the vehicle's state by its stamp from which on it is lost", 0.01, 60.0, live=True)
     state_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
+    wait_for_operator: bool = setting(False, "", "autonomy does not begin before the operator has come; not in mode autonomy", live=True)
     patience: float = setting(2.0, "s", "a moving vehicle that nobody has ever driven is stopped after so long", 0.0, 60.0, live=True)
 
     # -- The way out --------------------------------------------------------------------------------------------------

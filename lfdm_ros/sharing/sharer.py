@@ -25,7 +25,7 @@ from lfdm_ros.sharing.blend import Choice, aligned, blended
 from lfdm_ros.sharing.filter import Filter, Filtered
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, Gate
-from lfdm_ros.sharing.machine import FRESH, Action, Latch, Presence, Row, Seen, Share, Source, row_of
+from lfdm_ros.sharing.machine import FRESH, NEVER, Action, Latch, Presence, Row, Seen, Share, Source, row_of
 from lfdm_ros.sharing.settings import AUTONOMY, FILTER, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.sides import opposite
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation, still_acting
@@ -276,6 +276,8 @@ class Sharer:
     def _look(self, now: float) -> Seen:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, *self._limits(name)) for name, source in self._sources.items())
+        if s.wait_for_operator and operator is NEVER and s.mode != AUTONOMY:
+            autonomy = NEVER  # it does not begin
         moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
         return Seen(s.mode, operator, autonomy, vehicle, self._latch.closed, moving and now - self._first_state > s.patience)
 

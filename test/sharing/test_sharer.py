@@ -141,6 +141,15 @@ def test_both_lost_stop_and_either_ends_it():
     assert drive.back("operator").run(0.5).command.inputs == drive.operator
 
 
+def test_autonomy_waits_for_the_operator_where_it_is_to_and_not_a_second_time():
+    drive = Drive(vx=0.0, wait_for_operator=True).off("operator")
+    waiting = drive.run(0.5)
+    assert waiting.row.state == "waiting" and waiting.command.inputs == (0.0, 0.0, 0.5)
+    assert drive.back("operator").run(0.5).row.state == "sharing"
+    assert drive.off("operator").run(0.5).row.state == "operator_lost"
+    assert Drive(mode="autonomy", wait_for_operator=True).off("operator").run(0.5).row.state == "autonomy_alone"
+
+
 def test_an_emergency_stop_stays_until_it_is_reset():
     drive = Drive()
     drive.run(0.3)

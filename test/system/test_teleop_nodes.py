@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lfdm_ros.msg import DriverCommand, VehicleState
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Joy
 
 from lfdm_ros.bags import read_series
@@ -157,3 +158,21 @@ def test_keys_drive_and_the_terminal_is_as_before(graph: Any, monkeypatch: pytes
         graph.wait(lambda: asked)
         node.release()
         assert termios.tcgetattr(follower)[3] == before
+
+
+def test_a_person_s_commands_are_stamped_by_the_clock_that_there_is_and_once_each(graph: Any) -> None:
+    clock = graph.node.create_publisher(Clock, "/clock", qos.CLOCK)
+    commands = graph.listen("teleop/command", "lfdm_ros/msg/DriverCommand", qos.COMMAND)
+    node = graph.add(JoystickOperator)
+
+    def stamped(seconds: int) -> bool:
+        message = Clock()
+        message.clock.sec = seconds
+        clock.publish(message)
+        return bool(commands) and nanoseconds(commands[-1].header.stamp) == seconds * 10**9
+
+    graph.wait(lambda: stamped(7))
+    graph.wait(lambda: stamped(8))
+    times = [nanoseconds(command.header.stamp) for command in commands]
+    assert times == [7 * 10**9, 8 * 10**9] and node.value("use_sim_time")
+    graph.wait(lambda: stamped(3))  # a clock that goes back

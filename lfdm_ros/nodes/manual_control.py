@@ -1,0 +1,66 @@
+"""What the nodes share by which a person drives: the topic, the rate, and whose time the commands are stamped by."""
+
+from __future__ import annotations
+
+import time
+
+from rclpy.parameter import Parameter as RosParameter
+
+from lfdm_ros.msg import DriverCommand
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import publishes
+from lfdm_ros.ros.messages import nanoseconds
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.teleop.hands_on import Command
+
+RATE = Parameter("rate", 50.0, "commands a second of the wall clock", 1.0, 1000.0, unit="Hz")
+COMMAND = publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True)
+_LOOK_FOR_CLOCK = 0.2  # [s]
+_FIND_CLOCK = 1.0  # [s] in which a clock is found that there is
+
+
+class ManualControl(Component):
+    """Publishes `teleop/command` `rate` times a second of the wall clock: a person has a clock of his own, so free running only.
+
+    Commands are stamped by /clock where somebody publishes it, whatever `use_sim_time` was at first. They stop while it stands still: the
+    second of two with one stamp would be refused. Without a link in between: remap `teleop/command` to `operator/command`, or to
+    `control/command` to drive the vehicle alone.
+
+    Subclasses have RATE and COMMAND, and define `request`.
+    """
+
+    def request(self, now: float) -> Command | None:
+        """Steering, throttle and brake that go out at a time [s] of the monotonic clock; None: nothing goes out."""
+        raise NotImplementedError
+
+    def configure(self) -> None:
+        self.command = DriverCommand()
+        self._stamped = 0  # [ns]
+        self._publisher = self.publisher("teleop/command")
+        self._periodic = [self.every(1.0 / self.value("rate"), self._publish), self.every(_LOOK_FOR_CLOCK, self._look_for_clock)]
+
+    def activate(self) -> None:
+        self._activated = time.monotonic()
+        self._look_for_clock()
+
+    def cleanup(self) -> None:
+        for timer in self._periodic:
+            self.destroy_timer(timer)
+
+    def _look_for_clock(self) -> None:
+        if not self.value("use_sim_time") and self.count_publishers(self.resolve_topic_name("/clock")):
+            self.set_parameters([RosParameter("use_sim_time", value=True)])
+
+    def _publish(self) -> None:
+        if self.state != "active":
+            return
+        now = time.monotonic()
+        asked, stamp = self.request(now), self.stamp()
+        looking = not self.value("use_sim_time") and now < self._activated + _FIND_CLOCK
+        if asked is None or looking or nanoseconds(stamp) in (0, self._stamped):
+            return
+        self._stamped = nanoseconds(stamp)
+        self.command.header.stamp = stamp
+        self.command.steering, self.command.throttle, self.command.brake = asked
+        self._publisher.publish(self.command)
