@@ -10,7 +10,6 @@ Without messages that it trusts for 0.2 s it brakes.
 """
 
 import argparse
-import contextlib
 import math
 import pathlib
 import signal
@@ -143,18 +142,21 @@ def main():
     args = parser.parse_args()
     controller = Controller(args.speed, args.dbc)
     more = {"port": args.port, "hop_limit": 0} if args.interface == "udp_multicast" else {}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has started this with Ctrl-C ignored: in the background
+        signal.signal(number, lambda *_: sys.exit(0))
     end = time.monotonic() + args.seconds
     filters = [{"can_id": frame_id, "can_mask": 0x7FF, "extended": False} for frame_id in controller.messages]
     with can.Bus(interface=args.interface, channel=args.channel, can_filters=filters, **more) as bus:
         print("ready", flush=True)
         while time.monotonic() < end:
-            frame = bus.recv(0.1)
-            answer = controller.hear(frame) if frame is not None else None
-            if answer is not None:
-                bus.send(answer)
+            try:
+                frame = bus.recv(0.1)
+                answer = controller.hear(frame) if frame is not None else None
+                if answer is not None:
+                    bus.send(answer)
+            except can.CanError:  # what came is no frame, or the answer did not go out: on a wire that is a lost message
+                continue
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        main()
+    main()

@@ -12,7 +12,7 @@ from typing import Any
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import COUNTERS, NOT_AVAILABLE
-from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, RECEIVED, LinkSettings, Packet, Wire
+from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MOST_READ, RECEIVED, LinkSettings, Packet, Wire
 from lfdm_ros.hil.local_only import take_local_only
 from lfdm_ros.hil.messages import Message, messages_of, require_can
 
@@ -70,7 +70,10 @@ class CanLink:
             self._bus = self._can.Bus(interface=s.can_interface, channel=s.can_channel, receive_own_messages=False, **more)
             if local:
                 take_local_only(self._bus.fileno(), own=sorted({m.frame_id for m in self._sends} - self._receives.keys()))
-            self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended} for m in self._receives.values()])
+            # Where python-can itself compares identifiers, a frame that it leaves out looks as if there was none, and ends what is read.
+            if type(self._bus)._apply_filters is not self._can.BusABC._apply_filters:
+                self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended}
+                                       for m in self._receives.values()])
         except Exception as error:  # each interface has its own
             if self._bus is not None:
                 self._bus.shutdown()
@@ -112,19 +115,19 @@ class CanLink:
 
     def receive(self, timeout: float) -> Packet | None:
         end = time.monotonic() + timeout
-        left = timeout
-        while self._bus is not None:
-            try:
-                frame = self._bus.recv(max(left, 0.0))
-            except self._can.CanError:
-                self.wire.refused[MALFORMED] += 1
-                frame = None
-            if frame is None:
+        for _ in range(MOST_READ):
+            if self._bus is None:
                 return None
-            packet = self._taken(frame)
-            if packet is not None:
-                return packet
-            left = end - time.monotonic()
+            try:
+                frame = self._bus.recv(max(end - time.monotonic(), 0.0) if timeout else 0.0)
+            except self._can.CanError:  # a datagram that is no frame, or a bus that is off
+                self.wire.refused[MALFORMED] += 1
+            else:
+                packet = None if frame is None else self._taken(frame)
+                if frame is None or packet is not None:
+                    return packet
+            if timeout and time.monotonic() >= end:
+                return None
         return None
 
     def _taken(self, frame: Any) -> Packet | None:

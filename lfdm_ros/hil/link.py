@@ -25,6 +25,8 @@ RECEIVED = {VEHICLE: COMMANDS, CONTROLLER: SIGNALS}
 # Why a packet was refused, besides what end-to-end protection finds.
 MALFORMED, LOST = "malformed", "lost"
 
+MOST_READ = 1000  # messages without a packet in them that one `receive` reads: so many a tick are no load that stops the loop
+
 
 def unit_of(signal: str) -> str:
     """Of a signal or a command."""
@@ -82,7 +84,10 @@ class Link(Protocol):
         """Sends what is due of a packet; whether the other end answers it."""
 
     def receive(self, timeout: float) -> Packet | None:
-        """The next packet that came whole, waiting so long [s] for it; None: none came."""
+        """The next packet that came whole, waiting so long [s] for it; None: none came, or nothing but others' messages, MOST_READ of them.
+
+        What cannot be read is counted, and what came after it is read all the same.
+        """
 
 
 @dataclass(frozen=True)

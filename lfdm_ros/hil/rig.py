@@ -206,7 +206,7 @@ class Rig:
             self._report()
             if self._over():
                 return
-            while (packet := link.receive(0.0)) is not None:
+            while time.monotonic() < timing.deadline and (packet := link.receive(0.0)) is not None:
                 self._take(packet)
             if self.link_state == UP and self.timed_out:
                 self.link_state = SILENT

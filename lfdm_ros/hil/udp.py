@@ -21,7 +21,7 @@ import zlib
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import CHECKSUM, REPEATED
-from lfdm_ros.hil.link import LOST, MALFORMED, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
+from lfdm_ros.hil.link import LOST, MALFORMED, MOST_READ, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
 
 MAGIC, VERSION = b"LFDM", 1
 _HEAD = struct.Struct("<4sHHIIQ")
@@ -81,7 +81,9 @@ class UdpLink:
 
     def receive(self, timeout: float) -> Packet | None:
         end = time.monotonic() + timeout
-        while self._socket is not None:
+        for _ in range(MOST_READ):
+            if self._socket is None:
+                return None
             try:
                 data = bytearray(self._socket.recv(_LARGEST))
             except BlockingIOError:
@@ -92,13 +94,14 @@ class UdpLink:
                 continue
             except OSError:  # an ICMP answer to what was sent before anybody listened
                 continue
-            if not self.wire.inwards(self._receives, data):
-                continue
-            packet, why = self._unpacked(data)
-            if packet is not None:
-                self.wire.received += 1
-                return packet
-            self.wire.refused[why] += 1
+            if self.wire.inwards(self._receives, data):
+                packet, why = self._unpacked(data)
+                if packet is not None:
+                    self.wire.received += 1
+                    return packet
+                self.wire.refused[why] += 1
+            if timeout and time.monotonic() >= end:
+                return None
         return None
 
     def _unpacked(self, data: bytearray) -> tuple[Packet | None, str]:

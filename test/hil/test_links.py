@@ -241,6 +241,29 @@ def test_messages_that_were_changed_or_lost_on_the_wire(pair: Any) -> None:
     assert set(controller.wire.refused) == {"checksum"}
 
 
+@pytest.mark.parametrize("kind", ["udp", "can"])
+def test_junk_does_not_end_what_is_read(kind: str) -> None:
+    """What is no frame, or another's, may be before each packet in the queue: one call reads on to the packet, waiting for nothing."""
+    one, other = free_port(), free_port()
+    vehicle, controller = (make_link(kind, end, LinkSettings(can_port=one, udp_port=port, udp_peer_port=peer))
+                           for end, port, peer in ((VEHICLE, one, other), (CONTROLLER, other, one)))
+    junk = (b"junk", b"", pack_message(can.Message(arbitration_id=1, is_extended_id=False)))
+    vehicle.open()
+    controller.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
+        for tick in range(5):
+            for data in 5 * junk:
+                stranger.sendto(data, (LinkSettings().can_channel if kind == "can" else "127.0.0.1", one))
+            vehicle.send(Packet(10_000_000 * (tick + 1), SIGNAL_VALUES))
+            controller.send(Packet(controller.receive(5.0).stamp_ns, COMMAND_VALUES))
+    packets = [vehicle.receive(0.0) for _ in range(6)]
+    assert [packet and packet.stamp_ns for packet in packets] == [*range(10_000_000, 60_000_000, 10_000_000), None]
+    assert vehicle.wire.refused["malformed"] >= 25
+    vehicle.close()
+    controller.close()
+
+
 def test_datagrams_are_as_they_are_documented() -> None:
     port, peer = free_port(), free_port()
     link = make_link("udp", VEHICLE, LinkSettings(udp_port=port, udp_peer_port=peer))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,17 +19,17 @@ from ports import free_port
 
 from lfdm_ros.hil import real_time, timing
 from lfdm_ros.hil.faults import Fault, Injector
-from lfdm_ros.hil.link import COMMANDS, VEHICLE, LinkSettings, Packet, Wire
+from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, Wire
 from lfdm_ros.hil.real_time import Wanted, granted, parse_cores
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, LOCKSTEP, SILENT, UP, WAITING, Listeners, Pace, Rig
 from lfdm_ros.hil.timing import CATCH_UP, EDGES, SKIP, STOP, Histogram, Timing
 
 pytest.importorskip("cantools")
-pytest.importorskip("can")
+can = pytest.importorskip("can")
 
-from lfdm_ros.hil.can_bus import CanLink
-from lfdm_ros.hil.matrix import ROOM, SPEED, DirectBus, drive, lane_change_rig, reference_device, rows
+from lfdm_ros.hil.can_bus import CanLink  # noqa: E402
+from lfdm_ros.hil.matrix import ROOM, SPEED, DirectBus, drive, lane_change_rig, reference_device, rows  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "can_device.py"
 HELD = dict(zip(COMMANDS, (0.05, 0.1, 0.0)))
@@ -158,6 +160,26 @@ def test_a_device_process_drives_the_lane_change_over_multicast(device_process: 
     index, lane = rig.output_index, reference_device().lane
     assert ends == ["simulated 15 s"] and rig.unanswered == 0 and not rig.link.wire.refused
     assert max(abs(o[index["y"]] - lane(o[index["x"]])) for _, o in told) < ROOM and told[-1][1][index["x"]] > 170.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_device_ends_at_a_signal_and_not_by_junk(number: signal.Signals) -> None:
+    """Also where Ctrl-C is ignored when it starts, as in the background of a script."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, str(EXAMPLE), "--port", str(port)], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    with can.Bus(interface="udp_multicast", channel=LinkSettings().can_channel, port=port, hop_limit=0) as bus:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
+            stranger.sendto(b"junk", (LinkSettings().can_channel, port))
+        link = CanLink(VEHICLE, LinkSettings(), bus)
+        link.open()
+        link.send(Packet(0, dict.fromkeys(SIGNALS, 0.0)))
+        assert link.receive(60.0) is not None
+    process.send_signal(number)
+    assert process.communicate(timeout=60.0) == ("", "") and process.returncode == 0
 
 
 # -- real time --------------------------------------------------------------------------------------------------------------
