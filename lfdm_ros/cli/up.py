@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm up`."""
     add_stack(parser)
     parser.add_argument("--speed", type=float, metavar="F", help="simulated seconds per second; 0: as fast as possible")
-    parser.add_argument("--duration", type=float, metavar="S", help="end after so many simulated seconds (without a simulator: seconds)")
+    parser.add_argument("--duration", type=float, metavar="S",
+                        help="end after so many simulated seconds (without a simulator: seconds); without it one simulated vehicle's run "
+                             "ends with its scenario, unless --set on_finish=idle")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--processes", action="store_true",
                         help="run each node in a process of its own; one that dies is named and ends the run, exit 1, unless the "
@@ -44,13 +46,17 @@ def run(args: argparse.Namespace) -> int:
 
     stack, timeout = prepare_stack(args.stack, speed=args.speed, duration=args.duration, record=args.record,
                                    overrides=dict(parse_override(text) for text in args.overrides), namespaces=args.namespace)
+    plays_scenario = args.duration is None and len(args.namespace) < 2 and any(
+        node.executable == "vehicle_simulator" for node in stack.nodes)
+    if plays_scenario:
+        stack = stack.ending_with_scenario()
     try:
         summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
     except RunError as error:
         print(_report(error.summary), file=sys.stderr)
         raise
     print(_report(summary), file=sys.stderr)
-    return exit_status(summary["reason"])
+    return exit_status(summary["reason"]) or int(plays_scenario and bool(summary.get("collisions")))
 
 
 def _report(summary: Mapping[str, Any]) -> str:

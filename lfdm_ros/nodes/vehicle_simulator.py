@@ -38,7 +38,7 @@ from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 
-_PATIENCE = 5.0  # [s] of the wall clock: a driver in lockstep that needs longer is not there
+_REPORT_WAITING = 1.0  # [s] of the wall clock, in lockstep
 
 
 class VehicleSimulator(Component):
@@ -127,7 +127,7 @@ class VehicleSimulator(Component):
         self.service("~/pause", self._on_pause)
         self.service("~/step", self._on_step)
         self.service("~/reset", self._on_reset)
-        self._status_timer = self.every(0.5, self._publish_status)
+        self._periodic = [self.every(0.5, self._publish_status), self.every(_REPORT_WAITING, self._report_waiting)]
         self.get_logger().info(
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
@@ -146,7 +146,8 @@ class VehicleSimulator(Component):
         self._stepper.stop()
 
     def cleanup(self) -> None:
-        self.destroy_timer(self._status_timer)
+        for timer in self._periodic:
+            self.destroy_timer(timer)
 
     def parameter_changed(self, name: str, value: float) -> None:
         if name == "speed_factor":
@@ -225,6 +226,16 @@ class VehicleSimulator(Component):
         """Lockstep, and nobody drives: what waits for the end of this run would wait for ever."""
         self.give_up(f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}")
 
+    def _report_waiting(self) -> None:
+        if waits := self._waits(self._stepper.status()):
+            self.get_logger().warning(waits)
+
+    def _waits(self, status: Status) -> str:
+        """In lockstep, the command that has not come for a while and who could send it; else empty."""
+        if self.state != "active" or status.waited < _REPORT_WAITING:
+            return ""
+        return f"waiting for the command that answers the state of {1e-9 * status.time_ns:g} s, {status.waited:.0f} s; {self._drivers()}"
+
     def _drivers(self) -> str:
         publishers = self.get_publishers_info_by_topic(self._command.topic_name)
         return f"{self._command.topic_name} is published by " + (", ".join(sorted(p.node_name for p in publishers)) or "nobody")
@@ -256,8 +267,8 @@ class VehicleSimulator(Component):
             return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
         level, summary = _health(status, gate.accepted, self._judge.verdict)
-        if level == OK and status.waited > _PATIENCE:
-            level, summary = WARN, f"no command for the last state since {status.waited:.0f} s; {self._drivers()}"
+        if level == OK and (waits := self._waits(status)):
+            level, summary = WARN, waits
         values = {
             "time": status.time_ns * 1e-9, "ticks": status.ticks, "overruns": status.overruns,
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,

@@ -180,6 +180,15 @@ class Stack:
             entry.with_parameter(parameter, value, parameter) if parameter in entry.table and parameter not in entry.parameters else entry
             for entry in self.nodes))
 
+    def ending_with_scenario(self) -> Stack:
+        """The stack in which a node that drives a scenario ends the run with it, unless the stack says otherwise (on_finish)."""
+        def drives_scenario(entry: NodeEntry) -> bool:
+            return {"on_finish", "scenario"} <= entry.table.keys() and ("task" not in entry.table or entry.value("task") == "scenario")
+
+        return replace(self, nodes=tuple(
+            entry.with_parameter("on_finish", "shutdown", "on_finish") if drives_scenario(entry) and "on_finish" not in entry.parameters
+            else entry for entry in self.nodes))
+
     def declares(self, parameter: str) -> bool:
         return any(parameter in entry.table for entry in self.nodes)
 

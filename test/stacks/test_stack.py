@@ -103,6 +103,14 @@ def test_own_parameters_go_before_common_ones_and_overrides_before_both() -> Non
     assert timeout is None
 
 
+def test_who_drives_a_scenario_ends_the_run_with_it_unless_the_stack_says_otherwise() -> None:
+    nodes = [{"executable": "input_player"}, {"executable": "mpc_controller", "parameters": {"task": "scenario"}},
+             {"executable": "mpc_controller", "name": "by_goals"}, {"executable": "operator_model", "parameters": {
+                 "task": "scenario", "on_finish": "idle"}}, {"executable": "vehicle_simulator"}]
+    ending = load_stack({"nodes": [{**node, "namespace": f"n{i}"} for i, node in enumerate(nodes)]}).ending_with_scenario()
+    assert [node.value("on_finish") for node in ending.nodes[:-1]] == ["shutdown", "shutdown", "idle", "idle"]
+
+
 def test_without_a_simulator_the_duration_is_wall_time() -> None:
     _, timeout = prepare_stack({"nodes": [{"executable": "calibrator"}]}, duration=3)
     assert timeout == 3

@@ -208,6 +208,21 @@ def test_lockstep_waits_says_so_and_ignores_late_answers(graph: Any) -> None:
     graph.wait(lambda: stamps(states)[-1] == 4 * TICK)  # the command that waited
 
 
+def test_lockstep_without_a_driver_says_each_second_for_what_it_waits(graph: Any) -> None:
+    log = graph.listen("/rosout", "rcl_interfaces/msg/Log")
+    graph.add(VehicleSimulator, stepping="lockstep", speed_factor=0.0)
+
+    def said() -> list[Any]:
+        return [line for line in log if line.name == NAME and line.msg.startswith("waiting for the command that answers the state of 0 s")]
+
+    graph.wait(lambda: len(said()) >= 3)
+    assert all("/control/command is published by nobody" in line.msg for line in said())
+    stamps_ = [line.stamp.sec + 1e-9 * line.stamp.nanosec for line in said()]
+    assert stamps_[2] - stamps_[0] >= 1.0
+    graph.node.create_publisher(DriverCommand, "control/command", 1)
+    graph.wait(lambda: "published by tester" in said()[-1].msg)
+
+
 def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(graph: Any, tmp_path: Path) -> None:
     scenario = tmp_path / "turn.yaml"
     scenario.write_text("initial: {x: 5.0, y: -2.0, yaw: 0.5, speed: 12.0}\nduration: 60.0\n"

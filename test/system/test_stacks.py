@@ -127,7 +127,7 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
 def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: bool) -> None:
     bag = tmp_path / "bag"
     arguments = ["up", "config/stacks/simulator.yaml", "--speed", "0", "--record", str(bag), "--set", f"scenario={scenario}",
-                 "--set", "vehicle_simulator.stepping=lockstep", "--set", "input_player.on_finish=shutdown"]
+                 "--set", "vehicle_simulator.stepping=lockstep"]
     process = lfdm(*arguments, *(["--processes"] if processes else []))
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
