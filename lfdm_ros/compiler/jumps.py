@@ -42,9 +42,12 @@ def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) ->
     found = []
     for condition, choices in sorted(alike.items(), key=lambda item: -item[1][-1]):
         left = [i for i in choices if i not in planner.taken]
+        # All at once; if some wait for others, in groups that do not; else one by one.
         jump = planner.plan(condition, left)
-        candidates = [jump] if jump or len(left) < 2 else [planner.plan(condition, [i]) for i in left]
-        found += [c for c in candidates if c]
+        for group in [] if jump else planner.apart(left):
+            together = planner.plan(condition, group)
+            found += [c for c in ([together] if together or len(group) < 2 else [planner.plan(condition, [i]) for i in group]) if c]
+        found += [jump] if jump else []
     return found
 
 
@@ -87,6 +90,15 @@ class _Planner:
         self._jumping.update(choices)
         needs = tuple(i for i in self._order if bits >> self._place[i] & 1)
         return Jump(condition, tuple(choices), (tuple(sorted(regions[0])), tuple(sorted(regions[1]))), needs)
+
+    def apart(self, choices: Sequence[int]) -> list[list[int]]:
+        """The same choices in groups, each of which waits for those before it and not for its own."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        levels: dict[int, int] = {}
+        for i in choices:
+            levels[i] = 1 + max((level for j, level in levels.items() if self._before[i] >> self._place[j] & 1), default=-1)
+            groups[levels[i]].append(i)
+        return [groups[level] for level in sorted(groups)]
 
     def _region(self, choices: Sequence[int], side: int) -> set[int]:
         nodes, region = self._graph.nodes, set[int]()

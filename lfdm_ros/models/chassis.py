@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from lfdm_ros.models.declaration import Field
@@ -12,6 +13,9 @@ from lfdm_ros.models.equations import Contact, Operations
 GRAVITY = 9.80665  # [m/s^2]
 # In continuous time (h = 0) the friction of brakes and rolling resistance is a stiff damper with this time constant [s].
 FRICTION_TIME = 1e-3
+# A wheel slower than this does not turn [rad/s]: friction stops it within a step, but for rounding.
+STANDING = 1e-6
+NO_SLOPES = (0.0,) * 6  # of tyres that are not stiff, see `plane_slopes`
 
 BODY = (
     Field("sprung_mass", "kg", "sprung mass", "m", 0.0, 1e6, True),
@@ -111,14 +115,16 @@ def plane_slopes(kx: Any, ky: Any, c: Any, s: Any, px: Any, py: Any) -> tuple[An
     return kuu, kuv, kur, kvv, kvr, kvr * px - kur * py
 
 
-def solve_uncoupled(m11: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
-    """The solution of a symmetric 3 x 3 system whose first row has nothing but m11."""
-    det = m22 * m33 - m23 * m23
-    return e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
+def where_stiff(m: Operations, contact: Contact, solved: Callable[..., Sequence[Any]], slopes: Sequence[Any]) -> list[Any]:
+    """What `solved` gives for these slopes of the tyres, and where none is stiff without them, which is jumped to."""
+    return [m.where(contact.stiff > 0.0, one, other) for one, other in zip(solved(*slopes), solved(*NO_SLOPES))]
 
 
 def solve_symmetric(m11: Any, m12: Any, m13: Any, m22: Any, m23: Any, m33: Any, e1: Any, e2: Any, e3: Any) -> tuple[Any, Any, Any]:
-    """The solution of a symmetric 3 x 3 system, by cofactors."""
+    """The solution of a symmetric 3 x 3 system, by cofactors; of one whose first row has nothing but m11, without them."""
+    if isinstance(m12, float) and isinstance(m13, float) and m12 == m13 == 0.0:
+        det = m22 * m33 - m23 * m23
+        return e1 / m11, (m33 * e2 - m23 * e3) / det, (m22 * e3 - m23 * e2) / det
     c11, c12, c13 = m22 * m33 - m23 * m23, m13 * m23 - m12 * m33, m12 * m23 - m13 * m22
     c22, c23, c33 = m11 * m33 - m13 * m13, m12 * m13 - m11 * m23, m11 * m22 - m12 * m12
     det = m11 * c11 + m12 * c12 + m13 * c13
@@ -138,6 +144,13 @@ def solve(rows: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
     for k in reversed(range(count)):
         found.insert(0, (b[k] - sum(a[k][k + 1 + j] * value for j, value in enumerate(found))) / a[k][k])
     return found
+
+
+def locked(m: Operations, speeds: Iterable[Any], drives: Iterable[Any], brakes: Iterable[Any]) -> tuple[list[Any], Any]:
+    """Of each wheel 1 where it does not turn and its brake holds it against the drive, else 0; and the largest of these."""
+    each = [m.where(m.fabs(speed) > STANDING, 0.0, m.where(brake > m.fabs(drive), 1.0, 0.0))
+            for speed, drive, brake in zip(speeds, drives, brakes, strict=True)]
+    return each, reduce(m.fmax, each)
 
 
 @dataclass(frozen=True)
@@ -164,4 +177,5 @@ def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any,
     acceleration = (free - fmin(fmax(to_stop, -capacity), capacity)) / effective
     # A stuck wheel does not follow the chassis.
     return Spin(acceleration, contact.fx + h * contact.kx * radius * acceleration,
-                where(stuck, contact.kx, contact.kx * inertia / effective), where(stuck, 0.0, h * radius * contact.kx / effective))
+                where(stuck, contact.kx + contact.kx_locked, contact.kx * inertia / effective),
+                where(stuck, 0.0, h * radius * contact.kx / effective))

@@ -16,16 +16,18 @@ from lfdm_ros.models.chassis import (
     BODY,
     GRAVITY,
     LOADS,
+    NO_SLOPES,
     PLANE,
     VELOCITY,
     WHEELS_AND_BRAKES,
     Spin,
     centre_height,
     load_transfer,
+    locked,
     plane_slopes,
     solve_symmetric,
-    solve_uncoupled,
     spin,
+    where_stiff,
 )
 from lfdm_ros.models.declaration import Field, per_wheel
 from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
@@ -86,16 +88,19 @@ class ElevenDof:
         drives, driving = self._powertrain.drive([axle.omega for axle in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
         # Tyres (slips at the axles' velocities: 000 eqs 8-9 at y = 0) and wheel spins (000, between eqs 9 and 10).
+        brakes = [u.brake * brake for brake in q.brakes]
+        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
         axles = []
         total, slopes = [0.0] * 3, [0.0] * 6
         for i, (px, own, f, drive, patch) in enumerate(zip((q.a, -q.b), x.wheels, fz, drives, stance.patches)):
             front = i == 0
             c, s = (m.cos(delta), m.sin(delta)) if front else (1.0, 0.0)
             radius = q.radius - f * q.compliance[i]
-            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch))
-            contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, friction=n * one.friction,
-                              torque=n * one.torque)
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * q.brakes[i], h)
+            one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch,
+                                                  holds[i], any_held))
+            contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, kx_locked=n * one.kx_locked,
+                              friction=n * one.friction, torque=n * one.torque)
+            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brakes[i], h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy))]
             if implicit:
@@ -104,18 +109,15 @@ class ElevenDof:
 
         # Chassis (000 eqs 4-6 without roll), in the unknowns and with the slopes of `lfdm_ros.models.roll_chassis`. The unsprung masses
         # need not have their centre where the sprung mass has it.
-        kuu, kuv, kur, kvv, kvr, krr = slopes
         wind_x, wind_y = stance.wind
         rv, ru = x.yaw_rate * x.vy + self.gravity * stance.ahead, x.yaw_rate * x.vx - self.gravity * stance.left
-        e1 = total[0] + wind_x - q.first * x.yaw_rate * x.yaw_rate - kuu * rv + kuv * ru
-        e2 = total[1] + wind_y - kuv * rv + kvv * ru
-        e3 = total[2] - kur * rv + kvr * ru
-        m11, m22, m23, m33 = q.mass + kuu, q.mass + kvv, kvr - q.first, q.yaw_inertia + krr
-        if implicit:
-            ax, ay, yaw_acc = solve_symmetric(m11, kuv, kur, m22, m23, m33, e1, e2, e3)
-        else:
-            ax, ay, yaw_acc = solve_uncoupled(m11, m22, m23, m33, e1, e2, e3)
 
+        def solved(kuu: Scalar, kuv: Scalar, kur: Scalar, kvv: Scalar, kvr: Scalar, krr: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+            return solve_symmetric(q.mass + kuu, kuv, kur, q.mass + kvv, kvr - q.first, q.yaw_inertia + krr,
+                                   total[0] + wind_x - q.first * x.yaw_rate * x.yaw_rate - kuu * rv + kuv * ru,
+                                   total[1] + wind_y - kuv * rv + kvv * ru, total[2] - kur * rv + kvr * ru)
+
+        ax, ay, yaw_acc = where_stiff(m, axles[0][4], solved, slopes) if implicit else solved(*NO_SLOPES)
         ud, vd = ax + rv, ay - ru
         changes, forces = [], []
         for px, c, s, f, contact, wheel in axles:

@@ -76,7 +76,8 @@ class Wheel:
 
     front: whether it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
     cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
-    ground: what it stands on.
+    ground: what it stands on; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
+    of the vehicle, on which code jumps for all of them at once.
     """
 
     front: bool
@@ -89,6 +90,8 @@ class Wheel:
     radius: Scalar
     x: Record
     ground: Patch
+    locked: Scalar = 0.0
+    any_locked: Scalar = 0.0
 
     @property
     def along(self) -> Scalar:
@@ -103,12 +106,18 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Contact:
-    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel."""
+    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel.
+
+    kx_locked: slope along that a wheel has only while it stands, beside kx: its spin need not be solved with it; stiff: 0 where the slopes
+    of all wheels are 0 and no system need be solved for them.
+    """
 
     fx: Scalar
     fy: Scalar
     kx: Scalar = 0.0
     ky: Scalar = 0.0
+    kx_locked: Scalar = 0.0
+    stiff: Scalar = 1.0
     friction: Scalar = 0.0  # rolling resistance as dry friction, the largest torque [N m]
     torque: Scalar = 0.0  # rolling resistance as a torque [N m]
     changes: Mapping[str, Scalar] = field(default_factory=dict)  # of the tyre's states, by their names without the wheel

@@ -6,6 +6,7 @@ from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Wheel
+from lfdm_ros.models.stiction import GAIN, choose
 
 # The slip's denominator |vx| is kept above this [m/s]. Above it the slip is the paper's; below it the tyre acts as a
 # stiff damper on the slip velocity, which is what lets a vehicle start from rest and stop.
@@ -36,10 +37,15 @@ class Fiala:
                       mu_max=p.friction_max, mu_min=p.friction_min)
 
     def forces(self, q: Any, wheel: Wheel) -> Contact:
+        locked, turning = self.slipping(q, wheel, SLIP_SPEED_FLOOR / GAIN, True), self.slipping(q, wheel, SLIP_SPEED_FLOOR, False)
+        return choose(self._m, wheel, locked, turning)
+
+    def slipping(self, q: Any, wheel: Wheel, floor: float, locked: bool) -> Contact:
+        """Forces with a slip above `floor` [m/s]; `locked`: with slopes of the secants."""
         where, sqrt, fabs, fmin, fmax = self._m.where, self._m.sqrt, self._m.fabs, self._m.fmin, self._m.fmax
         cx, cy = q.front if wheel.front else q.rear
         vx, vy, rim_speed = wheel.along, wheel.across, wheel.radius * wheel.omega
-        speed = fmax(fabs(vx), SLIP_SPEED_FLOOR)
+        speed = fmax(fabs(vx), floor)
         s = (rim_speed - vx) / speed  # 000 eq 8
         t = vy / speed  # tan(alpha), 000 eq 9 in the tyre frame
 
@@ -56,12 +62,13 @@ class Fiala:
         rest = limit * limit / (4.0 * cx * s_safe)
         side = where(s < 0.0, -1.0, 1.0)
         fx = where(sliding, side * (limit - rest), cx * s)
-        kx = where(sliding, rest / s_safe, cx) / speed
+        kx = where(sliding, (limit - rest if locked else rest) / s_safe, cx) / speed
 
         # Lateral (001 eqs 16, 17, 19): with q = 1 - H, mu Fz (1 - H^3) is C t (1 - q + q^2/3), free of sign(alpha).
         share = fmin(cy * fabs(t) / (3.0 * limit), 1.0)
         fy = where(share < 1.0, -cy * t * (1.0 - share + share * share / 3.0), where(t < 0.0, limit, -limit))
-        ky = cy * (1.0 - share) * (1.0 - share) / speed
+        ky = (fmin(cy * (1.0 - share + share * share / 3.0), limit / fmax(fabs(t), 1e-12)) if locked
+              else cy * (1.0 - share) * (1.0 - share)) / speed
         return Contact(fx, fy, kx, ky, friction=q.rolling * wheel.load)
 
 

@@ -186,7 +186,9 @@ class LfdmRelaxingTmeasy(_SlipAngle, RelaxingTmeasy):
 
 
 class LfdmSteadyTmeasy(_SlipAngle, SteadyTmeasy):
-    """Rolling resistance is a torque that follows the wheel's speed."""
+    """Rolling resistance is a torque that follows the wheel's speed; a parked vehicle creeps."""
+
+    implicit = False
 
     def rolling(self, fx: Scalar, fy: Scalar, resistance: Scalar, wheel: Wheel) -> Contact:
         return Contact(fx, fy, torque=-resistance * self._m.tanh(wheel.omega))

@@ -20,6 +20,7 @@ from lfdm_ros.models.chassis import (
     DRIVELINE_ROLL,
     GRAVITY,
     LOADS,
+    NO_SLOPES,
     PLANE,
     ROLL,
     VELOCITY,
@@ -27,10 +28,11 @@ from lfdm_ros.models.chassis import (
     Spin,
     centre_height,
     load_transfer,
+    locked,
     plane_slopes,
     solve_symmetric,
-    solve_uncoupled,
     spin,
+    where_stiff,
 )
 from lfdm_ros.models.declaration import WHEELS, Field, per_wheel
 from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
@@ -156,15 +158,19 @@ class RollChassis:
         drives, driving = self._powertrain.drive([wheel.omega for wheel in x.wheels], x.vx, u.throttle, x, q.powertrain)
 
         # Forces of the tyres and their moment (000 eqs 4-6, right-hand sides; contact patch velocities of eqs 8-9), wheel spins.
+        corners = self.corners(q)
+        brakes = [u.brake * axle.brake for _, _, axle in corners]
+        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
         wheels = []
         total = [0.0] * 3
         slopes = [0.0] * 6
-        for (px, py, axle), own, f, drive, patch in zip(self.corners(q), x.wheels, fz, drives, stance.patches, strict=True):
+        for (px, py, axle), own, f, drive, brake, held, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
+                                                                     strict=True):
             c, s = (cos_d, sin_d) if axle.front else (1.0, 0.0)
             radius = q.radius - f * axle.compliance
             contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, own.omega, f, radius,
-                                                      own, patch))
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, u.brake * axle.brake, h)
+                                                      own, patch, held, any_held))
+            wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx))]
             if implicit:
@@ -175,24 +181,23 @@ class RollChassis:
         # g_y along the ground (0 where it is level), roll and yaw acceleration. The slopes act on du/dt and dv/dt, hence the terms with
         # r v and r u on the right. The wind acts on the sprung mass at its centre, above the roll axis; the
         # driveline's reaction turns that mass alone.
-        kuu, kuv, kur, kvv, kvr, krr = slopes
         wind_x, wind_y = stance.wind
         rv, ru = yaw_rate * x.vy + self.gravity * stance.ahead, yaw_rate * x.vx - self.gravity * stance.left
         roll_stiffness = q.loads.roll_springs - q.loads.weight * stance.normal
-        e1 = total[0] + wind_x - q.first * yaw_rate * yaw_rate - 2.0 * q.lever * yaw_rate * x.roll_rate - kuu * rv + kuv * ru
-        e2 = total[1] + wind_y - kuv * rv + kvv * ru
-        e3 = total[2] - kur * rv + kvr * ru
         e4 = -roll_stiffness * x.roll - q.roll_damping * x.roll_rate - wind_y * q.loads.drop + q.reaction * sum(drives)
-        # Roll eliminated: a symmetric 3 x 3 system.
         roll_inertia, lever, cross = q.roll_inertia, q.lever, q.cross
-        m11 = q.mass + kuu
-        m22, m23 = q.mass + kvv - lever * lever / roll_inertia, kvr - q.first + lever * cross / roll_inertia
-        m33 = q.yaw_inertia + krr - cross * cross / roll_inertia
-        e2, e3 = e2 + lever * e4 / roll_inertia, e3 - cross * e4 / roll_inertia
-        if implicit:
-            ax, ay, yaw_acc = solve_symmetric(m11, kuv, kur, m22, m23, m33, e1, e2, e3)
-        else:
-            ax, ay, yaw_acc = solve_uncoupled(m11, m22, m23, m33, e1, e2, e3)
+
+        def solved(kuu: Scalar, kuv: Scalar, kur: Scalar, kvv: Scalar, kvr: Scalar, krr: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+            e1 = total[0] + wind_x - q.first * yaw_rate * yaw_rate - 2.0 * q.lever * yaw_rate * x.roll_rate - kuu * rv + kuv * ru
+            e2 = total[1] + wind_y - kuv * rv + kvv * ru
+            e3 = total[2] - kur * rv + kvr * ru
+            # Roll eliminated: a symmetric 3 x 3 system.
+            m22, m23 = q.mass + kvv - lever * lever / roll_inertia, kvr - q.first + lever * cross / roll_inertia
+            m33 = q.yaw_inertia + krr - cross * cross / roll_inertia
+            return solve_symmetric(q.mass + kuu, kuv, kur, m22, m23, m33,
+                                   e1, e2 + lever * e4 / roll_inertia, e3 - cross * e4 / roll_inertia)
+
+        ax, ay, yaw_acc = where_stiff(m, wheels[0][4], solved, slopes) if implicit else solved(*NO_SLOPES)
         roll_acc = (e4 + lever * ay - cross * yaw_acc) / roll_inertia
 
         ud, vd = ax + rv, ay - ru

@@ -11,10 +11,12 @@ loads are quadratic, slips linear in the load. The ground's friction scales forc
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
+from lfdm_ros.models.stiction import GAIN, choose
 
 # The wheels are integrated explicitly: above this step [s] they begin to swing (docs/which_model.md).
 LARGEST_STEP = 2e-3
@@ -201,6 +203,8 @@ class RelaxingTmeasy(Tmeasy):
 class SteadyTmeasy(Tmeasy):
     """The force follows the slip at once; at walking pace it is dry friction on the slip velocity."""
 
+    implicit = True
+
     def prepare(self, p: Any) -> Any:
         return super().prepare(p).but(coulomb=(2.0 / p.coulomb_speed, p.coulomb_blend_begin,
                                                1.0 / self._m.fmax(p.coulomb_blend_end - p.coulomb_blend_begin, 1e-9)))
@@ -212,9 +216,17 @@ class SteadyTmeasy(Tmeasy):
         dry_x, dry_y = tanh(-gain * k.vs), tanh(-gain * k.across)
         over = fmax(sqrt(dry_x * dry_x + dry_y * dry_y + 1e-24), 1.0)
         blend = self.smooth((fabs(wheel.along) - begin) * per_width)
-        dry = (1.0 - blend) * wheel.ground.friction * wheel.load / over
+        most = (1.0 - blend) * wheel.ground.friction * wheel.load
+        dry = most / over
         fx, fy = dry * dry_x + blend * k.fos * k.sx, dry * dry_y + blend * k.fos * k.sy
-        return self.rolling(fx, fy, k.resistance, wheel)
+        if not self.implicit:
+            return self.rolling(fx, fy, k.resistance, wheel)
+        sliding = sqrt(k.vs * k.vs + k.across * k.across + 1e-24)
+        secant = most * tanh(GAIN * gain * sliding) / sliding + blend * k.fos / k.transport
+        # The maximum keeps CasADi from moving the choice into each product of the slope, where it could not be jumped over at once.
+        slope = fmax(self._m.where(wheel.any_locked > 0.0, wheel.locked * secant, 0.0), 0.0)
+        return replace(choose(self._m, wheel, Contact(-secant * k.vs, -secant * k.across), self.rolling(fx, fy, k.resistance, wheel)),
+                       ky=slope, kx_locked=slope, stiff=wheel.any_locked)
 
     def rolling(self, fx: Scalar, fy: Scalar, resistance: Scalar, wheel: Wheel) -> Contact:
         """The forces with the rolling resistance."""

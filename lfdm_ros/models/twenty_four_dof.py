@@ -42,6 +42,7 @@ from lfdm_ros.models.chassis import (
     TWIST,
     WHEELS_AND_BRAKES,
     Spin,
+    locked,
     solve,
     spin,
 )
@@ -202,7 +203,11 @@ class TwentyFourDof:
         follow = [0.0] * len(corners)
         if self._tyre.implicit:
             free = self.balance(x, corners, forces, others, tilt, q)
-            forces, follow = self.at_the_end(corners, free, q, h)
+            ending, following = self.at_the_end(corners, free, q, h)
+            # Where no tyre is stiff the system is not solved: it is jumped over.
+            stiff = corners[0].contact.stiff > 0.0
+            forces = [(m.where(stiff, late_x, fx), m.where(stiff, late_y, fy)) for (late_x, late_y), (fx, fy) in zip(ending, forces)]
+            follow = [m.where(stiff, along, 0.0) for along in following]
         forces = [self.carried(own, *force) for own, force in zip(x.wheels, forces)]
         body = self.balance(x, corners, forces, others, tilt, q)
         changes = Record(
@@ -230,6 +235,8 @@ class TwentyFourDof:
         deviations = self.deviations(x, inclines, q)
         delta = self._steering.angle(u.steering, q.steering)
         cos_d, sin_d = m.cos(delta), m.sin(delta)
+        brakes = [u.brake * q.brakes[i // 2] for i in range(len(x.wheels))]
+        holds, any_held = locked(m, [own.omega for own in x.wheels], drives, brakes)
         corners = []
         for i, own in enumerate(x.wheels):
             axle, left = i // 2, i % 2 == 0
@@ -252,8 +259,9 @@ class TwentyFourDof:
             compression_rate = uu * tilt.sin_t - tilt.cos_t * (wu * tilt.cos_p + vu * tilt.sin_p)  # minus the wheel's vertical velocity
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
-            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i]))
-            wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], u.brake * q.brakes[axle], h)
+            contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i],
+                                                      holds[i], any_held))
+            wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
             corners.append(Record(
                 axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],
                 incline=at, contact=contact, wheel=wheel, rate=rate, late_rate=late_rate, compression_rate=compression_rate,

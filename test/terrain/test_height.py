@@ -82,6 +82,53 @@ def test_an_inclined_plane(chassis):
     assert fallen == pytest.approx(GRAVITY * math.sin(angle) * MASS / (MASS + turning), rel=0.01)
 
 
+@pytest.mark.parametrize("rise", [(0.1, 0.0), (0.0, 0.1)], ids=["uphill", "across"])
+@pytest.mark.parametrize("tyre", ["fiala", "tmeasy", "tmeasy_nr"])
+@pytest.mark.parametrize("chassis", ["eight_dof", "twenty_four_dof"])
+def test_a_parked_vehicle_stays_where_it_is(chassis, tyre, rise):
+    hill = plane(*rise)
+    simulator = Simulator(HMMWV.replace(height_map=hill.number), f"{chassis}/{tyre}/height_map")
+    simulator.reset()
+    simulator.advance((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), 2000)
+    parked = outputs(simulator)
+    simulator.advance((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), 20_000)
+    moved = outputs(simulator)
+    assert math.hypot(moved["x"] - parked["x"], moved["y"] - parked["y"]) < 5e-3
+
+
+@pytest.mark.parametrize("tyre", ["fiala", "tmeasy_nr"])
+def test_locked_wheels_slide_where_the_slope_is_steeper_than_their_friction(tyre):
+    """Downhill with g (sin - mu cos): of Fiala the friction at full slip, of TMeasy at walking pace that of the ground."""
+    hill, scale = plane(-0.12), 0.05
+    friction = scale * (P["friction_min"] if tyre == "fiala" else 1.0)
+    simulator = Simulator(HMMWV.replace(height_map=hill.number, friction_scale=scale), f"eight_dof/{tyre}/height_map")
+    simulator.reset()
+    simulator.advance((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), 200)
+    before = outputs(simulator)["vx"]
+    simulator.advance((0.0, 0.0, 1.0), (0.0, 0.0, 1.0), 200)
+    angle = math.atan(0.12)
+    assert outputs(simulator)["vx"] - before == pytest.approx(0.2 * GRAVITY * (math.sin(angle) - friction * math.cos(angle)), rel=0.02)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 2e-3])
+@pytest.mark.parametrize("tyre", ["fiala", "tmeasy_nr"])
+@pytest.mark.parametrize("chassis", ["eight_dof", "twenty_four_dof"])
+def test_a_vehicle_that_slides_to_rest_stops_once(chassis, tyre, dt):
+    """On locked wheels, turned to the side: the speed falls to nothing and stays there, whatever the step."""
+    level = plane(0.0)
+    simulator = Simulator(HMMWV.replace(height_map=level.number), f"{chassis}/{tyre}/height_map", dt)
+    simulator.reset(vx=3.0, vy=1.5)
+    braked, speeds = (0.0, 0.0, 1.0), []
+    for _ in range(300):
+        simulator.advance(braked, braked, round(0.01 / dt))
+        now = outputs(simulator)
+        speeds.append((now["vx"], now["vy"]))
+    vx, vy = np.array(speeds).T
+    rocking = 0.1 if chassis == "twenty_four_dof" else 0.01  # of the body on its struts
+    assert vx.min() > -rocking and vy.min() > -rocking
+    assert np.hypot(vx, vy)[-50:].max() < 2e-3
+
+
 @pytest.mark.parametrize("speed", [5.0, 12.0, 25.0])
 def test_a_wavy_road_is_the_quarter_cars(speed):
     """Waves as long as the wheelbase: all wheels go up at once, and each is a quarter car, below, near and above the wheels' resonance."""
