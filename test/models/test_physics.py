@@ -323,10 +323,10 @@ def test_dropped_vehicle_settles_to_the_static_compression(tyre):
 @pytest.mark.parametrize(("throttle", "least"), [(0.7, 8.0), (-0.4, 2.0)], ids=["forwards", "in reverse"])
 def test_starts_from_rest_and_stops_to_rest(vehicle, chassis, tyre, throttle, least):
     profile = InputProfile([0, 1, 4, 4.5, 5], [0, 0, 0.2, 0.2, 0.2], [0, throttle, throttle, 0, 0], [0, 0, 0, 0, 0.8])
-    y = simulate(vehicle, chassis, tyre, profile, 14.0)
+    y = simulate(vehicle, chassis, tyre, profile, 16.0)
     speed = np.hypot(y["vx"], y["vy"])
     assert speed.max() > least and (np.sign(y["vx"][200:300]) == np.sign(throttle)).all()
-    rest = slice(1300, None)
+    rest = slice(1500, None)  # the body has rocked on its struts for seconds: the tyres hold
     assert speed[rest].max() < 1e-4 and np.abs(y["yaw_rate"][rest]).max() < 1e-4
     assert np.hypot(np.ptp(y["x"][rest]), np.ptp(y["y"][rest])) < 1e-5
     assert max(np.abs(y[f"omega_{w}"][rest]).max() for w in WHEELS) < 1e-12
