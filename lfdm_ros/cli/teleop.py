@@ -1,11 +1,13 @@
 """Drive with the keys of this terminal, or with a joystick on the topic joy, beside a stack that waits for a person.
 
-Arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straight; r: forwards or reverse; q: quit. Without a key, or with the
-joystick's button let go, the vehicle brakes. The terminal is as it was when it ends."""
+It shows speed, pedals, who drives and why, and what was refused. Arrows or w a s d: throttle, brake, steer; space: stop; c: wheel straight;
+r: forwards or reverse; q: quit. Without a key, or with the joystick's button let go, the vehicle brakes. The terminal is as it was when it
+ends."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 EPILOG = """examples, beside `lfdm up teleop` or `lfdm up shared_human` in another terminal:
   lfdm teleop
@@ -18,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", default="teleop/command", help="to which the commands go (default %(default)s)")
     parser.add_argument("--joystick", action="store_true", help="sensor_msgs/Joy on the topic joy instead of the keys")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="overrides",
-                        help="a parameter of the node keyboard or joystick (docs/parameters.md); repeat")
+                        help="a parameter of the nodes keyboard, joystick, dashboard (docs/parameters.md); repeat")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,6 +29,9 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.stack import parse_override, prepare_stack
 
-    node = {"executable": "joystick" if args.joystick else "keyboard", "remappings": {"teleop/command": args.topic}}
-    stack, _ = prepare_stack({"nodes": [node]}, overrides=dict(parse_override(text) for text in args.overrides))
-    return exit_status(run_stack(stack)["reason"])
+    # Where the commands come from, and what is shown: nodes that know nothing of each other.
+    nodes = ["joystick" if args.joystick else "keyboard", *(["dashboard"] if sys.stdout.isatty() else [])]
+    remappings = {"teleop/command": args.topic}
+    stack, _ = prepare_stack({"nodes": [{"executable": name, "remappings": remappings} for name in nodes]},
+                             overrides=dict(parse_override(text) for text in args.overrides))
+    return exit_status(run_stack(stack, quiet=True)["reason"])

@@ -16,8 +16,8 @@ from lfdm_ros.teleop.hands_on import Command
 
 RATE = Parameter("rate", 50.0, "commands a second of the wall clock", 1.0, 1000.0, unit="Hz")
 COMMAND = publishes("teleop/command", DriverCommand, qos.COMMAND, "what the operator does", sole=True)
-_LOOK_FOR_CLOCK = 0.2  # [s]
-_FIND_CLOCK = 1.0  # [s] in which a clock is found that there is
+_LOOK_FOR_CLOCK = 0.1  # [s]
+_FIND_CLOCK = 3.0  # [s] in which a clock is found that there is, on a busy machine
 
 
 class ManualControl(Component):

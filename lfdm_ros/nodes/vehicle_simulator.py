@@ -277,8 +277,9 @@ class VehicleSimulator(Component):
             "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._judge.verdict)}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
-        if new and level == OK:
-            level, summary = WARN, f"{new} commands refused, the last one {gate.last_rejection}"
+        if new:
+            text = f"{new} commands refused, the last one {gate.last_rejection}"
+            level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
         elif self._posterior_refused and level == OK:
             level, summary = WARN, f"posterior not taken over: {self._posterior_refused}"
         return level, summary, values

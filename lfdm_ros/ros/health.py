@@ -37,8 +37,9 @@ class Health:
         """
         level, summary, values = diagnosis
         refused, self._refused_before = refusals.total - self._refused_before, refusals.total
-        if refused > 0 and level == OK:
-            level, summary = WARN, f"{refused} inputs refused, the last one: {refusals.last}"
+        if refused > 0:
+            text = f"{refused} inputs refused, the last one: {refusals.last}"
+            level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
         if others and level == OK:
             level, summary = WARN, others
         if self.caught:

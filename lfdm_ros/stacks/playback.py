@@ -59,6 +59,7 @@ _PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("state_sensor", "state_sensor", {f"noise_{name}": 0.1 for name in ("x", "y", "yaw", "vx", "yaw_rate", "roll", "ax", "wheel_speeds")}),
     ("input_player", "input_player", {}),
     ("joystick", "joystick", {}),
+    ("dashboard", "dashboard", {}),
     ("vehicle_simulator", "vehicle_simulator", {"stepping": "lockstep", "speed_factor": 0.0, "publish_rate": _STATES}),
     ("hil_bridge", "hil_bridge", {"link": "ros", "mode": "lockstep", "rate": _STATES, "publish_rate": _STATES, "wait_limit": 0.05}))
 _ANSWERED_BY_THREAD = (("vehicle_simulator", "/control/command"), ("hil_bridge", "/control/command"))

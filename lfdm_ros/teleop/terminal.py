@@ -1,4 +1,4 @@
-"""Keys from a terminal, one by one and without echo, and the terminal as it was whatever ends the program."""
+"""A terminal: its keys one by one and without echo, as it was whatever ends the program; and lines that are written anew in their place."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import atexit
 import contextlib
 import os
 import select
+import shutil
 import sys
 import termios
 import tty
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from lfdm_ros.errors import InputError
@@ -77,3 +79,31 @@ class Terminal:
             text = text[length:]
         self._rest = text
         return [*found, QUIT] if ended else found
+
+
+class Screen:
+    """Lines at the end of a terminal, each time in place of those before; what others write meanwhile stays above them. Where there is no
+    terminal nothing is written."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """stream: the terminal; standard output by default."""
+        self._stream = stream or sys.stdout
+        self.there = self._stream.isatty()
+
+    def show(self, lines: Iterable[str]) -> None:
+        """Writes the lines, as far as they fit and without what would control the terminal."""
+        width = shutil.get_terminal_size().columns
+        # The cursor waits on an empty line above, where others begin to write.
+        shown = ["", *("".join(c if c.isprintable() else " " for c in line)[:width - 1] for line in lines)]
+        self._write("\r\x1b[J" + "\n".join(shown) + f"\x1b[{len(shown) - 1}A\r")
+
+    def clear(self) -> None:
+        """Takes the lines away."""
+        self._write("\r\x1b[J")
+
+    def _write(self, text: str) -> None:
+        if not self.there:
+            return
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+            self._stream.write(text)
+            self._stream.flush()

@@ -60,8 +60,8 @@ def test_the_stack_has_all_nodes() -> None:
     from lfdm_ros.stacks.stack import EXECUTABLES, load_stack
 
     assert {entry.executable for entry in load_stack("soak").nodes} == NODES
-    # Drivers of other kinds are not there: a person's, a scenario's, and hardware's.
-    assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "hil_bridge"}
+    # Drivers of other kinds are not there: a person's and what he is shown, a scenario's, and hardware's.
+    assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "dashboard", "hil_bridge"}
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -215,7 +215,7 @@ def test_a_stack_has_what_it_declares(graph: Any, name: str, namespaces: tuple[s
 
 
 @pytest.mark.parametrize(("executable", "parameters"), [
-    ("command_adapter", {"odometry": True, "cmd_vel_type": "twist_stamped"}), ("joystick", {}), ("keyboard", {}),
+    ("command_adapter", {"odometry": True, "cmd_vel_type": "twist_stamped"}), ("joystick", {}), ("keyboard", {}), ("dashboard", {}),
     ("operator_model", {"odometry": True}), ("mpc_controller", {"take_posterior": False, "state_topic": "measured/state"}),
     ("teleop_link", {"stepping": "lockstep"}), ("ground_learner", {"odometry": True}), ("ground_learner", {"learn_ground": False}),
     ("mpc_controller", {"learn_ground": True}), ("shared_control", {"learn_ground": True}),

@@ -1,0 +1,121 @@
+"""The dashboard node: shows a person who drives, in the terminal that the node runs in, what the graph says of the vehicle."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import LaserScan
+
+from lfdm_ros.msg import DriverCommand, SharedControlStatus, SimulatorStatus, VehicleState
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import OK, Component
+from lfdm_ros.ros.endpoints import hears
+from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.teleop.dashboard import Motion, Reading, Sharing, lines
+from lfdm_ros.teleop.terminal import Screen
+
+_LASTS = 2.5  # [s] that a status counts for: of those that come once a second one may be late
+_AHEAD = math.radians(60.0)  # to either side
+
+
+class Dashboard(Component):
+    """Hears what any display would, and publishes nothing; where the commands come from is the affair of other nodes."""
+
+    NAME = "dashboard"
+    PARAMETERS = (Parameter("refresh_rate", 5.0, "pictures a second of the wall clock", 0.5, 50.0, unit="Hz"),)
+    ENDPOINTS = (
+        hears("vehicle/state", VehicleState, qos.NEWEST, "how the vehicle moves"),
+        hears("teleop/command", DriverCommand, qos.NEWEST, "what the person asks for"),
+        hears("scan", LaserScan, qos.SENSOR, "the nearest obstacle"),
+        hears("shared_control/status", SharedControlStatus, qos.NEWEST, "who drives"),
+        hears("simulator/status", SimulatorStatus, qos.STATUS, "whether commands act, and the pace of time"),
+        hears("/diagnostics", DiagnosticArray, qos.STATUS, "what was refused, and what else is wrong"),
+    )
+
+    def configure(self) -> None:
+        self._screen = Screen()
+        if not self._screen.there:
+            self.get_logger().warning("standard output is no terminal: nothing is shown")
+        self._heard: dict[str, tuple[float, Any]] = {}  # newest message and when it came [s], by topic
+        self._notices: dict[str, tuple[float, bytes, str]] = {}  # when [s], level, text, by node
+        for topic in ("vehicle/state", "scan", "shared_control/status", "simulator/status"):
+            self.subscription(topic, partial(self._hear, topic))
+        self._command = self.subscription("teleop/command", partial(self._hear, "teleop/command"))
+        self.subscription("/diagnostics", self._on_diagnostics)
+        self._timer = self.every(1.0 / self.value("refresh_rate"), self._show)
+
+    def cleanup(self) -> None:
+        self.destroy_timer(self._timer)
+        self._screen.clear()
+
+    def _hear(self, topic: str, message: Any) -> None:
+        self._heard[topic] = (time.monotonic(), message)
+
+    def _newest(self, topic: str) -> Any:
+        """The newest message of a topic; None: there is none that counts."""
+        came, message = self._heard.get(topic, (-math.inf, None))
+        return message if time.monotonic() - came <= _LASTS else None
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if f"/{status.name}".startswith(self.get_namespace()):
+                self._notices[status.name] = (time.monotonic(), status.level, f"{status.name}: {status.message}")
+
+    def _show(self) -> None:
+        if self.state == "active":
+            self._screen.show(lines(self.reading()))
+
+    def reading(self) -> Reading:
+        """What is shown now."""
+        now = time.monotonic()
+        command, sharing, simulator = (self._newest(name) for name in ("teleop/command", "shared_control/status", "simulator/status"))
+        came, state = self._heard.get("vehicle/state", (-math.inf, None))
+        return Reading(
+            None if state is None else Motion(state.x, state.y, state.yaw, state.vx, now - came),
+            None if command is None else (command.steering, command.throttle, command.brake),
+            None if sharing is None else Sharing(sharing.mode, sharing.state, sharing.reason, sharing.k, sharing.threat),
+            self._driver(simulator), math.nan if simulator is None else simulator.speed_factor_reached, self._nearest(),
+            (*self._unheard(), *self._wrong(now)))
+
+    def _driver(self, simulator: SimulatorStatus | None) -> str:
+        if simulator is None:
+            return "" if self._unheard() else "you"
+        return "nobody: no good command, the vehicle brakes" if simulator.command_timed_out else "you"
+
+    def _unheard(self) -> list[str]:
+        topic = self._command.topic_name
+        alone = self.count_subscribers(topic) <= 1  # itself
+        return [f"nobody hears {topic}: start lfdm up teleop or shared_human in another terminal"] if alone else []
+
+    def _nearest(self) -> tuple[float, float] | None:
+        scan = self._newest("scan")
+        if scan is None:
+            return None
+        ranges = np.asarray(scan.ranges, float)
+        angles = scan.angle_min + scan.angle_increment * np.arange(len(ranges))
+        seen = np.where(np.isfinite(ranges) & (ranges >= scan.range_min) & (ranges <= scan.range_max) & (np.abs(angles) <= _AHEAD),
+                        ranges, np.inf)
+        if not np.isfinite(seen).any():
+            return None
+        return float(seen.min()), float(angles[seen.argmin()])
+
+    def _wrong(self, now: float) -> list[str]:
+        """What nodes warn of, the worst first."""
+        counts = [(level, text) for came, level, text in self._notices.values() if level != OK and now - came <= _LASTS]
+        return [text for _, text in sorted(counts, reverse=True)]
+
+
+def main() -> int:
+    """Runs the node in a process of its own."""
+    return run_node(Dashboard)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
