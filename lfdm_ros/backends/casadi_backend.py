@@ -16,8 +16,8 @@ from lfdm_ros.models import AXLES, Model, functions_of
 
 OPERATIONS = SimpleNamespace(
     namespace=SimpleNamespace, where=lambda condition, a, b: ca.if_else(condition, a, b),
-    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos, tanh=ca.tanh, exp=ca.exp, log=ca.log, atan2=ca.atan2,
-    floor=ca.floor, row=row,
+    sqrt=ca.sqrt, fabs=ca.fabs, fmin=ca.fmin, fmax=ca.fmax, sin=ca.sin, cos=ca.cos, tanh=ca.tanh, exp=ca.exp, log=ca.log, atan=ca.atan,
+    atan2=ca.atan2, floor=ca.floor, row=row,
 )
 
 

@@ -15,7 +15,7 @@ from lfdm_ros.compiler.jumps import CHOICES, Jump, jumps
 
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
-_LIBRARY = {"asin", "acos", "atan", "sinh", "cosh", "expm1", "log1p", "pow", "atan2", "hypot"}
+_LIBRARY = {"asin", "acos", "sinh", "cosh", "expm1", "log1p", "pow", "hypot"}
 _INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
 
 _TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
@@ -206,6 +206,8 @@ class Code(Builder):
             return elementary.angle_function(self, operation, a, width)
         if operation == "tanh":
             return elementary.tanh(self, a, width)
+        if operation in ("atan", "atan2"):
+            return elementary.angle_of(self, a, b if operation == "atan2" else self.number(1.0, width), width)
         if operation == "exp":
             return elementary.exponential(self, a, width)
         if operation == "log":

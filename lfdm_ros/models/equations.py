@@ -36,7 +36,8 @@ class Operations(Protocol):
     tanh: Callable[[Scalar], Scalar]
     exp: Callable[[Scalar], Scalar]
     log: Callable[[Scalar], Scalar]
-    atan2: Callable[[Scalar, Scalar], Scalar]  # for reports: in a step it ends vectorisation
+    atan: Callable[[Scalar], Scalar]
+    atan2: Callable[[Scalar, Scalar], Scalar]
     floor: Callable[[Scalar], Scalar]
     row: Callable[[Scalar, Scalar], Sequence[Scalar]]
 

@@ -118,6 +118,29 @@ def test_exponential_and_logarithm_to_the_last_bits(real: str, lanes: int, error
     np.testing.assert_allclose(evaluate(function_of(ca.log, 1), y, real, lanes), np.log(y[0]), rtol=2.0 * error, atol=error)
 
 
+@pytest.mark.parametrize(("real", "lanes"), [("double", 1), ("double", 8), ("float", 16)])
+def test_angles_within_two_units_of_the_last_place(real: str, lanes: int) -> None:
+    """All octants, steep and flat, against the processor's 80 bits."""
+    rng, number = np.random.default_rng(7), np.float32 if real == "float" else np.float64
+    points = rng.uniform(-1.0, 1.0, (2, 16_384)) * 10.0 ** rng.uniform(-6.0, 6.0, (2, 16_384))
+    points[:, :4096] = rng.uniform(-1.0, 1.0, (2, 4096))
+    points = points.astype(number).astype(float)
+    y, x = points.astype(np.longdouble)
+    for function, given, exact in ((ca.atan2, points, np.arctan2(y, x)), (ca.atan, points[:1], np.arctan(y))):
+        found = evaluate(function_of(function, len(given)), given, real, lanes)
+        units = np.abs(found - exact) / np.spacing(np.abs(exact.astype(number)))
+        assert units.max() < 2.0
+
+
+@pytest.mark.parametrize(("y", "x"), [(0.0, 0.0), (-0.0, 1.0), (0.0, -1.0), (-0.0, -2.0), (1.0, 0.0), (-3.0, -0.0), (np.inf, 1.0),
+                                      (1.0, np.inf),
+                                      (1.0, -np.inf), (np.nan, 1.0), (1.0, np.nan), (5e-324, 1.0), (1.0, 1.0), (-1e300, 1e300)])
+def test_angles_at_the_ends(y: float, x: float) -> None:
+    value = evaluate(function_of(ca.atan2, 2), np.tile([[y], [x]], 8), lanes=8)
+    np.testing.assert_allclose(value, np.full(8, np.arctan2(y, x)), rtol=1e-15, equal_nan=True)
+    assert np.signbit(value[0]) == np.signbit(np.arctan2(y, x)) or np.isnan(value[0])
+
+
 def test_matrices_are_in_c_order_and_structural_zeros_are_zero() -> None:
     a, b = ca.SX.sym("a", 2, 3), ca.SX.sym("b", 3)
     f = compiled(ca.Function("f", [a, b], [ca.mtimes(a, b), a, ca.diag(b)]))
