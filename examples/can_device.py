@@ -25,6 +25,7 @@ WHEELBASE, REAR = 3.378, 1.689  # [m]; from the position to the rear axle
 AHEAD, LEAST_AHEAD = 0.5, 4.0  # look-ahead: [s], [m]
 CHARACTERISTIC_SPEED = 18.0  # [m/s] at which the vehicle turns half as much as its wheels say
 NEEDED = ("Position", "Velocity", "Motion")
+NO_CYCLE = 4095
 SILENCE = 20  # cycles of Motion, 10 ms, that it may lack one of them before it brakes
 
 
@@ -91,7 +92,7 @@ class Controller:
         for name in NEEDED:
             self.age[name] += 1
         self.unusable += not self.usable()
-        return self.answer(frame.data[1] & 0x0F if trusted else 15)
+        return self.answer(round(self.signals["cycle"]) if trusted else NO_CYCLE)
 
     def check(self, name, data):
         """Whether counter and checksum are as they should be."""
@@ -107,15 +108,15 @@ class Controller:
         """Whether all is known that is needed to drive."""
         return all(math.isfinite(self.signals.get(name, math.nan)) for name in ("x", "y", "yaw", "vx", "yaw_rate"))
 
-    def answer(self, counter):
-        """The command to the Motion with this alive counter; 15: to none."""
+    def answer(self, cycle):
+        """The command to the Motion of this cycle; NO_CYCLE: to none, which the vehicle takes for too old."""
         if max(self.age[name] for name in NEEDED) > SILENCE or not self.usable():
             steering, pedal = 0.0, -0.5
         else:
             steering, pedal = self.drive()
         self.counter = (self.counter + 1) % 15
         data = bytearray(self.command.encode(
-            {"crc": 0, "counter": self.counter, "answers": counter, "steering": steering, "throttle": max(pedal, 0.0),
+            {"crc": 0, "counter": self.counter, "answers": cycle, "steering": steering, "throttle": max(pedal, 0.0),
              "brake": max(-pedal, 0.0)}, strict=False))
         data[0] = checksum(self.ids["Command"], data)
         return can.Message(arbitration_id=self.command.frame_id, data=data, is_extended_id=False)

@@ -1,20 +1,21 @@
 """The CAN link: messages of a DBC file, each at its cycle time, with alive counter and checksum, on any bus that python-can knows.
 
-A packet is what is due at one time; the message that the file marks as `Answered` goes last, and the other end's command tells by its
-signal `answers` whose alive counter it has seen. CAN has no stamps: the vehicle's end knows when it sent that counter, the controller's end
-counts the cycles of that message.
+A packet is what is due at one time. The message with the number of its cycle goes last, and the other end's command tells by its signal
+`answers` which one it has seen: CAN has no stamps, but the vehicle's end knows when it sent that cycle, hence how old a command is. The
+controller's end tells time by the number of cycles.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import count
 from typing import Any
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import COUNTERS, NOT_AVAILABLE
+from lfdm_ros.hil.e2e import CHECKSUM, COUNTERS, SECOND_SENDER, STALE, Reception, counter_of
 from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MOST_READ, RECEIVED, LinkSettings, Packet, Wire
 from lfdm_ros.hil.local_only import take_local_only
-from lfdm_ros.hil.messages import Message, messages_of, require_can
+from lfdm_ros.hil.messages import ANSWERS, CYCLE, Message, messages_of, require_can
 
 
 class CanLink:
@@ -26,29 +27,50 @@ class CanLink:
             bus: to be used as it is, whatever the settings say: with `send`, `recv` and `shutdown` as python-can's.
 
         Raises:
-            InputError: packages are missing, the DBC file cannot be used, or a cycle time is no multiple of the loop's period.
+            InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or its cycles
+                begin anew too soon for the time-out.
         """
         self._can, _ = require_can()
-        self.wire = Wire()
+        self._reception = Reception(settings.timeout)
+        self.wire = Wire(reception=self._reception)
         self._settings, self._given = settings, bus
         self._bus: Any = None
-        controller = end == CONTROLLER
-        self._sends = messages_of(settings.dbc, controller)
+        self._at_vehicle = end != CONTROLLER
+        self._sends = messages_of(settings.dbc, not self._at_vehicle)
         self._due = [self._ticks(message, settings) for message in self._sends]
-        self._receives = {m.frame_id: m for m in messages_of(settings.dbc, not controller)}
-        self._marked = next((m for m in (self._receives.values() if controller else self._sends) if m.answered), None)
+        self._receives = {m.frame_id: m for m in messages_of(settings.dbc, self._at_vehicle)}
         self._missing = dict.fromkeys(RECEIVED[end], float("nan"))
+        # What tells of a cycle, and what answers it.
+        ours, theirs = self._sends, [*self._receives.values()]
+        signals, commands = (ours, theirs) if self._at_vehicle else (theirs, ours)
+        self._marked = self._only([m for m in signals if m.answered], "Vehicle", CYCLE)
+        answer = self._only([m for m in commands if m.answers], "Controller", ANSWERS)
+        numbers, cycle = self._marked.numbers, self._marked.cycle or settings.period
+        if answer.numbers != numbers:
+            raise InputError(f"{settings.dbc}: give {CYCLE} of {self._marked.name} and {ANSWERS} of {answer.name} the same number of bits")
+        if 2.0 * settings.timeout > numbers * cycle:
+            raise InputError(f"{settings.dbc}: {CYCLE} of {self._marked.name} begins anew after {numbers * cycle:g} s; give it and "
+                             f"{ANSWERS} of {answer.name} more bits, or a time-out below half of that: it is {settings.timeout:g} s")
         self._reset()
 
+    def _only(self, found: list[Message], sender: str, signal: str) -> Message:
+        if len(found) != 1:
+            raise InputError(f"{self._settings.dbc}: {len(found)} messages of the node {sender} have the signal {signal}; let one have it: "
+                             "by it a command says what it answers, see docs/hil.md")
+        return found[0]
+
     def _reset(self) -> None:
-        self._tick = 0
-        self._stamps: list[int | None] = [None] * COUNTERS  # when the marked message had that counter, of the last round
+        self._reception.reset()
+        self._tick, self._cycle = -1, 0  # of the newest packet; number of the newest cycle, 0: there was none
+        self._stamp_ns = -1
+        self._sent_at: dict[int, tuple[int, int]] = {}  # tick and stamp of the cycles of the last round
+        self._newest: tuple[int | None, bytes] = (None, b"")  # what the newest command answers, and its bytes
         self._known = dict(self._missing)
-        self._cycles, self._counter = 0, -1
+        self._cycles = 0  # heard of, all rounds
 
     def _ticks(self, message: Message, settings: LinkSettings) -> int:
         """Ticks of the loop in a message's cycle; 0: it goes with every packet."""
-        if not message.cycle or not message.names or message.answers:
+        if not message.cycle or not (message.names or message.answered) or message.answers:
             return 0
         ticks = message.cycle / settings.period
         if round(ticks) < 1 or abs(ticks - round(ticks)) > 1e-6:
@@ -88,24 +110,40 @@ class CanLink:
 
     def send(self, packet: Packet) -> bool:
         asked = False
-        tick, self._tick = self._tick, self._tick + 1
+        # A state that is told again, since nobody has answered it yet, takes no time: what is due with it stays so.
+        self._tick += not self._at_vehicle or packet.stamp_ns != self._stamp_ns
+        self._stamp_ns = packet.stamp_ns
+        if self._at_vehicle:
+            self._reception.look(self._now())
         for message, ticks in zip(self._sends, self._due):
-            if not message.names or (ticks and tick % ticks):
+            if not (message.names or message.answered) or (ticks and self._tick % ticks):
                 continue
-            data = message.pack(packet.values, self._answer_to(packet.stamp_ns))
-            counter = message.protection.protect(data, self.wire.step) if message.protection else NOT_AVAILABLE
+            number = None
             if message is self._marked:
                 asked = True
-                if counter < COUNTERS:
-                    self._stamps[counter] = packet.stamp_ns
+                self._cycle = number = (self._cycle + self.wire.step) % message.numbers
+                self._sent_at[number] = self._tick, packet.stamp_ns
+            elif message.answers and packet.stamp_ns > 0:
+                number = self._cycle_of(packet.stamp_ns)
+            data = message.pack(packet.values, number)
+            if message.protection:
+                message.protection.protect(data, self.wire.step)
             if self.wire.outwards(message.names, data):
                 self._put(message, data)
         self.wire.sent += 1
         return asked
 
-    def _answer_to(self, stamp_ns: int) -> int:
-        """The alive counter of what a command answers."""
-        return self._stamps.index(stamp_ns) if stamp_ns and stamp_ns in self._stamps else NOT_AVAILABLE
+    def _now(self) -> float:
+        """Time [s] in which silence is measured: the loop's, whatever faults do to its clock; the controller's end has no loop."""
+        return self._tick * self._settings.period if self._at_vehicle else time.monotonic()
+
+    def _stamp_of(self, cycles: int) -> int:
+        return round(1e9 * (self._marked.cycle or self._settings.period)) * cycles
+
+    def _cycle_of(self, stamp_ns: int) -> int | None:
+        """The controller's end: the number of the newest cycle that is no newer than a stamp; None: it is too old to be named."""
+        cycles = min(stamp_ns // self._stamp_of(1), self._cycles)
+        return cycles % self._marked.numbers if self._cycles - cycles < self._marked.numbers // 2 else None
 
     def _put(self, message: Message, data: bytearray) -> None:
         try:
@@ -115,9 +153,9 @@ class CanLink:
 
     def receive(self, timeout: float) -> Packet | None:
         end = time.monotonic() + timeout
-        for _ in range(MOST_READ):
+        for read in count(1):
             if self._bus is None:
-                return None
+                break
             try:
                 frame = self._bus.recv(max(end - time.monotonic(), 0.0) if timeout else 0.0)
             except self._can.CanError:  # a datagram that is no frame, or a bus that is off
@@ -126,8 +164,8 @@ class CanLink:
                 packet = None if frame is None else self._taken(frame)
                 if frame is None or packet is not None:
                     return packet
-            if timeout and time.monotonic() >= end:
-                return None
+            if time.monotonic() >= end if timeout else read >= MOST_READ:
+                break
         return None
 
     def _taken(self, frame: Any) -> Packet | None:
@@ -141,21 +179,49 @@ class CanLink:
         if len(data) != message.size:
             self.wire.refused[MALFORMED] += 1
             return None
-        if message.protection is not None and (why := message.protection.check(data)):
-            self.wire.refused[why] += 1
-            return None
-        values, answers = message.unpack(data)
-        if message.answers:  # a command
-            self.wire.received += 1
-            stamp = self._stamps[answers] if answers < COUNTERS else None
-            return Packet(stamp or 0, values)
-        self._known.update(values)
-        if message is not self._marked:
+        error = message.protection.check(data) if message.protection else ""
+        values, number = message.unpack(data)
+        if message.answers:
+            return self._command(message, values, number, data, error)
+        if message is self._marked:
+            return self._signals(values, number, error)
+        if error:
+            self.wire.refused[error] += 1
+        else:
+            self._known.update(values)
+        return None
+
+    def _command(self, message: Message, values: dict[str, float], number: int | None, data: bytearray, error: str) -> Packet | None:
+        tick, stamp_ns = self._sent_at.get(-1 if number is None else number, (-1, 0))
+        age = (self._tick - tick) * self._settings.period
+        if error != CHECKSUM:
+            if message.protection and self._from_another(number, data):
+                error = SECOND_SENDER
+            elif not error and (tick < 0 or age > self._settings.timeout + 1e-9):
+                error = STALE
+            self._newest = number, bytes(data)
+        if not self.wire.may_act(self._now(), error, age=age):
             return None
         self.wire.received += 1
-        counter = data[1] & 0x0F if message.protection else (self._counter + 1) % COUNTERS
-        self._cycles += (counter - self._counter - 1) % COUNTERS + 1 if self._counter >= 0 else 1
-        self._counter = counter
-        stamp_ns = round(1e9 * message.cycle) * self._cycles
-        self._stamps[counter] = stamp_ns
-        return Packet(stamp_ns, dict(self._known))
+        return Packet(stamp_ns, values)
+
+    def _from_another(self, number: int | None, data: bytearray) -> bool:
+        """Whether one sender that answers each cycle once cannot have sent this command after the newest: its counter went on further."""
+        before, newest = self._newest
+        if number is None or before is None or data == newest:
+            return False
+        cycles = (number - before) % self._marked.numbers
+        # Of what was sent between them nothing is known for sure after a round of the counter. A cycle may be answered once more.
+        return cycles < COUNTERS and (counter_of(data) - counter_of(newest) - 1) % COUNTERS > cycles
+
+    def _signals(self, values: dict[str, float], number: int | None, error: str) -> Packet | None:
+        if not error and number is None:
+            error = STALE
+        if not self.wire.may_act(time.monotonic(), error):
+            return None
+        self.wire.received += 1
+        assert number is not None
+        self._known.update(values)
+        # Whole rounds are not heard: between two cycles there is less than one.
+        self._cycles += (number - self._cycles) % self._marked.numbers
+        return Packet(self._stamp_of(self._cycles), dict(self._known))

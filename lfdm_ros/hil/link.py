@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from lfdm_ros import plugins
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError
+from lfdm_ros.hil.e2e import INIT, Reception
 from lfdm_ros.parameters import Declared, Exposed, setting
 
 # What a vehicle tells, by the names of the models' outputs, and what a controller asks of it. Units: SI.
@@ -37,7 +38,7 @@ def unit_of(signal: str) -> str:
 class Packet:
     """Signals or commands at a time.
 
-    stamp_ns: simulated time of the signals; of a command, that of the signals that it answers, 0: of none. values: by name, NaN: not
+    stamp_ns: simulated time of the signals; of a command, that of the signals that it answers, below 0: of none. values: by name, NaN: not
     available.
     """
 
@@ -56,14 +57,31 @@ def untouched(names: tuple[str, ...], data: bytearray) -> bool:
 
 @dataclass
 class Wire:
-    """What all links keep: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason."""
+    """What all links keep: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
+
+    `reception`: the state machine of what is received, on links with end-to-end protection.
+    """
 
     outwards: Tamper = untouched
     inwards: Tamper = untouched
-    step: int = 1  # by which alive counters or sequence numbers go on: more where the sender's clock has jumped
+    step: int = 1  # by which alive counters and numbers of cycles go on: another where the sender's clock has jumped
     sent: int = 0
     received: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    reception: Reception | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing that is received may act, in words; empty: it may, or nothing comes."""
+        return self.reception.trouble if self.reception else ""
+
+    def may_act(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> bool:
+        """Whether a message that was checked may act; counts. Arguments: as those of `Reception.take`."""
+        assert self.reception is not None
+        why = self.reception.take(now, error, sender, age)
+        if why and why != INIT:
+            self.refused[why] += 1
+        return not why
 
 
 class Link(Protocol):
@@ -97,6 +115,7 @@ class LinkSettings(Declared):
     ABOUT = "link: "
 
     period: float = setting(0.01, "s", "of the loop that sends", 1e-4, 1.0)
+    timeout: float = setting(0.2, "s", "what answers older signals is stale; without a message for so long there is no sender", 0.001, 1e6)
     dbc: str = setting("lfdm", "", "CAN: DBC file, or the name of one in config/can")
     can_interface: str = setting("udp_multicast", "", "CAN: interface of python-can: socketcan, udp_multicast, pcan, vector and more")
     can_channel: str = setting("239.74.163.2", "", "CAN: channel of that interface: can0, or the group of udp_multicast")
@@ -107,7 +126,7 @@ class LinkSettings(Declared):
     udp_peer_port: int = setting(47002, "", "UDP: port that the other end listens on", 1, 65535)
 
 
-LINK = Exposed(LinkSettings, without=("period",))
+LINK = Exposed(LinkSettings, without=("period", "timeout"))
 
 
 Maker = Callable[[str, LinkSettings], Link]

@@ -18,8 +18,8 @@ from lfdm_ros.hil.link import COMMANDS, SIGNALS
 from lfdm_ros.resources import share_directory
 
 INSTALL = 'the link can needs python-can and cantools: pip install "lfdm-ros[hil]", or pip install "python-can[multicast]" cantools'
-CHECK, COUNTER, ANSWERS = "crc", "counter", "answers"
-_DATA_ID, _ANSWERED = "E2E_DataID", "Answered"
+CHECK, COUNTER, CYCLE, ANSWERS = "crc", "counter", "cycle", "answers"
+_DATA_ID = "E2E_DataID"
 _PROTECTED = {CHECK: (0, 8), COUNTER: (8, 4)}  # first bit and length
 
 
@@ -56,7 +56,8 @@ class Bits:
 class Message:
     """One message: `name`, `frame_id`, `names` of the signals that are ours, `cycle` [s], 0: it goes with every packet.
 
-    `answered`: the other end answers it, with its alive counter; `answers`: it is such an answer.
+    `answered`: it has the number of its cycle, and the other end answers it; `answers`: it is such an answer, with that number. `numbers`:
+    how many there are, then 0 again; the next one, all ones, says that there is none.
     """
 
     def __init__(self, message: Any, where: str) -> None:
@@ -67,7 +68,6 @@ class Message:
         self.name, self.frame_id, self.extended, self.size = message.name, message.frame_id, message.is_extended_frame, message.length
         self.cycle = 1e-3 * (message.cycle_time or 0)
         attributes = {name: a.value for name, a in message.dbc.attributes.items()} if message.dbc else {}
-        self.answered = bool(attributes.get(_ANSWERED, 0))
         self.protection: Protection | None = None
         if attributes.get(_DATA_ID, 0):
             self.protection = Protection(int(attributes[_DATA_ID]))
@@ -76,9 +76,12 @@ class Message:
                 raise InputError(f"{where} has an {_DATA_ID}, so crc must be its bits 0 to 7 and counter its bits 8 to 11 (E2E profile 1A)")
         known = {*SIGNALS, *COMMANDS}
         placed = [self._placed(s, where) for s in message.signals if not (s.name in _PROTECTED and self.protection)]
-        self._answer = next((b for b in placed if b.name == ANSWERS), None)
-        self.answers = self._answer is not None
-        carried = [b for b in placed if b.name != ANSWERS]
+        self._number = next((b for b in placed if b.name in (CYCLE, ANSWERS)), None)
+        self.answered, self.answers = (any(b.name == name for b in placed) for name in (CYCLE, ANSWERS))
+        self.numbers = self._number.mask if self._number else 0
+        if self._number and (self._number.signed or (self._number.scale, self._number.offset) != (1.0, 0.0)):
+            raise InputError(f"{where}: signal {self._number.name}: give it no sign, scale 1 and offset 0: it is a number of cycles")
+        carried = [b for b in placed if b is not self._number]
         self.names = tuple(b.name for b in carried if b.name in known)
         # What `pack` and `unpack` need of each, looked up once.
         self._to_pack = [(b.name, b.little, b.shift, b.mask, b.lower, b.upper, b.scale, b.offset, b.missing & b.mask) for b in carried]
@@ -99,8 +102,12 @@ class Message:
         shift = signal.start if little else 8 * self.size - (8 * (signal.start // 8) + 7 - signal.start % 8) - signal.length
         return Bits(signal.name, little, shift, signal.length, signal.is_signed, float(signal.scale), float(signal.offset), lower, upper)
 
-    def pack(self, values: Mapping[str, float], answers: int = 0) -> bytearray:
-        """The bytes, before protection; signals that are not given are not available, beyond its range a value is the range's end."""
+    def pack(self, values: Mapping[str, float], number: int | None = None) -> bytearray:
+        """The bytes, before protection; signals that are not given are not available, beyond its range a value is the range's end.
+
+        Args:
+            number: of the cycle, or of the one that is answered; None: there is none.
+        """
         little = big = 0
         for name, in_little, shift, mask, lower, upper, scale, offset, missing in self._to_pack:
             value = values.get(name, math.nan)
@@ -112,23 +119,25 @@ class Message:
                 little |= raw << shift
             else:
                 big |= raw << shift
-        if self._answer is not None:
-            placed = (answers & self._answer.mask) << self._answer.shift
-            little, big = (little | placed, big) if self._answer.little else (little, big | placed)
+        if self._number is not None:
+            placed = (self.numbers if number is None else number) << self._number.shift
+            little, big = (little | placed, big) if self._number.little else (little, big | placed)
         if not big:
             return bytearray(little.to_bytes(self.size, "little"))
         # The bytes of one order, read in the other.
         return bytearray((little | int.from_bytes(big.to_bytes(self.size, "big"), "little")).to_bytes(self.size, "little"))
 
-    def unpack(self, data: bytes | bytearray) -> tuple[dict[str, float], int]:
-        """The values of `names`, and the counter that it answers."""
+    def unpack(self, data: bytes | bytearray) -> tuple[dict[str, float], int | None]:
+        """The values of `names`, and the number of its cycle or of the one that it answers; None: it has none."""
         little, big = int.from_bytes(data, "little"), int.from_bytes(data, "big")
         values = {}
         for name, in_little, shift, mask, sign, scale, offset, missing in self._to_unpack:
             raw = ((little if in_little else big) >> shift) & mask
             values[name] = math.nan if raw == missing else ((raw ^ sign) - sign) * scale + offset
-        answer = self._answer
-        return values, 0 if answer is None else ((little if answer.little else big) >> answer.shift) & answer.mask
+        if self._number is None:
+            return values, None
+        number = ((little if self._number.little else big) >> self._number.shift) & self._number.mask
+        return values, None if number == self.numbers else number
 
 
 def require_can() -> tuple[Any, Any]:

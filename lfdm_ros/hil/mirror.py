@@ -14,6 +14,7 @@ from lfdm_ros.hil.rig import SILENT, UP, WAITING
 from lfdm_ros.hil.timing import Timing
 
 _LOOK = 0.05  # [s]
+_NONE = -1  # a stamp of no signals
 
 
 class Mirror:
@@ -35,6 +36,7 @@ class Mirror:
         self.time_ns = 0
         self.link_state = WAITING
         self.trouble = ""
+        self._answered: tuple[int, Inputs] = (-1, (0.0, 0.0, 0.0))  # the newest command, and what it answers
         self._received_at: dict[int, float] = {}  # when the newest packet came, by its time
         self._running = False
         self._thread: threading.Thread | None = None
@@ -71,6 +73,7 @@ class Mirror:
             return False
         if (came := self._received_at.pop(stamp_ns, None)) is not None:
             self.timing.responses.add(time.monotonic() - came)
+        self._answered = stamp_ns, inputs
         self._send(inputs, stamp_ns)
         return True
 
@@ -97,11 +100,15 @@ class Mirror:
                 if self.link_state == UP and now - heard_at > self.gate.timeout:
                     self.link_state = SILENT
                 if self.link_state == SILENT:  # whoever is there still is told to stop
-                    self._send((0.0, 0.0, self.gate.timeout_brake), 0)
+                    self._send((0.0, 0.0, self.gate.timeout_brake), _NONE)
                 continue
             heard_at = now
             if self.link_state == WAITING:
                 self.gate.restart(1e-9 * packet.stamp_ns)
+            answered, inputs = self._answered
+            if self.link_state == UP and packet.stamp_ns == self.time_ns == answered:  # told again: the other end does not go on yet
+                self._send(inputs, answered)
+                continue
             self.link_state = UP
             self.timing.begin_at_once()
             self.time_ns = packet.stamp_ns

@@ -18,7 +18,6 @@ from typing import Any
 
 from lfdm_ros.engine.command_gate import CommandGate, Inputs
 from lfdm_ros.engine.plant import Plant
-from lfdm_ros.hil.e2e import COUNTERS
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
 from lfdm_ros.hil.real_time import Wanted, granted
@@ -278,7 +277,7 @@ class Rig:
         self._changed = (self.link_state != WAITING or self.pace.mode == REAL_TIME) and faults.at(now)
         clock_ns = round(1e9 * faults.clock)
         # Where there are no stamps, the alive counters jump with the clock.
-        self.link.wire.step = 1 + (clock_ns - self._clock_ns) // self._period_ns % COUNTERS
+        self.link.wire.step = 1 + (clock_ns - self._clock_ns) // self._period_ns
         self._clock_ns = clock_ns
         self._outputs = self._plant.simulator.outputs.tolist()
         measured = self._realism.measure(now, {name: self._outputs[i] if i >= 0 else math.nan for name, i in self._places})

@@ -3,9 +3,9 @@
     char     magic[4];   "LFDM"
     uint16_t version;    1
     uint16_t kind;       1: signals, 2: command
-    uint32_t sequence;   0, 1, 2, ...; 0 begins anew
+    uint32_t sequence;   0, 1, 2, ...
     uint32_t count;      of the values
-    uint64_t stamp;      [ns] simulated time of the signals; of a command, that of the signals that it answers, 0: of none
+    uint64_t stamp;      [ns] simulated time of the signals; of a command, that of the signals that it answers, from 2^63 on: of none
     double   values[count];  signals: x, y, yaw, vx, vy, yaw_rate, ax, ay, omega_fl, omega_fr, omega_rl, omega_rr; command: steering,
                              throttle, brake; SI, NaN: not available
     uint32_t crc;        CRC-32 (IEEE 802.3) of all before it
@@ -18,15 +18,18 @@ import socket
 import struct
 import time
 import zlib
+from itertools import count
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import CHECKSUM, REPEATED
-from lfdm_ros.hil.link import LOST, MALFORMED, MOST_READ, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
+from lfdm_ros.hil.e2e import CHECKSUM, NO_DATA, STALE, Reception, sequence_error
+from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MOST_READ, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
 
 MAGIC, VERSION = b"LFDM", 1
 _HEAD = struct.Struct("<4sHHIIQ")
 _TAIL = struct.Struct("<I")
 _LARGEST = 2048  # [bytes]
+_NUMBERS = 2**32  # sequence numbers, then 0 again
+_NONE = 2**63  # from here on a stamp is none
 
 
 def _kind(names: tuple[str, ...]) -> int:
@@ -37,13 +40,19 @@ class UdpLink:
     """One end: bound to its own port, sends to the other's."""
 
     def __init__(self, end: str, settings: LinkSettings) -> None:
-        self.wire = Wire()
+        self._reception = Reception(settings.timeout)
+        self.wire = Wire(reception=self._reception)
+        self._at_vehicle, self._timeout = end != CONTROLLER, settings.timeout
         self._address = (settings.udp_host, settings.udp_port)
         self._peer = (settings.udp_peer_host, settings.udp_peer_port)
         self._sends, self._receives = SENT[end], RECEIVED[end]
         self._values = {names: struct.Struct(f"<{len(names)}d") for names in (self._sends, self._receives)}
         self._socket: socket.socket | None = None
-        self._sequence = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._reception.reset()
+        self._sequence = self._stamp_ns = 0  # of what is sent next; of what was sent last
         self._last_sequence: int | None = None
 
     def open(self) -> None:
@@ -57,7 +66,7 @@ class UdpLink:
             raise InputError(f"link udp: {host}:{port} cannot be bound: {why}; change udp_host or udp_port") from None
         made.setblocking(False)
         self._socket = made
-        self._sequence, self._last_sequence = 0, None
+        self._reset()
 
     def close(self) -> None:
         if self._socket is not None:
@@ -67,10 +76,13 @@ class UdpLink:
     def send(self, packet: Packet) -> bool:
         assert self._socket is not None
         names = self._sends
-        data = bytearray(_HEAD.pack(MAGIC, VERSION, _kind(names), self._sequence, len(names), packet.stamp_ns))
+        self._stamp_ns = packet.stamp_ns
+        if self._at_vehicle:
+            self._reception.look(self._now())
+        data = bytearray(_HEAD.pack(MAGIC, VERSION, _kind(names), self._sequence, len(names), packet.stamp_ns % 2**64))
         data += self._values[names].pack(*(packet.values[name] for name in names))
         data += _TAIL.pack(zlib.crc32(data))
-        self._sequence = (self._sequence + self.wire.step) % 2**32
+        self._sequence = (self._sequence + 1) % _NUMBERS
         if self.wire.outwards(names, data):
             try:
                 self._socket.sendto(data, self._peer)
@@ -79,43 +91,54 @@ class UdpLink:
         self.wire.sent += 1
         return True
 
+    def _now(self) -> float:
+        """Time [s] in which silence is measured: that of the signals that are sent; the controller's end has none of its own."""
+        return 1e-9 * self._stamp_ns if self._at_vehicle else time.monotonic()
+
     def receive(self, timeout: float) -> Packet | None:
         end = time.monotonic() + timeout
-        for _ in range(MOST_READ):
+        for read in count(1):
             if self._socket is None:
-                return None
+                break
             try:
-                data = bytearray(self._socket.recv(_LARGEST))
+                data, sender = self._socket.recvfrom(_LARGEST)
             except BlockingIOError:
                 left = end - time.monotonic()
                 if timeout <= 0.0 or left <= 0.0:
-                    return None
+                    break
                 select.select([self._socket], [], [], left)
                 continue
             except OSError:  # an ICMP answer to what was sent before anybody listened
                 continue
-            if self.wire.inwards(self._receives, data):
-                packet, why = self._unpacked(data)
-                if packet is not None:
-                    self.wire.received += 1
-                    return packet
-                self.wire.refused[why] += 1
-            if timeout and time.monotonic() >= end:
-                return None
+            packet = self._taken(bytearray(data), sender)
+            if packet is not None:
+                return packet
+            if time.monotonic() >= end if timeout else read >= MOST_READ:
+                break
         return None
 
-    def _unpacked(self, data: bytearray) -> tuple[Packet | None, str]:
-        """The packet, or why it is refused."""
+    def _taken(self, data: bytearray, sender: tuple[str, int]) -> Packet | None:
+        """The packet in a datagram."""
         names = self._receives
+        if not self.wire.inwards(names, data):
+            return None
         values = self._values[names]
         if len(data) != _HEAD.size + values.size + _TAIL.size:
-            return None, MALFORMED
-        if _TAIL.unpack_from(data, len(data) - _TAIL.size)[0] != zlib.crc32(data[:-_TAIL.size]):
-            return None, CHECKSUM
-        magic, version, kind, sequence, count, stamp = _HEAD.unpack_from(data)
-        if magic != MAGIC or version != VERSION or kind != _kind(names) or count != len(names) or stamp >= 2**63:
-            return None, MALFORMED
-        if self._last_sequence is not None and sequence and (sequence - self._last_sequence - 1) % 2**32 >= 2**31:
-            return None, REPEATED
-        self._last_sequence = sequence
-        return Packet(stamp, dict(zip(names, values.unpack_from(data, _HEAD.size)))), ""
+            self.wire.refused[MALFORMED] += 1
+            return None
+        error, stamp_ns, age = CHECKSUM, 0, 0.0
+        if _TAIL.unpack_from(data, len(data) - _TAIL.size)[0] == zlib.crc32(data[:-_TAIL.size]):
+            magic, version, kind, sequence, number, stamp_ns = _HEAD.unpack_from(data)
+            if magic != MAGIC or version != VERSION or kind != _kind(names) or number != len(names):
+                self.wire.refused[MALFORMED] += 1
+                return None
+            error, age = "", 1e-9 * (self._stamp_ns - stamp_ns)
+            if sender == self._reception.sender or self._reception.state == NO_DATA:
+                error = sequence_error(sequence, self._last_sequence, _NUMBERS)
+                self._last_sequence = sequence
+            if not error and (stamp_ns >= _NONE or (self._at_vehicle and abs(age) > self._timeout + 1e-9)):
+                error = STALE
+        if not self.wire.may_act(self._now(), error, sender, age):
+            return None
+        self.wire.received += 1
+        return Packet(stamp_ns, dict(zip(names, values.unpack_from(data, _HEAD.size))))

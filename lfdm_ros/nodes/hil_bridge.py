@@ -10,6 +10,7 @@ from builtin_interfaces.msg import Time
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError
+from lfdm_ros.hil.e2e import INVALID, VALID
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, link_names
 from lfdm_ros.hil.mirror import Mirror
@@ -100,6 +101,7 @@ class HilBridge(Component):
     def activate(self) -> None:
         self._before = (0, 0, 0)
         self._reported = False
+        self._link_before: tuple[Any, ...] = ()
         self._end.start()
 
     def deactivate(self) -> None:
@@ -162,14 +164,33 @@ class HilBridge(Component):
             self._reported = True
             denied = [text for text in core.granted if text.startswith("no ")]
             (self.get_logger().warning if denied else self.get_logger().info)(f"loop: {'; '.join(core.granted)}")
+        self._log_link()
         self._publish_status()
+
+    @property
+    def _link_state(self) -> str:
+        core = self._end.core
+        return INVALID if core.link.wire.trouble else core.link_state
+
+    def _log_link(self) -> None:
+        """Says which sender is taken, and when none is any more."""
+        reception = self._end.core.link.wire.reception
+        if reception is None or self._link_before == (now := (reception.state, reception.sender, reception.begun)):
+            return
+        self._link_before, logger, where = now, self.get_logger(), f"link {self.value('link')}"
+        if reception.state == INVALID:
+            logger.error(f"{where} is {INVALID}: {reception.trouble}")
+        elif reception.state == VALID:
+            logger.info(f"{where} is {VALID}" + (f", the sender is at {reception.sender}" if reception.sender else ""))
+        elif reception.begun:
+            logger.warning(f"{where} is silent; whoever sends first is taken next")
 
     def _publish_status(self) -> None:
         core = self._end.core
         timing, link, gate = core.timing, core.link, core.gate
         refused = dict(sorted(link.wire.refused.items()))
         message = HilStatus(
-            role=self.value("role"), mode=self.value("mode"), link=self.value("link"), link_state=core.link_state,
+            role=self.value("role"), mode=self.value("mode"), link=self.value("link"), link_state=self._link_state,
             real_time="; ".join(core.granted), policy=self.value("policy"), period=timing.period, ticks=timing.ticks, misses=timing.misses,
             skipped=timing.skipped, worst_lateness=timing.lateness.largest, edges=array("d", EDGES.tobytes()),
             sent=link.wire.sent, received=link.wire.received, unanswered=core.unanswered if isinstance(core, Rig) else 0,
@@ -186,7 +207,7 @@ class HilBridge(Component):
         core = self._end.core
         timing, link, gate = core.timing, core.link, core.gate
         values: dict[str, Any] = {
-            "time": 1e-9 * self._end.core.time_ns, "link": self.value("link"), "link_state": core.link_state, "ticks": timing.ticks,
+            "time": 1e-9 * self._end.core.time_ns, "link": self.value("link"), "link_state": self._link_state, "ticks": timing.ticks,
             "misses": timing.misses, "skipped": timing.skipped, "worst_lateness_us": 1e6 * timing.lateness.largest,
             **{f"{name}_us_{label}": 1e6 * getattr(timing, name).quantile(share) for name in ("lateness", "work", "responses")
                for label, share in (("p50", 0.5), ("p99", 0.99))},
@@ -194,14 +215,19 @@ class HilBridge(Component):
             **{f"refused.{why}": count for why, count in sorted(link.wire.refused.items())},
             **{f"commands_rejected.{why}": count for why, count in gate.rejected.items()}, "last_rejection": gate.last_rejection,
             "faults": ", ".join(str(fault) for fault in core.faults.active), **self._end.values}
+        if (reception := link.wire.reception) is not None:
+            values |= {"end_to_end": reception.state, "sender": str(reception.sender or ""), "senders_taken": reception.begun,
+                       "age_ms": 1e3 * reception.age, "age_ms_max": 1e3 * reception.oldest}
         before, self._before = self._before, (timing.misses, sum(link.wire.refused.values()), gate.rejections)
         missed, refused, rejected = (now - then for now, then in zip(self._before, before))
         if core.trouble:
             return ERROR, core.trouble, values
         if core.link_state == WAITING:
             return WARN, f"nothing came on link {self.value('link')} yet", values
+        if link.wire.trouble:
+            return ERROR, f"link {self.value('link')} is {INVALID}: {link.wire.trouble}", values
         if core.link_state == SILENT:
-            return WARN, f"link {self.value('link')} is silent", values
+            return ERROR, f"link {self.value('link')} is silent: the vehicle is to brake", values
         if missed:
             return WARN, f"{missed} deadlines missed in the last second", values
         if refused:

@@ -115,7 +115,7 @@ class VehicleEnd(_End):
             node.subscription("control/command", ros_link.on_command)
             link: Link = ros_link
         else:
-            link = make_link(value("link"), VEHICLE, LINK.record(value, period=period))
+            link = make_link(value("link"), VEHICLE, LINK.record(value, period=period, timeout=value("command_timeout")))
         self._command = node.publisher("control/command")  # None: the device says it itself
         gate = gate_of(node, period)
         self.core = Rig(
@@ -168,7 +168,7 @@ class ControllerEnd(_End):
         period = 1.0 / node.value("rate")
         if node.value("link") == ROS:
             raise InputError("role controller needs a link to the vehicle: can, udp, or one from outside; on ROS it needs no bridge")
-        link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period))
+        link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period, timeout=node.value("command_timeout")))
         self._message = signals_message(ODOM_FRAME, BODY_FRAME)
         self._own_clock = node.value("own_clock")
         self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")

@@ -27,8 +27,9 @@ def test_counter_goes_round_and_the_checksum_covers_data_id_counter_and_signals(
     counters = []
     for _ in range(17):
         data = bytearray(8)
-        counters.append(sender.protect(data))
-        assert data[0] == crc8([0x34, 0x12, *data[1:]]) and data[1] & 0x0F == counters[-1]
+        sender.protect(data)
+        counters.append(data[1] & 0x0F)
+        assert data[0] == crc8([0x34, 0x12, *data[1:]])
     assert counters == [*range(15), 0, 1]
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ports import free_port
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.hil.e2e import LEAST_GOOD
 from lfdm_ros.hil.link import (
     COMMANDS,
     CONTROLLER,
@@ -96,12 +97,14 @@ def test_our_messages_are_packed_as_cantools_does(message: Any) -> None:
     own, random = Message(message, "lfdm.dbc"), Random(message.name)
     for _ in range(50):
         values = {s.name: random.uniform(s.minimum, s.maximum) for s in message.signals if s.name in own.names}
-        theirs = {**{s.name: 0 for s in message.signals}, **values, **({"answers": 7} if own.answers else {})}
-        data = own.pack(values, 7)
+        number = random.randrange(4095) if own.numbers else None
+        theirs = {**{s.name: 0 for s in message.signals}, **values, **({"answers": number} if own.answers else {}),
+                  **({"cycle": number} if own.answered else {})}
+        data = own.pack(values, number)
         assert bytes(data) == message.encode(theirs)
-        back, answers = own.unpack(data)
+        back, told = own.unpack(data)
         assert back == pytest.approx({name: value for name, value in message.decode(data).items() if name in own.names})
-        assert answers == (7 if own.answers else 0)
+        assert told == number and own.unpack(own.pack(values))[1] is None
 
 
 BIG_ENDIAN = """VERSION ""
@@ -163,7 +166,7 @@ def test_any_layout_is_packed_and_unpacked_as_cantools_does(text: str, data: st.
 def test_not_available_and_out_of_range() -> None:
     motion = next(m for m in messages_of("lfdm", controller=False) if m.name == "Motion")
     back = motion.unpack(motion.pack({"yaw_rate": 1000.0, "ax": math.nan}))[0]
-    assert back["yaw_rate"] == pytest.approx(16.0) and math.isnan(back["ax"]) and math.isnan(back["ay"])
+    assert back["yaw_rate"] == pytest.approx(8.191) and math.isnan(back["ax"]) and math.isnan(back["ay"])
     unsigned = Message(cantools.database.load_string(BIG_ENDIAN.replace("[-2|100]", "[0|0]"), "dbc").messages[0], "x")
     assert unsigned.unpack(unsigned.pack({"vx": 1e3}))[0]["vx"] == pytest.approx(2046 * 0.05 - 2.0)
     assert math.isnan(unsigned.unpack(unsigned.pack({}))[0]["vx"])
@@ -206,9 +209,20 @@ def pair(request: pytest.FixtureRequest) -> Any:
     controller.close()
 
 
+def greet(vehicle: Any, controller: Any) -> None:
+    """So many messages each way that both ends take the next one."""
+    for _ in range(LEAST_GOOD):
+        vehicle.send(Packet(0, SIGNAL_VALUES))
+    heard = controller.receive(5.0)
+    for _ in range(LEAST_GOOD):
+        controller.send(Packet(heard.stamp_ns, COMMAND_VALUES))
+    assert vehicle.receive(5.0).stamp_ns == 0 and vehicle.receive(0.0) is controller.receive(0.0) is None
+
+
 def test_signals_go_there_and_their_answer_comes_back(pair: Any) -> None:
     vehicle, controller = pair
     assert vehicle.receive(0.0) is None
+    greet(vehicle, controller)
     for tick in range(40):  # alive counters go round twice
         assert vehicle.send(Packet(10_000_000 * (tick + 1), SIGNAL_VALUES))
         heard = controller.receive(5.0)
@@ -217,9 +231,9 @@ def test_signals_go_there_and_their_answer_comes_back(pair: Any) -> None:
         answer = vehicle.receive(5.0)
         assert answer is not None and answer.stamp_ns == 10_000_000 * (tick + 1)
         assert answer.values == pytest.approx(COMMAND_VALUES, abs=1e-4)
-    controller.send(Packet(0, COMMAND_VALUES))
-    assert vehicle.receive(5.0).stamp_ns == 0  # answers nothing
     assert not vehicle.wire.refused and not controller.wire.refused and controller.receive(0.0) is None
+    controller.send(Packet(0, COMMAND_VALUES))  # answers nothing of late
+    assert vehicle.receive(0.2) is None and vehicle.wire.refused == {"stale": 1}
 
 
 def test_messages_that_were_changed_or_lost_on_the_wire(pair: Any) -> None:
@@ -229,8 +243,7 @@ def test_messages_that_were_changed_or_lost_on_the_wire(pair: Any) -> None:
         data[3] ^= 0x10
         return True
 
-    vehicle.send(Packet(1, SIGNAL_VALUES))
-    assert controller.receive(5.0) is not None
+    greet(vehicle, controller)
     vehicle.wire.outwards = flip
     vehicle.send(Packet(2, SIGNAL_VALUES))
     vehicle.wire.outwards = lambda names, data: False
@@ -250,6 +263,7 @@ def test_junk_does_not_end_what_is_read(kind: str) -> None:
     junk = (b"junk", b"", pack_message(can.Message(arbitration_id=1, is_extended_id=False)))
     vehicle.open()
     controller.open()
+    greet(vehicle, controller)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
         for tick in range(5):
@@ -282,10 +296,12 @@ def test_datagrams_are_as_they_are_documented() -> None:
             return body + struct.pack("<I", zlib.crc32(body))
 
         good = command(5)
-        for sent in (good, good, command(4), command(6, b"XXXX"), good[:-1], good[:-1] + b"?", command(6), command(0)):
+        wrong = (good, command(6, b"XXXX"), good[:-1], good[:-1] + b"?")
+        for sent in (command(3), command(4), good, *wrong, command(6), command(12), command(13)):
             bench.sendto(sent, ("127.0.0.1", port))
-        assert [link.receive(5.0) for _ in range(3)] == [Packet(123, dict(zip(COMMANDS, (0.1, 0.2, 0.0))))] * 3  # 5, 6 and 0: begins anew
-        assert link.wire.refused == {"repeated": 2, "malformed": 2, "checksum": 1}
+        # The third in a row acts, then 6 and 13; 12 is more than three further than 6.
+        assert [link.receive(5.0) for _ in range(3)] == [Packet(123, dict(zip(COMMANDS, (0.1, 0.2, 0.0))))] * 3
+        assert link.wire.refused == {"repeated": 1, "malformed": 2, "checksum": 1, "wrong_sequence": 1}
     link.close()
 
 
@@ -308,6 +324,24 @@ def test_messages_go_at_their_cycle_times() -> None:
     link.open()
     assert [link.send(Packet(k, SIGNAL_VALUES)) for k in range(5)] == [True, False, True, False, True]
     assert sent == [512, 513, 514, 515, 512, 514, 515, 512, 513, 514, 515]  # Position every 20 ms; Motion, which is answered, last
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (("SG_ cycle", "SG_ cycles"), "0 messages of the node Vehicle have the signal cycle; let one have it"),
+    (("SG_ answers", "SG_ answer"), "0 messages of the node Controller have the signal answers"),
+    (("answers : 12|12", "answers : 12|11"), "give cycle of Motion and answers of Command the same number of bits"),
+    (("cycle : 12|12@1+ (1,0)", "cycle : 12|12@1+ (2,0)"), "signal cycle: give it no sign, scale 1 and offset 0"),
+])
+def test_files_without_a_number_of_the_cycle_are_named(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    path = tmp_path / "bad.dbc"
+    path.write_text(find_dbc("lfdm").read_text().replace(*change))
+    with pytest.raises(InputError, match=words):
+        CanLink(VEHICLE, LinkSettings(dbc=str(path)))
+
+
+def test_cycles_must_not_begin_anew_within_the_time_out() -> None:
+    with pytest.raises(InputError, match=r"cycle of Motion begins anew after 40\.95 s; give it and answers of Command more bits"):
+        CanLink(VEHICLE, LinkSettings(timeout=21.0))
 
 
 @pytest.mark.parametrize(("kind", "settings", "words"), [
