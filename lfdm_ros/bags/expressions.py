@@ -29,6 +29,14 @@ _EQUATOR, _ECCENTRICITY = 6378137.0, 6.69437999014e-3  # of WGS 84: [m], and the
 _CONSTANTS = {"nan": Quantity(math.nan), "pi": Quantity(math.pi)}
 
 
+def unwrap(values: np.ndarray) -> np.ndarray:
+    """Angles (n,) rad without the jumps by a turn; NaN stay, and those behind them follow those before."""
+    values = np.array(values, dtype=float)
+    finite = np.isfinite(values)
+    values[finite] = np.unwrap(values[finite])
+    return values
+
+
 def _angle(function: Callable[[Any], Any]) -> Callable[..., Quantity]:
     def apply(time: np.ndarray, x: Quantity) -> Quantity:
         return Quantity(function(_pure(x)), _one())
@@ -125,7 +133,7 @@ FUNCTIONS: dict[str, Function] = {
     "tan": Function(("angle",), "tangent", _angle(np.tan)),
     "arctan": Function(("x",), "angle of a slope, -pi/2 to pi/2", _angle(np.arctan)),
     "arctan2": Function(("y", "x"), "angle of a direction, -pi to pi", _arctan2),
-    "unwrap": Function(("angle",), "without the jumps by a turn", _angle(np.unwrap)),
+    "unwrap": Function(("angle",), "without the jumps by a turn", _angle(unwrap)),
     "abs": Function(("x",), "without the sign", lambda time, x: Quantity(np.abs(x.values), x.dimension)),
     "sqrt": Function(("x",), "square root", _sqrt),
     "where": Function(("condition", "a", "b"), "a where the condition holds, else b", _where),

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from lfdm_ros.bags import expressions
 from lfdm_ros.bags.fields import Named, Step, follow
-from lfdm_ros.bags.mapping import MappingFile, Source, Topic, load_mapping
+from lfdm_ros.bags.mapping import ANGLES, Column, MappingFile, Source, Topic, load_mapping
 from lfdm_ros.bags.quantities import Quantity, in_unit
 from lfdm_ros.bags.reader import is_bag_folder
 from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
@@ -26,21 +26,41 @@ from lfdm_ros.errors import InputError
 
 Warn = Callable[[str], None]
 
-_ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")
+TURN = 2.0 * np.pi  # [rad]
+MIN_WRAP = 0.9  # of a turn between two rows, which a sampled heading exceeds where it wraps
 _BLOCK = 1 << 20  # bytes of a file that are hashed together
 
 
 @dataclass(frozen=True)
 class _Loaded:
+    where: str
     time: np.ndarray
     columns: dict[str, Quantity]
-    angles: frozenset[str]  # columns that may jump by a turn
+    wraps: Mapping[str, bool | None]  # which columns jump by a turn; None: an angle of which the mapping does not say it
 
     def at(self, time: np.ndarray, column: str) -> Quantity:
-        """A column at other times, linear in between; an angle goes the short way round."""
-        quantity = self.columns[column]
-        values = np.unwrap(quantity.values) if column in self.angles else quantity.values
+        """A column at other times, linear in between; one that wraps goes the short way round.
+
+        Raises:
+            InputError: an angle looks like a heading that wraps, and the mapping does not say whether it is one.
+        """
+        quantity, wraps = self.columns[column], self.wraps[column]
+        if wraps is None:
+            self._refuse_wrapped(column)
+        values = expressions.unwrap(quantity.values) if wraps else quantity.values
         return Quantity(np.interp(time, self.time, values), quantity.dimension)
+
+    def _refuse_wrapped(self, column: str) -> None:
+        finite = np.isfinite(self.columns[column].values)
+        values, time = self.columns[column].values[finite], self.time[finite]
+        if not values.size or np.ptp(values) > TURN:
+            return  # a heading that wraps stays within a turn
+        jumps = np.flatnonzero(np.abs(np.diff(values)) > MIN_WRAP * TURN)
+        if jumps.size:
+            row = int(jumps[0])
+            raise InputError(f"{self.where}.columns.{column} jumps from {values[row]:.4g} to {values[row + 1]:.4g} rad at t = "
+                             f"{time[row + 1]:.6g} s: write wraps: true for a heading, which then goes the short way round between two "
+                             "rows, or wraps: false for an angle that is as it is, such as a hand wheel's")
 
 
 @dataclass(frozen=True)
@@ -172,7 +192,7 @@ class _Files:
             check_time(time, table)
         if path is not None:
             self._read[source.name] = path
-        return _Loaded(time, columns, frozenset(column.name for column in source.columns if column.unit in _ANGLES))
+        return _Loaded(source.where, time, columns, {column.name: _wraps(column) for column in source.columns})
 
     def _time(self, source: Source, table: Table, columns: dict[str, Quantity]) -> np.ndarray:
         clock = source.clock
@@ -195,6 +215,10 @@ class _Files:
             raise InputError(f"{table.where} has {table.rows} samples from row {clock.first_row} on, but source {clock.source} "
                              f"ends at row {len(time) - 1}")
         return time[clock.first_row:last]
+
+
+def _wraps(column: Column) -> bool | None:
+    return column.wraps if column.wraps is not None or column.unit in ANGLES else False
 
 
 def _sha256(path: Path) -> str:

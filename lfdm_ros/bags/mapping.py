@@ -35,6 +35,8 @@ from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
 from lfdm_ros.errors import QUOTED, InputError, quote
 
+ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")  # units of columns that may wrap
+
 
 @dataclass(frozen=True)
 class Column:
@@ -45,6 +47,7 @@ class Column:
     unit: str
     optional: bool = False
     allow_nan: bool = False
+    wraps: bool | None = None  # None: not said
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,10 @@ def _column(name: str, value: Any, where: str) -> Column:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
     _unit_known(unit, where)
-    return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where))
+    if "wraps" in items and unit not in ANGLES:
+        raise InputError(f"{where}.wraps: only an angle wraps, and {unit} is no unit of angle; write one of {', '.join(ANGLES)}")
+    return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
+                  _flag(items, "wraps", where) if "wraps" in items else None)
 
 
 def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:

@@ -142,6 +142,45 @@ def test_array_longer_than_its_clock(imported, tmp_path):
         imported(content=companion(file="array.npy"))
 
 
+def angle_source(samples, **column):
+    """A source of an angle with clocks of its own, and a topic that takes it at the times of the first."""
+    columns = {"t": "s", "angle": {"unit": "rad", **column}}
+    steering = {"table": samples, "names": ["t", "angle"], "time": {"column": "t"}, "columns": columns}
+    topic = {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": {"road_wheel_angle": "steering.angle"}}
+    return mapping(sources__steering=steering, topics__steered=topic)
+
+
+HALF_SECONDS = "t,speed,psi,gear\n" + "".join(f"{0.5 * i},36,0,1\n" for i in range(7))
+
+
+def test_a_hand_wheel_of_another_source_is_as_it_was_turned(imported):
+    """Between two samples it may turn by most of a turn, before and after a gap: only what the mapping calls a heading goes round."""
+    content = angle_source([[0, 0.0], [1, -5.0], [2, -1.0], [3, 0.0]])
+    angles = read_series(imported(HALF_SECONDS, content), "steered", ["road_wheel_angle"]).values[:, 0]
+    np.testing.assert_allclose(angles, [0.0, -2.5, -5.0, -3.0, -1.0, -0.5, 0.0])
+
+
+def test_a_heading_of_another_source_goes_the_short_way_round(imported):
+    content = angle_source([[0, 3.1], [1, -3.1], [2, float("nan")], [3, -2.9]], wraps=True, allow_nan=True)
+    angles = read_series(imported(HALF_SECONDS, content), "steered", ["road_wheel_angle"]).values[:, 0]
+    turn = 2.0 * np.pi
+    np.testing.assert_allclose(angles[[0, 1, 2, 6]], [3.1, np.pi, turn - 3.1, turn - 2.9], rtol=1e-12)
+    assert np.isnan(angles[3:6]).all(), "missing is missing, and what follows is no turn off"
+
+
+def test_an_angle_that_may_be_a_heading_is_asked_for(imported):
+    wrapping = [[0, 3.1], [1, -3.1], [2, -2.9], [3, -2.5]]
+    with pytest.raises(InputError, match=r"sources\.steering\.columns\.angle jumps from 3\.1 to -3\.1 rad at t = 1 s: write wraps: true"):
+        imported(HALF_SECONDS, angle_source(wrapping))
+    angles = read_series(imported(HALF_SECONDS, angle_source(wrapping, wraps=False)), "steered", ["road_wheel_angle"]).values[:, 0]
+    assert angles[1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_only_an_angle_wraps(imported):
+    with pytest.raises(InputError, match=r"columns\.speed\.wraps: only an angle wraps, and km/h is no unit of angle"):
+        imported(content=mapping(sources__log__columns__speed={"unit": "km/h", "wraps": True}))
+
+
 def test_sources_are_resampled_linearly_and_a_table_can_be_in_the_mapping(imported):
     table = {"table": [[0, 0], [1, 1]], "names": ["t", "pedal"], "time": {"column": "t"}, "columns": {"t": "s", "pedal": 1}}
     topic = {"type": "lfdm_ros/msg/DriverCommand", "from": "log", "fields": {"throttle": "driver.pedal", "brake": 0, "steering": 0}}
