@@ -37,24 +37,27 @@ QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
 _PORTS = (47811, 47812, 47813)
 
 
-def measure(runs: int, cycles: int | None = None) -> list[Record]:
-    """All numbers of `lfdm bench hil`. cycles: trials of the reaction, instead of 200."""
+def measure(runs: int, cycles: int | None = None, seconds: float = SECONDS) -> list[Record]:
+    """All numbers of `lfdm bench hil`. cycles: trials of the reaction, instead of 200; seconds: of each loop."""
     records: list[Record] = []
     for load in ("idle", "loaded"):
         with busy(os.cpu_count() or 1) if load == "loaded" else _nothing():
             for rate in RATES:
+                print(f"{load}, {rate} Hz: {3 * runs} loops of {seconds:g} s ...", file=sys.stderr)
                 loops = {"": Wanted(), "/fifo": Wanted(50, True)}
-                found = {name: [loop(rate, wanted) for _ in range(runs)] for name, wanted in loops.items()}
-                found["/sleep"] = [sleep_loop(rate) for _ in range(runs)]
+                found = {name: [loop(rate, wanted, seconds) for _ in range(runs)] for name, wanted in loops.items()}
+                found["/sleep"] = [sleep_loop(rate, seconds) for _ in range(runs)]
                 for name, timings in found.items():
                     # The contract's keys are the loop's as users run it on an idle machine.
                     tail = f"{rate}{'' if load == 'idle' else '/loaded'}{name}"
                     for label, share in QUANTILES.items():
                         records.append(Record.of(f"lateness_us_{label}/{tail}", [1e6 * t.lateness.quantile(share) for t in timings], "us"))
                     records.append(Record.of(f"misses/{tail}", [t.misses for t in timings], "1"))
+    print(f"lockstep over udp, can and ros: {runs} runs each of {TICKS} ticks ...", file=sys.stderr)
     records.append(Record.of("lockstep_per_s/udp", [lockstep_udp() for _ in range(runs)], "1/s"))
     records.append(Record.of("lockstep_per_s/can", [lockstep_can() for _ in range(runs)], "1/s"))
     records.append(Record.of("lockstep_per_s/ros", [lockstep_ros() for _ in range(runs)], "1/s"))
+    print(f"reaction: {cycles or TRIALS} trials ...", file=sys.stderr)
     times = reaction(cycles or TRIALS)
     records += [Record(f"reaction_ms_{label}", 1e3 * float(np.quantile(times, share)), "ms", 0.0, len(times))
                 for label, share in QUANTILES.items()]
@@ -123,17 +126,17 @@ def rig(link: Any, pace: Pace, rate: float = 100.0) -> Rig:
     return Rig(plant, link, CommandGate(0.5, 1.0, 0.5), pace, Listeners())
 
 
-def loop(rate: int, wanted: Wanted) -> Timing:
+def loop(rate: int, wanted: Wanted, seconds: float) -> Timing:
     """The rig against a device that answers at once."""
-    made = rig(Echo(), Pace(stop_time=SECONDS, publish_every=max(1, rate // 100), wanted=wanted), rate)
+    made = rig(Echo(), Pace(stop_time=seconds, publish_every=max(1, rate // 100), wanted=wanted), rate)
     made.run()
     return made.timing
 
 
-def sleep_loop(rate: int) -> Timing:
+def sleep_loop(rate: int, seconds: float) -> Timing:
     """Absolute deadlines and time.sleep, nothing else."""
     timing = Timing(1.0 / rate)
-    for _ in range(round(SECONDS * rate)):
+    for _ in range(round(seconds * rate)):
         timing.wait()
         timing.begin()
     return timing

@@ -25,6 +25,7 @@ EPILOG = """examples:
   lfdm bench graph --json graph.json
   lfdm bench calibration --runs 5 --only smc
   lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
+  lfdm bench hil --runs 1 --seconds 2 --cycles 5
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
       a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
       run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
@@ -54,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
     parser.add_argument("--peer", action="append", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
                         help="models: run this program in turn with ours and report the ratio of the times; repeatable")
-    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
+    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000); hil: trials of the reaction (200)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="hil: of each of its 18 loops (default: 60)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
     parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt do_mpc)")
 
@@ -68,7 +70,10 @@ def run(args: argparse.Namespace) -> int:
     if args.name not in benchmark_names():
         raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}; there are: {', '.join(benchmark_names()) or 'none'}")
     module = load_benchmark(args.name)
-    names = ("only", "cycles", "models", "solvers")
+    for option in ("cycles", "seconds"):
+        if (value := getattr(args, option)) is not None and not value > 0:
+            raise InputError(f"--{option} {value:g}: give more than 0")
+    names = ("only", "cycles", "seconds", "models", "solvers")
     options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.peer:
         options["peers"] = [Peer.parse(text) for text in args.peer]

@@ -46,6 +46,8 @@ def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (["quick", "--json", "/no/such/dir/x"], "no such folder"),
     (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
     (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'"),
+    (["quick", "--seconds", "1"], "--seconds is not an option of the benchmark 'quick'"),
+    (["quick", "--seconds", "0"], "--seconds 0: give more than 0"),
     (["quick", "--models", "x"], "--models is not an option of the benchmark 'quick'")])
 def test_mistakes_are_named(folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 2
