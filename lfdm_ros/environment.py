@@ -40,6 +40,19 @@ def ros_from_wheels() -> bool:
     return spec is not None and Path(spec.origin or "/").is_relative_to(sys.prefix)
 
 
+def from_source() -> bool:
+    """True where this is the source tree, which `make` sets up; False where a wheel, or a ROS 2 workspace, was installed."""
+    return Path(__file__).resolve().parent.parent.joinpath("Makefile").is_file()
+
+
+def reinstall() -> str:
+    """How to mend the environment."""
+    if from_source():
+        return "make clean install"
+    lock = Path(sys.prefix, "share", "lfdm_ros", "requirements.txt")
+    return "pip install -r {}, or install its packages at other versions on purpose".format(lock)
+
+
 # -- Needed before anything is installed ------------------------------------------------------------------------------------
 
 
@@ -133,11 +146,12 @@ def check_prefix() -> Check:
     """Where ROS comes from: wheels in a virtual environment, or a ROS 2 installation."""
     if util.find_spec("rclpy") is None:
         return Check("ROS 2", "fail", "rclpy is not installed for {}".format(sys.executable),
-                     "make install, or source your ROS 2 installation")
+                     "{}, or source your ROS 2 installation".format("make install" if from_source() else reinstall()))
     if not ros_from_wheels():
         return Check("ROS 2", "ok", "a ROS 2 installation ({})".format(os.environ.get("ROS_DISTRO", "ROS_DISTRO not set")))
     if sys.prefix == sys.base_prefix:
-        return Check("ROS 2", "warn", "wheels outside a virtual environment ({})".format(sys.prefix), "make install")
+        return Check("ROS 2", "warn", "wheels outside a virtual environment ({})".format(sys.prefix),
+                     "make install" if from_source() else "python3 -m venv, and install there")
     return Check("ROS 2", "ok", "wheels in {}".format(sys.prefix))
 
 
@@ -156,7 +170,7 @@ def check_lock(path: Path) -> Check:
     try:
         from packaging.markers import Marker
     except ImportError:
-        return Check("locked versions", "fail", "packaging is missing", "make clean install")
+        return Check("locked versions", "fail", "packaging is missing", reinstall())
     wrong, count = [], 0
     for name, version, marker in read_lock(path):
         if marker and not Marker(marker).evaluate():
@@ -172,7 +186,7 @@ def check_lock(path: Path) -> Check:
     if not wrong:
         return Check("locked versions", "ok", "{} packages as in {}".format(count, path.name))
     more = "; {} more".format(len(wrong) - 4) if len(wrong) > 4 else ""
-    return Check("locked versions", "warn", "; ".join(wrong[:4]) + more, "make clean install")
+    return Check("locked versions", "warn", "; ".join(wrong[:4]) + more, reinstall())
 
 
 def check_imports(names: Iterable[str] = IMPORTS) -> Check:
@@ -183,7 +197,7 @@ def check_imports(names: Iterable[str] = IMPORTS) -> Check:
             found[name] = str(getattr(importlib.import_module(name), "__version__", ""))
         except Exception as error:  # a broken binary raises anything from ImportError to OSError
             return Check("libraries", "fail", "import {}: {}".format(name, _first_line(error)),
-                         "make clean install; on a ROS machine: docs/install.md")
+                         reinstall() if ros_from_wheels() else "docs/install.md names the Python packages that rosdep does not know")
     return Check("libraries", "ok", ", ".join("{} {}".format(name, version).strip() for name, version in found.items()))
 
 
@@ -195,7 +209,9 @@ def check_messages() -> Check:
             importlib.import_module("rclpy.type_support").check_for_type_support(message)
         except Exception as error:  # rclpy raises its own types when a library does not load
             return Check("messages", "fail", "{}: {}".format(module, _first_line(error)),
-                         "make install, or rosdep install, colcon build and source install/setup.bash")
+                         "make install" if from_source() and ros_from_wheels() else
+                         "pip install --force-reinstall --no-deps lfdm-ros" if ros_from_wheels() else
+                         "rosdep install, colcon build and source install/setup.bash")
     return Check("messages", "ok", ", ".join(module for module, _ in MESSAGES) + " with type support")
 
 
@@ -234,8 +250,9 @@ def check_shared_memory(path: str = "/dev/shm") -> Check:
     return Check("shared memory", "ok", detail)
 
 
+TO_RUN: Tuple[Callable[[], Check], ...] = (check_python, check_platform, check_sourced_ros, check_rmw)
 BEFORE_INSTALL: Tuple[Callable[[], Check], ...] = (
-    check_python, check_platform, check_venv_module, check_compiler, check_headers, check_tools, check_sourced_ros, check_rmw)
+    *TO_RUN[:2], check_venv_module, check_compiler, check_headers, check_tools, *TO_RUN[2:])
 
 
 def probe_index(python: str, lock: Path) -> Check:

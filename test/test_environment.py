@@ -130,6 +130,20 @@ def test_doctor(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) 
     assert "do that" in capsys.readouterr().out
 
 
+def test_where_a_wheel_was_installed_nothing_is_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Makefile, no compiler, no headers are needed there, and the fix is a command that exists."""
+    monkeypatch.setattr(environment, "from_source", lambda: False)
+    monkeypatch.setattr(environment, "ros_from_wheels", lambda: True)
+    monkeypatch.setattr(environment, "read_lock", lambda path: [("numpy", "0.1", ""), ("no-such-package", "1", "")])
+    monkeypatch.setattr(environment, "MESSAGES", (("lfdm_ros.no_such", "Message"),))
+    monkeypatch.setattr(environment, "IMPORTS", ("no_such_library",))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    found = {check.name: check for check in doctor.checks()}
+    assert not {"compiler", "python headers", "make, git", "venv module"} & found.keys()
+    assert "pip install -r" in found["locked versions"].fix and "pip install" in found["messages"].fix
+    assert not any("make" in check.fix.split() for check in found.values())
+
+
 def test_doctor_survives_another_middleware() -> None:
     """rcl ends the process that imports rclpy then; the table must come all the same."""
     pytest.importorskip("rclpy")

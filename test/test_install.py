@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -38,3 +41,19 @@ def test_the_line_for_pip_takes_no_version_that_the_package_refuses(line: str) -
 
 def test_there_is_such_a_line() -> None:
     assert len(LINES) == 1
+
+
+def test_the_source_archive_has_the_whole_tree(tmp_path: Path) -> None:
+    """Messages, CMake, configuration, tests: `pip install` of the archive builds what `pip install` of the tree does."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not in a git checkout")
+    tracked = [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    tree = tmp_path / "tree"
+    for name in tracked:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tree / name)
+    subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)], cwd=tree, check=True, capture_output=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert sorted(name for name in tracked if name not in packed and not name.startswith((".ci/", ".git"))) == []

@@ -24,7 +24,7 @@ def check_kernel_cache() -> Check:
     try:
         from lfdm_ros.compiler import cache_directory
     except ImportError as error:
-        return Check("kernel cache", "fail", str(error), "make clean install")
+        return Check("kernel cache", "fail", str(error), environment.reinstall())
     folder = cache_directory()
     if folder.is_relative_to(tempfile.gettempdir()) and not os.environ.get("LFDM_CACHE_DIR"):
         return Check("kernel cache", "warn", f"only the temporary {folder} is writable, models compile anew after a reboot",
@@ -46,11 +46,11 @@ def checks() -> list[Check]:
     from_wheels = environment.ros_from_wheels()
     found = [environment.check_prefix()]
     if from_wheels:
-        found += [check() for check in environment.BEFORE_INSTALL]
+        found += [check() for check in (environment.BEFORE_INSTALL if environment.from_source() else environment.TO_RUN)]
         try:
             found.append(environment.check_lock(share_directory() / "requirements.txt"))
         except (InputError, OSError) as error:
-            found.append(Check("locked versions", "fail", str(error), "make clean install"))
+            found.append(Check("locked versions", "fail", str(error), environment.reinstall()))
     else:
         found += [environment.check_python(), environment.check_compiler(), environment.check_rmw()]
     found.append(environment.check_imports())
