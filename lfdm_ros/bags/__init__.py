@@ -1,5 +1,6 @@
 """rosbag2 recordings in and out, without ROS: record, inspect, import and read as time series."""
 
+from lfdm_ros.bags.driven import not_driven
 from lfdm_ros.bags.importer import import_recording
 from lfdm_ros.bags.info import bag_info, format_info
 from lfdm_ros.bags.reader import Bag, Series, known_fields, open_bag, read_series, recording_name, recording_sha256
@@ -13,6 +14,7 @@ __all__ = [
     "format_info",
     "import_recording",
     "known_fields",
+    "not_driven",
     "open_bag",
     "read_series",
     "recording_name",

@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from lfdm_ros.bags.driven import not_driven
 from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
 
 
@@ -17,7 +18,8 @@ def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
         digest: also hash the content (about 10 s for a million messages).
 
     Returns:
-        path, recording, storage, closed (bool), note (how it was recovered, or None), start (s since the epoch, None in an
+        path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle has not driven
+        as its commands say, or None), start (s since the epoch, None in an
         empty bag), duration (s), messages, size (bytes), origin (s: the stamp at which Series.time is zero), topics (a list of
         topic, type, count, rate in Hz, start and end in s since the bag's start), custom (dict), sha256 (None without digest).
 
@@ -47,6 +49,7 @@ def _info(bag: Bag, digest: bool) -> dict[str, Any]:
                        "end": (last - start) / 1e9 if count and start is not None else None})
     return {
         "path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
+        "not_driven": not_driven(bag) or None,
         "start": None if start is None else start / 1e9, "duration": 0.0 if start is None or end is None else (end - start) / 1e9,
         "messages": sum(entry[0] for entry in used), "size": _size_on_disk(bag.path),
         "origin": bag.origin_ns() / 1e9, "topics": topics, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None,
@@ -58,6 +61,8 @@ def format_info(info: dict[str, Any]) -> str:
     lines = [f"recording  {info['recording']}", f"storage    {info['storage']}, {_size(info['size'])}"]
     if info["note"]:
         lines.append(f"note       {info['note']}")
+    if info["not_driven"]:
+        lines.append(f"not driven {info['not_driven']}")
     if info["start"] is not None:
         lines.append(f"start      {_date(info['start'])}")
     lines.append(f"duration   {info['duration']:.3f} s")

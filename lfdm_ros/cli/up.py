@@ -68,11 +68,18 @@ def _report(summary: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def _speed(summary: Mapping[str, Any]) -> str:
+    reached, slowed = summary["speed_factor"], summary.get("slowed_by")
+    return f"{reached:.1f} of {summary['speed_factor_asked']:g} x real time: {slowed}" if slowed and summary["speed_factor_asked"] else (
+        f"{reached:.1f} x real time" + (f" by {slowed}" if slowed else ""))
+
+
 def _parts(summary: Mapping[str, Any]) -> list[str]:
     parts = []
     if "simulated_seconds" in summary:
-        parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {summary['speed_factor']:.1f} x real time, "
-                     f"{summary['overruns']} overruns, {sum(summary['commands_rejected'].values())} commands refused")
+        accepted, refused = summary["commands_accepted"], sum(summary["commands_rejected"].values())
+        parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {_speed(summary)}, {summary['overruns']} overruns, "
+                     + (f"{refused} commands refused" if accepted or refused else "no commands"))
     if "task_done" in summary:
         parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
     if summary.get("collisions") is not None:

@@ -133,9 +133,9 @@ class BagFolder:
         if (info is None or info["note"]) and not self._is_quiet(path, now):
             return ""  # a closed bag that is cut may be one that is still being copied here
         signature = self._seen[path][0]
-        if info is not None and not info["messages"]:
-            info, problem = None, "it holds no messages"
-        if info is None:
+        if info is not None:
+            problem = str(info.get("not_driven") or "") if info["messages"] else "it holds no messages"
+        if info is None or problem:
             self._bags[str(path)] = Recorded(signature, problem=problem)
             remark = f"{path} cannot be used: {problem}"
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lfdm_ros.bounds import NOT_FINITE, OUT_OF_RANGE, refusal
@@ -12,6 +13,9 @@ FROM_THE_FUTURE = "from_the_future"
 ANSWERED_ALREADY = "answered_already"
 WRONG_STAMP = "wrong_stamp"
 REASONS = (NOT_FINITE, OUT_OF_RANGE, STALE, FROM_THE_FUTURE, ANSWERED_ALREADY, WRONG_STAMP)
+
+# A vehicle that nobody commanded for longer than this [s] and this share of its time was not driven.
+_UNCOMMANDED, _UNCOMMANDED_SHARE = 1.0, 0.02
 
 Inputs = tuple[float, float, float]  # steering [-1, 1], throttle [-1, 1], brake [0, 1]
 
@@ -32,6 +36,8 @@ class CommandGate:
         timeout_brake: brake pedal at the end of the ramp, [0, 1].
         rejected: number of refused commands by reason.
         last_rejection: the last refusal in words.
+        accepted: number of commands that were let through.
+        uncommanded: time [s] for which the vehicle braked although somebody drives; see `tick`.
     """
 
     timeout: float
@@ -40,6 +46,7 @@ class CommandGate:
     rejected: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     last_rejection: str = ""
     accepted: int = 0
+    uncommanded: float = 0.0
     _inputs: Inputs = (0.0, 0.0, 0.0)
     _accepted_at: float = 0.0
 
@@ -95,6 +102,20 @@ class CommandGate:
     @property
     def rejections(self) -> int:
         return sum(self.rejected.values())
+
+    def tick(self, now: float, period: float, has_driver: Callable[[], bool]) -> None:
+        """Free running: the vehicle gets `inputs(now)` for a period [s]. Counts those without a command, once one came and while there is
+        a driver."""
+        if (self.accepted or self.rejections) and self.timed_out(now) and has_driver():
+            self.uncommanded += period
+
+    def not_driven(self, simulated: float) -> str:
+        """Why a vehicle has not driven as its commands say, for a relevant part of so many simulated seconds; empty: it has."""
+        if self.uncommanded <= max(_UNCOMMANDED, _UNCOMMANDED_SHARE * simulated):
+            return ""
+        refused = f" ({self.last_rejection})" if self.last_rejection else ""
+        return (f"commands did not act for {self.uncommanded:.1f} of {simulated:.1f} s: {self.accepted} came in time, "
+                f"{self.rejections} were refused{refused}")
 
     def _usable(self, inputs: Inputs) -> bool:
         for name, value in zip(("steering", "throttle", "brake"), inputs):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 # A loop that fell further behind than this gives the time up instead of rushing after it.
 LARGEST_BACKLOG = 0.5  # [s] wall
+
+# What keeps simulated time below the speed that was asked for; see `slowed_by`.
+ANSWERS, MACHINE = "the controller's answers", "this machine"
+_AS_ASKED = 0.95  # of the speed asked for
 
 
 class Pacer:
@@ -13,6 +18,7 @@ class Pacer:
 
     Attributes:
         overruns: ticks begun more than one whole wall period after their deadline.
+        held: the next tick is due, but was not permitted when last asked.
         lateness: wall time [s] by which each of the last ticks began after its deadline.
     """
 
@@ -26,7 +32,10 @@ class Pacer:
         self.period = period
         self.factor = factor
         self.overruns = 0
+        self._held_back = 0.0
         self.lateness: deque[float] = deque(maxlen=100_000)
+        self.held = False
+        self._last = now  # wall time of the last tick
         self._anchor(now)
 
     def _anchor(self, now: float) -> None:
@@ -40,19 +49,35 @@ class Pacer:
 
     def resume(self, now: float) -> None:
         """Time stood still; the next tick is due one period from now."""
+        self._last, self.held = now, False
         self._anchor(now)
 
-    def delay(self, now: float) -> float:
-        """Seconds of wall time until the next tick is due; 0 or less: it is due."""
-        if self.factor == 0.0:
-            return 0.0
-        return self._start + self._ticks * self.period / self.factor - now
+    def _due(self) -> float:
+        return self._last if self.factor == 0.0 else self._start + self._ticks * self.period / self.factor
+
+    def delay(self, now: float, pace: float = math.inf) -> float:
+        """Seconds of wall time until the next tick is due and permitted; 0 or less: now.
+
+        Args:
+            pace: the most simulated seconds per wall second that are permitted since the last tick; 0: no tick is.
+        """
+        due = self._due() - now if self.factor else 0.0
+        if pace == math.inf:
+            return due
+        permitted = self._last + (self.period / pace if pace else math.inf) - now
+        self.held = self.held or permitted > max(due, 0.0)
+        return max(due, permitted)
 
     def tick(self, now: float) -> None:
         """A tick begins."""
+        if self.held:  # what was lost is not caught up with
+            self._held_back = self.held_back(now)
+            self.resume(now)
+            return
+        self._last = now
         if self.factor == 0.0:
             return
-        lateness = -self.delay(now)
+        lateness = now - self._due()
         self.lateness.append(lateness)
         if lateness > self.period / self.factor:
             self.overruns += 1
@@ -61,21 +86,40 @@ class Pacer:
         else:
             self._ticks += 1
 
+    def held_back(self, now: float) -> float:
+        """Wall time [s] for which ticks were not permitted after their deadlines; no overruns."""
+        return self._held_back + (max(0.0, now - max(self._due(), self._last)) if self.held else 0.0)
+
+
+def slowed_by(asked: float, reached: float, held_back: float) -> str:
+    """What keeps simulated time below the speed asked for; empty: nothing.
+
+    Args:
+        asked, reached: simulated seconds per wall second; asked 0: as fast as possible, which only answers can be slower than.
+        held_back: share of the wall time for which ticks were not permitted.
+    """
+    if reached >= _AS_ASKED * asked > 0.0:
+        return ""
+    lost = 1.0 - reached / asked if asked else 1.0
+    return ANSWERS if held_back > 0.5 * lost else MACHINE if asked else ""
+
 
 class SpeedMeter:
-    """Simulated seconds per wall second, averaged over at least `window` wall seconds."""
+    """Simulated seconds per wall second, and the share of the wall time for which ticks were held back, averaged over at least `window`
+    wall seconds."""
 
     def __init__(self, simulated: float, now: float, window: float = 0.4) -> None:
-        self._simulated, self._now, self._window = simulated, now, window
-        self._speed = 0.0
+        self._simulated, self._held_back, self._now, self._window = simulated, 0.0, now, window
+        self._read = 0.0, 0.0
 
-    def read(self, simulated: float, now: float) -> float:
+    def read(self, simulated: float, held_back: float, now: float) -> tuple[float, float]:
         """
         Args:
             simulated: simulated time [s].
+            held_back: as of the Pacer [s].
             now: wall time [s].
         """
-        if now - self._now >= self._window:
-            self._speed = (simulated - self._simulated) / (now - self._now)
-            self._simulated, self._now = simulated, now
-        return self._speed
+        if (wall := now - self._now) >= self._window:
+            self._read = (simulated - self._simulated) / wall, (held_back - self._held_back) / wall
+            self._simulated, self._held_back, self._now = simulated, held_back, now
+        return self._read

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lfdm_ros.engine.answer_window import AnswerWindow
 from lfdm_ros.engine.command_gate import CommandGate, Inputs
-from lfdm_ros.engine.pacing import Pacer, SpeedMeter
+from lfdm_ros.engine.pacing import Pacer, SpeedMeter, slowed_by
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Pose, SimulationDiverged, Simulator
@@ -22,6 +24,7 @@ LOCKSTEP = "lockstep"
 # In lockstep an unanswered state is published again after this wall time [s], for a driver that joined late.
 REPUBLISH_AFTER = 0.5
 _FOREVER = 3600.0
+_LOOK_FOR_DRIVER = 0.1  # [s] of the wall clock, while time stands still for an answer
 # Ticks that may wait to be done, and the wall time [s] for which a request waits for its own.
 MOST_TICKS = 1_000_000
 STEP_PATIENCE = 1.0
@@ -43,6 +46,8 @@ class Status:
     overruns: int
     speed_factor_asked: float
     speed_factor_reached: float
+    slowed_by: str
+    held_back: float  # [s] of the wall clock for which ticks waited for the driver's answers; free running
     timed_out: bool
     waited: float  # [s] of the wall clock that a state has been without its answer; lockstep
 
@@ -57,7 +62,7 @@ class Stepper:
 
     def __init__(self, simulator: Simulator, steps_per_tick: int, stepping: str, gate: CommandGate, publish: Publish, *,
                  speed_factor: float = 1.0, stop_time: float = 0.0, ended: Callable[[str], None] = lambda reason: None,
-                 actuator: Actuator | None = None, answer_timeout: float = 0.0,
+                 actuator: Actuator | None = None, answer_timeout: float = 0.0, has_driver: Callable[[], bool] = lambda: True,
                  deserted: Callable[[float], None] = lambda waited: None, failed: Callable[[str], None] = lambda why: None) -> None:
         """
         Args:
@@ -71,6 +76,7 @@ class Stepper:
             actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
+            has_driver: whether anybody is known who could send commands; free running.
             failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
                 has ended with an exception.
         """
@@ -86,6 +92,8 @@ class Stepper:
         now = time.monotonic()
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
         self._meter = SpeedMeter(0.0, now)
+        self._has_driver = has_driver
+        self._window = AnswerWindow(gate.timeout, has_driver)
         self._wake = threading.Condition()
         self._telling = threading.Lock()
         self._resets = 0
@@ -112,7 +120,7 @@ class Stepper:
         """Starts the loop, from the state and time it has."""
         self._running = True
         self._waiting_since = time.monotonic()
-        self._pacer.resume(self._waiting_since)
+        self._resume(self._waiting_since)
         self._thread = threading.Thread(target=self._run, name="stepper", daemon=True)
         self._thread.start()
 
@@ -129,6 +137,9 @@ class Stepper:
         """Offers a driver's command; False when it was refused, the gate says why."""
         with self._wake:
             if not self._lockstep:
+                self._window.answer(self.time, 1e-9 * stamp_ns if stamp_ns else self.time)
+                if self._pacer.held:
+                    self._wake.notify_all()
                 if not self._gate.offer(inputs, stamp_ns, self._time_ns):
                     return False
                 self._note_response(stamp_ns)
@@ -147,13 +158,18 @@ class Stepper:
             if stamp == stamp_ns:
                 self.response_times.append(time.monotonic() - published_at)
 
+    def _resume(self, now: float) -> None:
+        """Time stood still until a wall time [s]."""
+        self._pacer.resume(now)
+        self._window.restart(self.time)
+
     def pause(self, paused: bool) -> None:
         """Stops simulated time, or lets it go on."""
         with self._wake:
             self._paused = paused
             self._budget = 0
             self._waiting_since = time.monotonic()
-            self._pacer.resume(self._waiting_since)
+            self._resume(self._waiting_since)
             self._wake.notify_all()
 
     def step(self, ticks: int) -> str:
@@ -203,7 +219,7 @@ class Stepper:
             self._gate.restart(self.time)
             self._answered = False
             self._fresh = True
-            self._pacer.resume(time.monotonic())
+            self._resume(time.monotonic())
             self._wake.notify_all()
 
     def swap(self, simulator: Simulator) -> None:
@@ -240,11 +256,14 @@ class Stepper:
 
     def status(self) -> Status:
         with self._wake:
+            now, asked, paused = time.monotonic(), self._pacer.factor, self._paused or not self._running
+            held_back = self._pacer.held_back(now)
+            reached, held_share = self._meter.read(self.time, held_back, now)
             return Status(
-                time_ns=self._time_ns, ticks=self._ticks, paused=self._paused or not self._running,
+                time_ns=self._time_ns, ticks=self._ticks, paused=paused,
                 waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
-                speed_factor_asked=self._pacer.factor,
-                speed_factor_reached=self._meter.read(self.time, time.monotonic()),
+                speed_factor_asked=asked, speed_factor_reached=reached, held_back=held_back,
+                slowed_by="" if paused else slowed_by(asked, reached, 1.0 if self._lockstep else held_share),
                 timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
 
     def _waited(self) -> float:
@@ -306,11 +325,17 @@ class Stepper:
         now = time.monotonic()
         if self._lockstep and not self._answered:
             return self._published_at + REPUBLISH_AFTER - now
-        return 0.0 if self._budget else self._pacer.delay(now)
+        if self._budget:
+            return 0.0
+        # In real time, or slower, a late command is late by the wall clock too.
+        slows = not self._lockstep and not 0.0 < self._pacer.factor <= 1.0
+        return min(self._pacer.delay(now, self._window.pace(self.time, now) if slows else math.inf), _LOOK_FOR_DRIVER)
 
     def _advance(self) -> bool:
         """One tick; False: the simulation diverged."""
         inputs = self._gate.inputs(self.time)
+        if not self._lockstep:
+            self._gate.tick(self.time, 1e-9 * self._period_ns, self._has_driver)
         if not self._budget:
             self._pacer.tick(time.monotonic())
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.bags import Series, known_fields, open_bag, read_series
+from lfdm_ros.bags import Series, known_fields, not_driven, open_bag, read_series
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
@@ -92,11 +92,13 @@ def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
     """Opens bags; several may hold recordings of one name, the same manoeuvre driven again.
 
     Raises:
-        InputError: a bag cannot be read, or two hold the same.
+        InputError: a bag cannot be read, is of a simulated vehicle that did not drive as its commands say, or holds the same as another.
     """
     found: dict[str, Recording] = {}
     for path in map(Path, bags):
         with open_bag(path) as bag:
+            if why := not_driven(bag):
+                raise InputError(f"{path}: teaches nothing, {why}; drive it again, in lockstep or in real time")
             name, content = name_of(bag), content_sha256(bag)
             if content in found:
                 raise InputError(f"{path}: holds the same as {found[content].path}; give it once")

@@ -115,7 +115,7 @@ class VehicleSimulator(Component):
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
-            stop_time=self.value("stop_time"), ended=lambda reason: self.stop_requested(reason),
+            stop_time=self.value("stop_time"), ended=self._end, has_driver=lambda: self._command.get_publisher_count() > 0,
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
@@ -144,6 +144,10 @@ class VehicleSimulator(Component):
 
     def deactivate(self) -> None:
         self._stepper.stop()
+        self._publish_status()  # the last word of a bag
+        if self._not_driven:
+            self.errors.append(f"{self.label}: {self._not_driven}")
+            self.get_logger().error(self._not_driven)
 
     def cleanup(self) -> None:
         for timer in self._periodic:
@@ -154,6 +158,10 @@ class VehicleSimulator(Component):
             self._stepper.set_speed_factor(value)
 
     @property
+    def _not_driven(self) -> str:
+        return self._gate.not_driven(self._stepper.time)
+
+    @property
     def simulated(self) -> Vehicle:
         """The vehicle that is simulated now."""
         return self._stepper.vehicle
@@ -161,6 +169,7 @@ class VehicleSimulator(Component):
     def summary(self) -> dict[str, Any]:
         status = self._stepper.status()
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
+                "speed_factor_asked": status.speed_factor_asked, "held_back": status.held_back, "not_driven": self._not_driven,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
                 "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness, **asdict(self._judge.verdict)}
 
@@ -222,6 +231,11 @@ class VehicleSimulator(Component):
         if self._lidar is not None:
             self._lidar.reset(time_ns)
 
+    def _end(self, reason: str) -> None:
+        """The stop time has come."""
+        self._publish_status()  # before a recorder is told to end
+        self.stop_requested(reason)
+
     def _give_up(self, waited: float) -> None:
         """Lockstep, and nobody drives: what waits for the end of this run would wait for ever."""
         self.give_up(f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}")
@@ -251,9 +265,10 @@ class VehicleSimulator(Component):
         message = SimulatorStatus(
             model=self._model_name, vehicle=self._vehicle.name, stepping=self.value("stepping"), paused=status.paused,
             speed_factor_asked=status.speed_factor_asked, speed_factor_reached=status.speed_factor_reached,
-            physics_step=self.value("physics_step"), ticks=status.ticks, overruns=status.overruns,
-            commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
-            posterior_refused=self._posterior_refused, command_timed_out=status.timed_out, **asdict(self._judge.verdict))
+            slowed_by=status.slowed_by, held_back=status.held_back, physics_step=self.value("physics_step"), ticks=status.ticks,
+            overruns=status.overruns, commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
+            posterior_refused=self._posterior_refused, command_timed_out=status.timed_out, not_driven=self._not_driven,
+            **asdict(self._judge.verdict))
         message.header.frame_id = ODOM_FRAME
         set_stamp(message.header.stamp, status.time_ns)
         self._status_publisher.publish(message)

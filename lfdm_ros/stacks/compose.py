@@ -9,6 +9,7 @@ from typing import Any
 
 from rclpy.logging import LoggingSeverity
 
+from lfdm_ros.engine.pacing import slowed_by
 from lfdm_ros.errors import RunError
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
@@ -43,10 +44,11 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
 
     Returns:
         reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
-        stack has them: simulated_seconds, ticks, speed_factor, overruns, commands_accepted, commands_rejected
-        {reason: count}, collisions and the rest of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s]
-        from a state to the command with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts,
-        inputs_refused {kind: count} and cycle_times [s]. namespaces: the same of each namespace that nodes are in.
+        stack has them: simulated_seconds, ticks, speed_factor, speed_factor_asked, slowed_by and held_back (as in SimulatorStatus.msg, of
+        the whole run), overruns, commands_accepted, commands_rejected {reason: count}, not_driven, collisions and the rest of a Verdict,
+        scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to the command with its stamp; of a
+        controller task, task_done, outcomes {name: cycles}, cold_starts, inputs_refused {kind: count} and cycle_times [s]. namespaces:
+        the same of each namespace that nodes are in.
 
     Raises:
         InputError: a file, key, node or parameter is wrong, or a node does not start.
@@ -108,6 +110,8 @@ def _summary(node: Component, wall: float) -> dict[str, Any]:
     summary = node.summary()
     if "simulated_seconds" in summary:
         summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
+        if "held_back" in summary:
+            summary["slowed_by"] = slowed_by(summary["speed_factor_asked"], summary["speed_factor"], summary["held_back"] / max(wall, 1e-9))
     elif isinstance(node, InputPlayer):
         summary["scenario_finished"] = node.finished
     elif isinstance(node, Recorder):

@@ -75,6 +75,18 @@ stages:
     return str(path)
 
 
+def test_a_bag_of_a_vehicle_that_did_not_drive_is_not_calibrated_with(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, write_recipe(tmp_path / "recipe.yaml", "drive"))
+    with BagWriter(watch.folder / "stood", recording="drive") as bag:
+        bag.write("vehicle/state", STATE, 0, {"vx": 0.0})
+        for i, said in enumerate(("", "commands did not act for 9.0 of 10.0 s")):
+            bag.write("simulator/status", "lfdm_ros/msg/SimulatorStatus", i, {"not_driven": said})
+    assert watch.look() == (["stood"], [f"{watch.folder / 'stood'} cannot be used: commands did not act for 9.0 of 10.0 s"])
+    assert watch.job() is None
+    record(watch.folder / "drove", "drive")
+    assert watch.look()[0] == ["drove"] and watch.do() == ["drove"]
+
+
 def test_waits_for_the_last_recording_and_takes_it_once(tmp_path: Path) -> None:
     watch = Watch(tmp_path, "hmmwv_paper")  # needs acc, simp_ramp, rr_1
     for age, name in enumerate(("acc", "simp_ramp")):

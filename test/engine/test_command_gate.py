@@ -72,3 +72,18 @@ def test_lockstep_takes_the_one_answer(gate: CommandGate) -> None:
     assert {r: n for r, n in gate.rejected.items() if n} == {
         command_gate.ANSWERED_ALREADY: 2, command_gate.WRONG_STAMP: 1, command_gate.NOT_FINITE: 1}
     assert gate.accepted == 1
+
+
+def test_a_vehicle_that_nobody_commanded_for_long_was_not_driven(gate: CommandGate) -> None:
+    for tick in range(1000):  # nobody drives, which is no failure
+        gate.tick(0.01 * tick, 0.01, lambda: True)
+    assert gate.uncommanded == 0.0 and not gate.not_driven(10.0)
+    gate.restart(0.0)
+    gate.offer(GOOD, 0, 0)
+    for tick in range(300):
+        gate.offer(GOOD, 1, 10 * SECOND)  # stale
+        gate.tick(0.01 * tick, 0.01, lambda: True)
+    gate.tick(4.0, 10.0, lambda: False)  # who drove has left
+    assert gate.uncommanded == pytest.approx(2.5, abs=0.02)
+    assert gate.not_driven(3.0).startswith("commands did not act for 2.5 of 3.0 s: 1 came in time, 300 were refused (stale: ")
+    assert not gate.not_driven(1000.0)  # a hiccup

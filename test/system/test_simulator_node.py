@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from lfdm_ros.msg import DriverCommand
+from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.srv import Reset, Step
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -16,9 +17,15 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
+from lfdm_ros.bags import bag_info, format_info
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.nodes.input_player import InputPlayer
+from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
+from lfdm_ros.ros import qos
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import nanoseconds, set_stamp
 
 NAME = "vehicle_simulator"
@@ -221,6 +228,61 @@ def test_lockstep_without_a_driver_says_each_second_for_what_it_waits(graph: Any
     assert stamps_[2] - stamps_[0] >= 1.0
     graph.node.create_publisher(DriverCommand, "control/command", 1)
     graph.wait(lambda: "published by tester" in said()[-1].msg)
+
+
+class Sleeper(Component):
+    """Drives straight on by the newest state, of which it thinks for a while."""
+
+    NAME = "sleeper"
+    PARAMETERS = ()
+    ENDPOINTS = (hears("vehicle/state", VehicleState, qos.NEWEST, "what is answered"),
+                 publishes("control/command", DriverCommand, qos.COMMAND, "throttle"))
+
+    def configure(self) -> None:
+        self._publisher = self.publisher("control/command")
+        self.subscription("vehicle/state", self._on_state)
+
+    def _on_state(self, state: VehicleState) -> None:
+        time.sleep(0.1)
+        self._publisher.publish(DriverCommand(header=state.header, throttle=0.5))
+
+
+def test_time_slows_down_for_a_driver_that_thinks_and_says_so(graph: Any) -> None:
+    """A tenth of a second is ten simulated seconds at a hundred times real time."""
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
+    graph.add(Sleeper)
+    node = graph.add(VehicleSimulator, speed_factor=100.0)
+    graph.wait(lambda: node.summary()["simulated_seconds"] > 5.0)
+    graph.wait(lambda: status and status[-1].slowed_by == "the controller's answers")
+    found = node.summary()
+    assert not sum(found["commands_rejected"].values()) and not found["not_driven"] and found["held_back"] > 0.0
+    assert status[-1].held_back > 0.0 and status[-1].speed_factor_reached < 50.0 and not status[-1].not_driven
+
+
+def test_a_run_in_which_commands_did_not_act_has_failed_and_its_last_status_says_so(graph: Any, tmp_path: Path) -> None:
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
+    states = graph.listen("vehicle/state", "lfdm_ros/msg/VehicleState")
+    recorder = graph.add(Recorder, bag=str(tmp_path / "bag"), recording="coast_down")
+    node = graph.add(VehicleSimulator, initial_speed=10.0, speed_factor=2.0)
+    publisher = graph.node.create_publisher(DriverCommand, "control/command", 100)
+
+    def drive_late() -> bool:
+        if states:
+            publisher.publish(command(stamp_ns=1, throttle=0.5))
+        return bool(node.summary()["simulated_seconds"] > 4.0)
+
+    graph.wait(drive_late)
+    node.trigger_deactivate()
+    failed = node.summary()["not_driven"]
+    assert failed.startswith("commands did not act for ") and "stale" in failed
+    assert node.errors == [f"{NAME}: {failed}"]
+    graph.wait(lambda: status and status[-1].not_driven == failed)
+    graph.runtime.spin_some(0.2)
+    recorder.release()
+    info = bag_info(tmp_path / "bag", digest=False)
+    assert info["not_driven"] == failed and failed in format_info(info)
+    with pytest.raises(InputError, match=r"teaches nothing, commands did not act for .* drive it again, in lockstep or in real time"):
+        find_recordings([tmp_path / "bag"])
 
 
 def test_reset_begins_the_scenario_anew_and_diagnostics_are_in_simulated_time(graph: Any, tmp_path: Path) -> None:
