@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from lfdm_ros.calibration.survey import WHEELBASE, Survey, survey
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE, NO_TOPIC
+from lfdm_ros.inference.priors import parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.vehicles import Vehicle
 
 PIECE, LENGTHS = 5.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # [s] of a vehicle of 2.7 m; those to choose from
@@ -25,6 +28,9 @@ HOLD_OUT = 6  # pieces from which every other one is held out
 MANY = 20  # pieces above which least squares are proposed instead of a sampler
 STRETCHES = 4  # of a recording that are used
 NOISE = 0.1  # of a channel's standard deviation, where the prior of its errors has its median
+STIFFNESS_SPREAD, FRICTION_SPREAD = 0.4, 0.2  # of the logarithm, where priors have their middle at the file's values
+# What limits the force of a tyre: of the first that a model has.
+GRIP = (("friction_max", "friction_min"), ("friction_max",), ("friction_front", "friction_rear"), ("friction_scale",))
 OFF = 0.3  # of the wheelbase by which a velocity may be measured beside the centre of mass
 
 
@@ -52,6 +58,12 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
         if "/" in one.recording.name or not one.recording.name.strip():
             raise InputError(f"{one.recording.path}: its recording has no name that a recipe can use; import it with --recording NAME")
     return _Writer(surveys, vehicle, vehicle_name, called or [str(one.recording.path) for one in surveys], before).proposal()
+
+
+def _written(value: float, digits: int) -> str:
+    """A number as YAML 1.1 reads it, which takes 5e+04 for a text."""
+    mantissa, e, exponent = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}{'.0' if e and '.' not in mantissa else ''}{e}{exponent}"
 
 
 class _Writer:
@@ -94,6 +106,10 @@ class _Writer:
         if not self.model:
             raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(wanted)}; lfdm vehicle show says what it lacks, "
                              "lfdm vehicle new writes one that can")
+        if "road_wheel_angle" in self.measured and "steering_map" in self.vehicle.spec(self.model).split("/"):
+            self.model += "/linear"  # a measured angle needs no map
+        self.spec = self.vehicle.spec(self.model)
+        self.declared = {field.name: field for field in get_model(self.spec).parameters}
         step = float(f"{(2.0 if self.model == 'eight_dof' else 10.0) * min(1.0, self.size):.1g}")
         pieces = self._pieces()
         self.many = pieces > MANY
@@ -170,7 +186,7 @@ class _Writer:
         lines.append(f"      steering.scale: {{prior: log_normal, median: 1, log_sd: {spread:g}, unit: \"1\"}}  # or tyres make up for it")
         lag = max(0.05 * self.size, behind)
         self._say(f"steering.lag: the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own")
-        lines.append(f"      steering.lag: {{prior: half_normal, sigma: {lag:.2g}, unit: s}}  # yaw rate is {behind:.2g} s behind")
+        lines.append(f"      steering.lag: {{prior: half_normal, sigma: {_written(lag, 2)}, unit: s}}  # yaw rate is {behind:.2g} s behind")
         if "yaw_rate" in self.measured:
             lines.append("      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.01, unit: rad/s}")
         if self._side_velocity():
@@ -179,22 +195,56 @@ class _Writer:
         return lines
 
     def _parameters(self) -> list[str]:
+        self._say(f"{self._stiffness_text()}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
         lines = ["    parameters:"]
-        for axle in ("front", "rear"):
-            key = f"cornering_stiffness_{axle}"
-            source = self.vehicle.sources.get(key, "").partition(":")[0] or "of the file"
-            lines.append(f"      {key}: {{prior: log_normal, median: {self.p[key]:.4g}, log_sd: 0.4, unit: N/rad}}  # {source}")
-        self._say(f"cornering stiffnesses: about the file's ({self.p['cornering_stiffness_front']:.3g} and "
-                  f"{self.p['cornering_stiffness_rear']:.3g} N/rad a wheel), within a factor of 1.5")
-        targets = {"eight_dof": ("friction_max", "friction_min"), "nonlinear_bicycle": ("friction_front", "friction_rear")}.get(self.model)
-        if targets and self.share >= SLIDING:
-            value = self.p[targets[0]]
-            both = ", ".join(f"{name}: {self.p[name] / value:.3g}" for name in targets)
-            lines.append(f"      friction: {{prior: log_normal, median: {value:.3g}, log_sd: 0.2, unit: \"1\", targets: {{{both}}}}}")
-            self._say(f"friction: {self.share:.0%} of it is used")
-        elif targets:
+        for name, targets in self._stiffnesses().items():
+            source = self.vehicle.sources.get(targets[0], "").partition(":")[0] or "of the file"
+            lines.append(f"      {name}: {self._prior(name, targets, STIFFNESS_SPREAD)}  # {source}")
+        grip = next(([*names] for names in GRIP if set(names) <= set(self.declared)), [])
+        if grip and self.share >= SLIDING:
+            name = "friction" if len(grip) > 1 else grip[0]
+            lines.append(f"      {name}: {self._prior(name, grip, FRICTION_SPREAD)}")
+            self._say(f"{name}: {self.share:.0%} of it is used")
+        elif grip:
             self._say(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
         return lines
+
+    def _stiffnesses(self) -> dict[str, list[str]]:
+        """Unknowns that say how tyres answer to small slip, each with its parameters: where no name is known, all of the tyre's own."""
+        if "cornering_stiffness_front" in self.declared:
+            return {name: [name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear")}
+        if "tmeasy_lateral_slope_nominal" in self.declared:
+            return {"lateral_slope": ["tmeasy_lateral_slope_nominal", "tmeasy_lateral_slope_double"]}
+        return {field.name: [field.name] for field in SLOTS["tyre"][self._tyre()].parameters if self.p[field.name] != 0.0}
+
+    def _stiffness_text(self) -> str:
+        unknowns = self._stiffnesses()
+        if "cornering_stiffness_front" in unknowns:
+            values = " and ".join(f"{self.p[name]:.3g}" for name in unknowns)
+            return f"cornering stiffnesses: about the file's ({values} N/rad a wheel)"
+        if "lateral_slope" in unknowns:
+            return "lateral_slope: how steep the tyres' lateral force begins, about the file's at one load and at twice that"
+        return f"{', '.join(unknowns)}: all that tyre {self._tyre()} has, about the file's; leave in those of lateral forces"
+
+    def _tyre(self) -> str:
+        return next(part for part in self.spec.split("/")[1:] if part in SLOTS["tyre"])
+
+    def _prior(self, name: str, targets: Sequence[str], spread: float) -> str:
+        """Log-normal about the file's values, all of `targets` in their proportion; truncated normal where that would leave their range."""
+        value = self.p[targets[0]]
+        factors = {target: float(f"{self.p[target] / value:.3g}") for target in targets}
+        lower = max(self.declared[target].lower / factor for target, factor in factors.items())
+        upper = min(self.declared[target].upper / factor for target, factor in factors.items())
+        unit = self.declared[targets[0]].unit
+        centre = float(_written(value, 4))
+        prior: dict[str, Any] = {"prior": "log_normal", "median": centre, "log_sd": spread, "unit": unit}
+        if value < 0.0 or parse_prior(prior, unit, name).oversteps(lower, upper):
+            limits = {key: limit for key, limit in (("lower", lower), ("upper", upper)) if math.isfinite(limit)}
+            prior = {"prior": "truncated_normal", "mean": centre, "sd": spread * abs(value), **limits, "unit": unit}
+        shape = ", ".join(f"{key}: {_written(entry, 4)}" if isinstance(entry, float) else f"{key}: {entry}" if key == "prior" else
+                          f'{key}: "{entry}"' for key, entry in prior.items())
+        shared = f", targets: {{{', '.join(f'{target}: {factor:g}' for target, factor in factors.items())}}}"
+        return f"{{{shape}{shared if [name] != [*targets] else ''}}}"
 
     def _side_velocity(self) -> bool:
         if "vy" not in self.measured:
@@ -204,7 +254,7 @@ class _Writer:
         return not arms or abs(float(np.median(arms)) - self.p["cg_to_rear_axle"]) < OFF * wheelbase
 
     def _channels(self) -> list[str]:
-        states = {field.name: field.unit for field in get_model(self.vehicle.spec(self.model)).states}
+        states = {field.name: field.unit for field in get_model(self.spec).states}
         chosen = ["yaw_rate"] if "yaw_rate" in self.measured else ["yaw"] if "yaw" in self.measured else ["x", "y"]
         if chosen != ["yaw_rate"]:
             self._say(f"channels {', '.join(chosen)}: no yaw rate was measured, which would say more")
@@ -221,14 +271,14 @@ class _Writer:
                       else "look at how it was measured")
             self._say(f"vy is left out: it moves as of a place {arm:.2f} m ahead of the rear axle, and the vehicle's centre of mass is "
                       f"{centre:.2f} m ahead; {remedy}")
-        if self.model == "eight_dof":
+        if "eight_dof" in self.model:
             chosen += ["roll", "roll_rate"]
         lines = ["    channels:"]
         for name in chosen:
             spread = float(np.median([one.measured[name] for one in self.surveys])) if name not in ("x", "y", "yaw") else \
                 {"yaw": 0.2}.get(name, 5.0 * self.size)
             noise = max(NOISE * spread, *(one.scatter[name] for one in self.surveys))
-            lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {noise:.2g}, log_sd: 1.0, "
+            lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {_written(noise, 2)}, log_sd: 1.0, "
                          f"unit: {states[name]}}}}}")
         self._say(f"channels: {', '.join(chosen)}")
         return lines

@@ -84,6 +84,7 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
                           f"{where}: stages[{i}]", states, declared) for i, entry in enumerate(top["stages"]))
     _check_stages(stages, where)
+    _check_ranges(stages, declared, where)
     sampler, options = _sampler(top.get("sampler", DEFAULT), f"{where}: sampler")
     return Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else wanted, vehicle=vehicle, step=step,
@@ -269,11 +270,6 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     if len(units) != 1:
         raise InputError(f"{where}.targets: parameters of different units cannot share one unknown ({', '.join(sorted(units))})")
     prior = parse_prior(spec, units.pop(), where)
-    for target, factor in targets.items():
-        field = declared[target]
-        beyond = prior.oversteps(field.lower / factor, field.upper / factor)
-        if beyond:
-            raise InputError(f"{where}: the prior reaches outside the range of {target}: {beyond}")
     return Parameter(name, prior.as_unknown(), tuple((str(target), float(factor)) for target, factor in targets.items()))
 
 
@@ -330,6 +326,15 @@ def _check_stages(stages: Iterable[Stage], where: str) -> None:
                     raise InputError(f"{where}: stages ({stage.name}).parameters.{parameter.name}: '{target}' is inferred already in stage "
                                      f"'{inferred[target]}' and would be overwritten; infer it in one stage only")
                 inferred[target] = stage.name
+
+
+def _check_ranges(stages: Iterable[Stage], declared: Mapping[str, Field], where: str) -> None:
+    """Priors that reach outside what their parameters may be, all in one message."""
+    outside = [f"stages ({stage.name}).parameters.{parameter.name}: the prior reaches outside the range of {target}: {beyond}"
+               for stage in stages for parameter in stage.parameters for target, factor in parameter.targets
+               if (beyond := parameter.prior.oversteps(declared[target].lower / factor, declared[target].upper / factor))]
+    if outside:
+        raise InputError(f"{where}: {'; '.join(outside)}")
 
 
 def _nonempty(node: Any, where: str) -> Mapping[str, Any]:

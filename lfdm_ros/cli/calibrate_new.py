@@ -41,13 +41,15 @@ def run(args: argparse.Namespace) -> int:
             called = [f"bags/{Path(source).stem}" for source in args.new]
             before = [f"lfdm bag import {source} --mapping {args.mapping} --out {bag}" for source, bag in zip(args.new, called)]
         proposal = propose(_bags(args, Path(folder)), vehicle, args.vehicle, called, before)
+        for line in proposal.reasons:
+            print(line)
+        draft = Path(folder) / out.name
+        write_text(draft, proposal.text)
+        load_recipe(draft)  # nothing that cannot be read is left at --out
     try:
         write_text(out, proposal.text)
     except OSError as error:
         raise InputError(f"--out {out}: {error.strerror}") from None
-    load_recipe(out)
-    for line in proposal.reasons:
-        print(line)
     print(f"wrote {out}; edit it, then:")
     for line in (*before, f"lfdm calibrate {out} --check " + " ".join(f"--bag {bag}" for bag in called)):
         print(f"  {line}")

@@ -1,16 +1,23 @@
 """Recipes proposed from recordings: what is said of them is so, and what is proposed finds the vehicle that drove."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import yaml
 
+from lfdm_ros.bags import import_recording
 from lfdm_ros.calibration import load_recipe
+from lfdm_ros.calibration.proposal import propose as propose_from
 from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
 from lfdm_ros.inference.plan import NO_TOPIC
+from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.vehicles import save_vehicle, typical_vehicle
+from lfdm_ros.vehicles import CLASSES, load_vehicle, save_vehicle, typical_vehicle
 
 TRUE = {"cornering_stiffness_front": 0.75, "cornering_stiffness_rear": 1.2}  # of what is typical
 LATE, ARM = 0.2, 1.2  # [s] of the steering that is logged; [m] from the centre of mass to where vy is measured
@@ -115,3 +122,89 @@ def test_a_recording_without_steering_is_told(drive, tmp_path, capsys):
     assert main(["calibrate", "--new", str(drive / "drive.csv"), "--mapping", str(tmp_path / "m.yaml"),
                  "--vehicle", str(drive / "car.yaml"), "--out", str(tmp_path / "r.yaml")]) == 2
     assert "neither vehicle/state has a road_wheel_angle nor control/command a steering" in capsys.readouterr().err
+
+
+GENTLE, HARD = 2.0, 12.0  # [m/s^2] across: a share of every vehicle's grip below LINEAR, and above SLIDING
+FIELDS = {"vx": "m/s", "vy": "m/s", "yaw_rate": "rad/s", "roll": "rad", "roll_rate": "rad/s", "road_wheel_angle": "rad"}
+
+
+@pytest.fixture(scope="module")
+def slalom(tmp_path_factory):
+    """Returns slalom(lateral, fields): a bag of 40 s in which these fields were measured."""
+    folder = tmp_path_factory.mktemp("slalom")
+
+    def record(lateral, fields):
+        bag = folder / f"{lateral:g}_{len(fields)}"
+        if not bag.exists():
+            times = 0.02 * np.arange(2000)
+            wave = np.sin(2.0 * np.pi * 0.3 * times) + 0.3 * np.sin(2.0 * np.pi * 0.7 * times)
+            columns = {"t": times, "vx": 12.0 + np.sin(0.1 * times), "vy": 0.1 * wave, "yaw_rate": lateral / 12.0 * wave,
+                       "roll": 0.02 * wave, "roll_rate": 0.04 * wave, "road_wheel_angle": 0.01 * lateral * wave}
+            np.savetxt(folder / "log.csv", np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns))
+            log = {"file": "{recording}.csv", "time": {"column": "t"}, "columns": {"t": "s", **FIELDS}}
+            state = {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": {name: name for name in fields}}
+            (folder / "mapping.yaml").write_text(yaml.safe_dump({"sources": {"log": log}, "topics": {"vehicle/state": state}}))
+            import_recording(folder / "log.csv", folder / "mapping.yaml", bag)
+        return bag
+
+    return record
+
+
+def shipped():
+    """All classes of `lfdm vehicle new`, and all vehicles that come with the package, among them those on TMeasy's tyres."""
+    masses = {"car": (1500.0, 2.7), "suv": (4000.0, 3.4), "racing": (790.0, 2.97), "small": (16.0, 0.26)}
+    assert set(masses) == set(CLASSES)
+    made = {kind: typical_vehicle(kind, *numbers, kind) for kind, numbers in masses.items()}
+    return made | {path.stem: load_vehicle(str(path)) for path in sorted(find_config("vehicles", "hmmwv").parent.glob("*.yaml"))}
+
+
+@pytest.mark.parametrize("lateral", [GENTLE, HARD])
+@pytest.mark.parametrize("with_roll", [False, True])
+@pytest.mark.parametrize("vehicle", shipped().values(), ids=shipped())
+def test_what_is_proposed_can_be_read(slalom, tmp_path, vehicle, lateral, with_roll):
+    """For every vehicle and model; each unknown is one of the model's, and no prior reaches beyond what it may be."""
+    fields = [name for name in FIELDS if with_roll or not name.startswith("roll")]
+    save_vehicle(vehicle, tmp_path / "mine.yaml")
+    proposal = propose_from([slalom(lateral, fields)], load_vehicle(str(tmp_path / "mine.yaml")), str(tmp_path / "mine.yaml"))
+    (tmp_path / "recipe.yaml").write_text(proposal.text)
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    known = {target for parameter in recipe.stages[0].parameters for target, _ in parameter.targets}
+    assert len(known) >= 2 + (lateral == HARD)
+    assert known <= {field.name for field in vehicle.model(recipe.model).parameters}
+
+
+OWN_TYRE = '''
+from lfdm_ros.models import Field, Part, register_part
+
+class Mine:
+    implicit = True
+
+PARAMETERS = (Field("mine_softness", "1", "how it bends", "c", 0.0, 4.0), Field("mine_tilt", "1", "sideways", "t", -1.0, 1.0),
+              Field("mine_unused", "1", "of a variant", "u", 0.0, 1.0))
+register_part("tyre", Part("mine", "an example", PARAMETERS, Mine))
+'''
+
+
+def test_a_tyre_from_outside(slalom, tmp_path):
+    """Its own parameters are proposed, whatever others the file has; those that are 0 are left alone."""
+    (tmp_path / "mine.py").write_text(OWN_TYRE)
+    document = yaml.safe_load(find_config("vehicles", "hmmwv").read_text()) | {"default_tyre": "mine"}
+    document["tyre"] |= {name: {"value": value, "unit": "1", "source": "an example"}
+                         for name, value in (("mine_softness", 2.0), ("mine_tilt", -0.1), ("mine_unused", 0.0))}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(document))
+    bag = slalom(HARD, list(FIELDS))
+    done = subprocess.run([sys.executable, "-c", "from lfdm_ros.cli.main import main; raise SystemExit(main())", "calibrate", "--new", bag,
+                           "--vehicle", "mine.yaml", "--out", "recipe.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False,
+                          env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "mine.py")})
+    assert done.returncode == 0, done.stderr
+    assert "mine_softness, mine_tilt: all that tyre mine has" in done.stdout
+    parameters = yaml.safe_load((tmp_path / "recipe.yaml").read_text())["stages"][0]["parameters"]
+    assert list(parameters) == ["mine_softness", "mine_tilt", "friction_scale"]
+
+
+def test_all_priors_out_of_range_are_told_at_once(drive, tmp_path, capsys):
+    propose(drive, "put_right", capsys, tmp_path / "recipe.yaml")
+    text = (tmp_path / "recipe.yaml").read_text()
+    (tmp_path / "recipe.yaml").write_text(text.replace("log_sd: 0.4", "log_sd: 4"))
+    with pytest.raises(InputError, match=r"cornering_stiffness_front: the prior reaches outside .*; .*cornering_stiffness_rear: the prior"):
+        load_recipe(tmp_path / "recipe.yaml")
