@@ -1,8 +1,9 @@
 """Backing out of a blocked way: slowly, along the way that was driven, as far as that is known to be free.
 
 The vehicle has swept the way behind itself, so what stands there is known: nothing. That is trusted for a while, and no longer where
-something that moves has come near since. Obstacles that are seen count as well, those that move where they will be. After each few metres
-it stops and looks for a way again; when that has not helped for some times, it stands.
+something has come near since; for a while after that less than a whole bout is not worth backing. Obstacles that are seen count as well,
+those that move where they will be. After each few metres it stops and looks for a way again; when that has not helped for some times, it
+stands.
 
 Steering is that of Coulter 1992, "Implementation of the pure pursuit path tracking algorithm", from the rear axle backwards.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -26,14 +28,18 @@ SPACING = 0.25  # [m] between the places that are remembered
 REMEMBERED = 60.0  # [m] of way
 MEMORY = 60.0  # [s] for which a place that the vehicle has left is known to be free
 JUMP = 3.0  # [m] from one state to the next: it was put elsewhere
-NEAR, SOON = 1.0, 2.0  # distance [m] within which what moves comes to a place, and time [s] until then, for the place not to count
+NEAR, SOON = 1.0, 2.0  # distance [m] within which what moves, or has moved, comes to a place, and time [s] until then: it does not count
+WITHIN = 0.2  # [m] so far inside the outline that was swept, a thing has come there since: places are not known better
 MARGIN, MOVING_MARGIN = 0.1, 0.6  # [m] to keep from what stands and from what moves
 OFF = 0.4, 0.25  # [m], [rad] from the way: farther off it is not the way that was swept
 CREEPS, STANDS = 0.4, 0.1  # [m/s] a slower vehicle is about to stop, and stands
 WAITS = 1.0  # [s] it creeps or stands before it backs
-SETTLES = 0.5  # [s] it stands before it backs on or drives on: a way is looked for meanwhile
+# [s] it stands before it backs on or drives on, and for which the way is blocked and behind it is free before it backs at all: a way is
+# looked for meanwhile, and one scan decides nothing
+SETTLES = 0.5
 BOUT, LONGEST_BOUT = 4.0, 16.0  # [m] backed at a time; more each time the way ahead proved to be none
 LEAST = 1.0  # [m] less is not worth backing
+CALM = 10.0  # [s] since something moved at the end of the way that is free: sooner, less than a whole bout is not worth backing
 GAIN = 2.0  # [m] nearer to the goal than ever before a blocked way: trying has helped
 MOST = 10  # times in a row without gain
 EASY = 0.5  # [m/s^2] with which it slows down to the end of a bout
@@ -68,10 +74,13 @@ class Trail:
 
     def __init__(self) -> None:
         self._places: deque[_Place] = deque(maxlen=round(REMEMBERED / SPACING))
+        self._taken: _Place | None = None  # the place nearest to the vehicle that something moving has come near
+        self.entered = -math.inf  # when something that moves was last at the end of the way, or coming there [s]
 
     def clear(self) -> None:
         """Forgets all."""
         self._places.clear()
+        self._taken, self.entered = None, -math.inf
 
     def __len__(self) -> int:
         return len(self._places)
@@ -80,7 +89,7 @@ class Trail:
         """The vehicle is there now [s]."""
         places = self._places
         if places and math.hypot(pose.x - places[-1].x, pose.y - places[-1].y) > JUMP:
-            places.clear()
+            self.clear()
         while places and _along(places[-1], pose) < -SPACING:
             places.pop()
         if not places or _along(places[-1], pose) >= SPACING:
@@ -90,25 +99,32 @@ class Trail:
             places.popleft()
 
     def enter(self, now: float, obstacles: Obstacles, outline: Footprint) -> None:
-        """Forgets the places that something that moves is at, or may be soon, and those beyond them."""
-        moving = obstacles.where(obstacles.moving)
-        if not len(moving.radii) or not self._places:
+        """Forgets the places that something has come to, or may come to soon, and those beyond them; notes when that was.
+
+        What stands where the vehicle has been has come there since, also if nobody saw it move.
+        """
+        places = [self._taken, *self._places] if self._taken else list(self._places)
+        if not len(obstacles.radii) or not places:
             return
-        later = now - moving.time + np.linspace(0.0, SOON, 5)[:, None, None]
-        centres = moving.centres + later * moving.velocities  # (times, m, 2)
-        x, y, yaw = self._table().T[..., None, None]
-        away = outline_distance(outline, centres[..., 0] - x, centres[..., 1] - y, yaw) - moving.radii
-        entered = np.flatnonzero((away < NEAR).any(axis=(1, 2)))
-        for _ in range(int(entered[-1]) + 1 if len(entered) else 0):
-            self._places.popleft()
+        later = now - obstacles.time + np.linspace(0.0, SOON, 5 if obstacles.moving.any() else 1)[:, None, None]
+        centres = obstacles.centres + later * obstacles.velocities  # (times, m, 2)
+        x, y, yaw = _table(places).T[..., None, None]
+        away = outline_distance(outline, centres[..., 0] - x, centres[..., 1] - y, yaw).min(axis=1) - obstacles.radii  # (places, m)
+        excess = 0.0 if obstacles.excess is None else obstacles.excess
+        came = obstacles.moving | (away[len(places) - len(self._places):] + excess < -WITHIN).any(axis=0)
+        entered = np.flatnonzero((away[:, came] < NEAR).any(axis=1))
+        if len(entered):
+            self.entered, self._taken = now, places[int(entered[-1])]
+            self._places = deque(places[int(entered[-1]) + 1:], self._places.maxlen)
 
     def back(self, pose: Pose) -> Back:
         """The way back: where the vehicle is, and the places behind it."""
-        poses = np.vstack([self._table(), [pose.x, pose.y, pose.yaw]])[::-1]
+        poses = np.vstack([_table(self._places), [pose.x, pose.y, pose.yaw]])[::-1]
         return Back(np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(poses[:, :2], axis=0).T))]), poses)
 
-    def _table(self) -> np.ndarray:
-        return np.array([(p.x, p.y, p.yaw) for p in self._places]).reshape(-1, 3)
+
+def _table(places: Iterable[_Place]) -> np.ndarray:
+    return np.array([(p.x, p.y, p.yaw) for p in places]).reshape(-1, 3)
 
 
 def _along(place: _Place, pose: Pose) -> float:
@@ -176,19 +192,25 @@ class Backing:
         """rear: of the rear axle behind the position [m]; full_lock [rad]."""
         self.trail = Trail()
         self.take(settings, stops, rear, wheelbase, full_lock)
-        self._phase = _Phase.DRIVING
-        self.begin()
+        self.reset()
 
     def take(self, settings: Settings, stops: Stops, rear: float, wheelbase: float, full_lock: float) -> None:
         """Other settings or another vehicle; what is known of the way stays."""
         self._settings, self._stops, self._rear, self._wheelbase, self._full_lock = settings, stops, rear, wheelbase, full_lock
+
+    def reset(self) -> None:
+        """Forgets the way, and that the vehicle backs."""
+        self.trail.clear()
+        self._phase = _Phase.DRIVING
+        self.begin()
 
     def begin(self) -> None:
         """A new task: what was tried does not count. A vehicle that backs stops first."""
         if self._phase is _Phase.BACKING:
             self._phase = _Phase.HALTING
         self._tries, self._nearest, self._returns, self._remaining, self._bout = 0, math.inf, 0, 0.0, BOUT
-        self._crept_since, self._stood_since, self._time, self._press = math.inf, math.inf, -math.inf, 0.0
+        self._crept_since, self._stood_since, self._due_since = math.inf, math.inf, math.inf
+        self._time, self._press = -math.inf, 0.0
         self._remembered, self._remembered_at = NOTHING, -math.inf
         self.why_not = ""  # why a vehicle before a blocked way does not back; empty: it does, or the way is not blocked
 
@@ -210,11 +232,14 @@ class Backing:
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
         self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEPS else math.inf
         self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDS else math.inf
-        self.trail.enter(now, obstacles, self._stops.outline)
+        slow = self.active or self._crept_since < math.inf  # only then does it count what stands behind
+        self.trail.enter(now, obstacles if slow else obstacles.where(obstacles.moving), self._stops.outline)
         if not blocked:
             self.why_not = ""
         if self._phase is _Phase.DRIVING:
-            if not blocked or now - self._crept_since < WAITS or not self._may(now, pose, remaining, obstacles):
+            due = blocked and now - self._crept_since >= WAITS - SETTLES and self._may(now, pose, remaining, obstacles)
+            self._due_since = min(self._due_since, now) if due else math.inf
+            if now - self._due_since < SETTLES:
                 return None
             self._phase = _Phase.HALTING
             self._returns += 1
@@ -240,7 +265,7 @@ class Backing:
         if self._tries >= MOST:
             self.why_not = NO_GAIN
             return False
-        if self._free(now, pose, obstacles)[1] < LEAST:
+        if self._free(now, pose, obstacles)[1] < (BOUT if now - self.trail.entered < CALM else LEAST):
             self.why_not = NO_ROOM
             return False
         self.why_not = ""

@@ -93,8 +93,7 @@ class Controller:
         self._prediction.clear()
         self._replanner.reset()
         self._ladder.reset()
-        self._backing.trail.clear()
-        self._backing.begin()
+        self._backing.reset()
         self._now = -math.inf
         if self._task is not None:
             self._task = self._task.anew()

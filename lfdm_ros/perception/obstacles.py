@@ -112,6 +112,7 @@ class _T(IntEnum):
 _OF_BODY = [_T.VX, _T.VY, _T.MOVING, _T.THING]  # what circles have from their body
 _NO_PLACES = np.empty((0, 2))
 _SMALL = 0.3  # [m] half of what is seen of a thing whose middle is at much the same place from all sides
+_PARTED = 1.5  # of the radius with which a thing is seen whole: a part of it that seemed larger was of something else, too
 _NEW = 0.5  # of a beam's spacing: beams that fall nearer to where they fell before say nothing new about where a thing ends
 
 
@@ -295,7 +296,10 @@ def _correct(tracks: np.ndarray, track: np.ndarray, seen: Circles, found: np.nda
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
                ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
-    t[_T.REACH] = np.maximum(t[_T.REACH], radius)
+    # Seen whole and round beside what it was seen as one with: what it moves from now on is seen by its own size.
+    parted = arc & ~partial & (t[_T.REACH] > _PARTED * radius)
+    t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(parted, x, t[_T.ANCHOR_X]), np.where(parted, y, t[_T.ANCHOR_Y])
+    t[_T.REACH] = np.where(parted, radius, np.maximum(t[_T.REACH], radius))
     t[_T.SEEN] = scan.stamp
     t[_T.SIGHTINGS] += 1.0
     t[_T.FREE] = 0.0

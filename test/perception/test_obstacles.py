@@ -326,6 +326,19 @@ def test_rows_of_static_things_do_not_move(row):
         assert any(len(o.radii) for o in history)
 
 
+def test_what_comes_out_of_a_wall_moves_by_its_own_size():
+    """First it is seen as one with the wall; another follows it close behind, and is at each place that it has left."""
+    wall = [Circle(12.0 + 1.5 * i, -4.0, 0.9) for i in range(6)]
+    row = [Circle(16.0, -4.2 - 2.0 * i, 0.5, 0.0, 1.5) for i in range(3)]
+    for seed in range(3):
+        history = drive([*wall, *row], lambda time: (8.0, 0.0, 0.0), 30, seed=seed, noise_sd=0.02)
+        for k in range(20, 30):  # after 2 m, 1.3 s; it was seen alone from 1.2 m on
+            place = -4.2 + 0.15 * k
+            seen = history[k]
+            first = np.hypot(seen.centres[:, 0] - 16.0, seen.centres[:, 1] - place).argmin()
+            assert seen.velocities[first] == pytest.approx([0.0, 1.5], abs=0.4), (seed, k)
+
+
 def test_stops_being_moving_when_it_stands():
     tracker, flags = ObstacleTracker(), []
     for k in range(50):
