@@ -85,8 +85,9 @@ def test_a_part_of_the_batch_leaves_the_rest_alone(batch) -> None:
     kernel.run(parameters, start, PROFILE.sample(TIMES), False, SUBSTEPS, STEP, np.array([4]), observed, sums, None, 16, 32)
     assert (sums[0, :16] == -1.0).all()
     assert (sums[0, 16:] > 0.0).all()
-    with pytest.raises(ValueError, match="not whole blocks of 16"):
-        kernel.run(parameters, start, PROFILE.sample(TIMES), False, SUBSTEPS, STEP, np.array([4]), observed, sums, None, 0, 20)
+    part = kernel.lanes + kernel.lanes // 2
+    with pytest.raises(ValueError, match=f"not whole blocks of {kernel.lanes}"):
+        kernel.run(parameters, start, PROFILE.sample(TIMES), False, SUBSTEPS, STEP, np.array([4]), observed, sums, None, 0, part)
 
 
 def test_trajectories_without_derivatives_equal_the_simulator() -> None:

@@ -18,7 +18,7 @@ def sample(asked, draws, chains, seed=1, report=None, **options):
 
 
 def test_a_posterior_cut_off_by_bounds(walled):
-    run = sample(walled.problem, 250, 16, tune=500, thin=5)
+    run = sample(walled.problem, 1000, 16, tune=500, thin=5)
     walled.check(run.draws)
     assert run.statistics["acceptance"] == pytest.approx(metropolis.ACCEPTANCE, abs=0.08)
     assert "5 for each draw" in run.account
