@@ -192,7 +192,7 @@ class _Files:
             check_time(time, table)
         if path is not None:
             self._read[source.name] = path
-        return _Loaded(source.where, time, columns, {column.name: _wraps(column) for column in source.columns})
+        return _Loaded(source.where, time + source.clock.offset, columns, {column.name: _wraps(column) for column in source.columns})
 
     def _time(self, source: Source, table: Table, columns: dict[str, Quantity]) -> np.ndarray:
         clock = source.clock
@@ -255,10 +255,10 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         if leaf.base not in ("float32", "float64") and not np.all(values == np.round(values)):
             raise InputError(f"{where}: '{text}' must be whole numbers for a field of type {leaf.base}")
         leaves.append((leaf, values))
-    rows: np.ndarray = np.arange(len(time))
+    rows: np.ndarray = np.flatnonzero(time >= 0.0)  # an offset may take the first below, where there are no stamps
     if topic.only_changes_of is not None:
         held = np.asarray(own.columns[topic.only_changes_of].values)
-        rows = np.flatnonzero((held[1:] != held[:-1]) & np.isfinite(held[1:])) + 1
+        rows = np.intersect1d(rows, np.flatnonzero((held[1:] != held[:-1]) & np.isfinite(held[1:])) + 1)
     if not rows.size or not any(np.isfinite(values[rows]).any() for _, values in leaves):
         raise _Absent("the recording has none of its values")
     seconds = np.floor(time[rows])

@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the times of a source come from: exactly one of column, rate, source and stamp, which is the file's own time."""
+    """Where the times of a source come from: exactly one of column, rate, source and stamp, which is the file's own time. All shifted."""
 
     column: str | None = None
     rate: float | None = None  # Hz
@@ -60,6 +60,7 @@ class Clock:
     source: str | None = None
     first_row: int = 0
     stamp: str | None = None
+    offset: float = 0.0  # s
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,7 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
     if delimiter != "whitespace" and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError(f"{where}.delimiter is {quote(delimiter)}; write one character, or whitespace")
     columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
-    timed = FORMATS[form].timed and "time" not in items
-    clock = Clock(stamp=HEADER) if timed else _clock(_section(items, "time", where), f"{where}.time", form)
+    clock = _clock({} if FORMATS[form].timed and "time" not in items else _section(items, "time", where), f"{where}.time", form)
     if clock.column is not None and clock.column not in {c.name for c in columns}:
         raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
     return Source(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
@@ -246,23 +246,27 @@ def _column(name: str, value: Any, where: str) -> Column:
 
 def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
     documents.mapping(items, where, optional=names(TIME_KEYS))
-    if sum(key in items for key in ("column", "rate", "source", "stamp")) != 1:
+    given = [key for key in ("column", "rate", "source", "stamp") if key in items]
+    offset = _quantity(items.get("offset", "0 s"), "s", f"{where}.offset")
+    if not given and FORMATS[form].timed:
+        return Clock(stamp=HEADER, offset=offset)
+    if len(given) != 1:
         raise InputError(f"{where}: give one of column, rate (with start) and source (with first_row)")
     if "stamp" in items:
         if form != "bag" or items["stamp"] not in (HEADER, RECORDED):
             raise InputError(f"{where}.stamp is {quote(items['stamp'])}; write {HEADER} or {RECORDED}, for a source of format bag")
-        return Clock(stamp=items["stamp"])
+        return Clock(stamp=items["stamp"], offset=offset)
     if "column" in items:
-        return Clock(column=str(items["column"]))
+        return Clock(column=str(items["column"]), offset=offset)
     if "source" in items:
         row = items.get("first_row", 0)
         if not isinstance(row, int) or row < 0:
             raise InputError(f"{where}.first_row is {quote(row)}; write the number of a row, counted from 0")
-        return Clock(source=str(items["source"]), first_row=row)
+        return Clock(source=str(items["source"]), first_row=row, offset=offset)
     rate = _quantity(items["rate"], "Hz", f"{where}.rate")
     if not rate > 0.0:
         raise InputError(f"{where}.rate must be positive")
-    return Clock(rate=rate, start=_quantity(items.get("start", "0 s"), "s", f"{where}.start"))
+    return Clock(rate=rate, start=_quantity(items.get("start", "0 s"), "s", f"{where}.start"), offset=offset)
 
 
 def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic:

@@ -87,6 +87,8 @@ TIME_KEYS = (
     Key("source", "NAME", "those of another source, row by row, from its `first_row` on"),
     Key("first_row", "100", "of `source`, counted from 0"),
     Key("stamp", f"{HEADER}, {RECORDED}", f"of a bag: the header's (default; where there is none, {RECORDED}), or when it was recorded"),
+    Key("offset", "-0.9 s", "added to all of these: of a device whose stamps are 0.9 s late. What came late in a file of one clock is a "
+        "source of its own, of the same file"),
 )
 COLUMN_KEYS = (
     Key("column", '"vx (raw)"', "the name in the file, where it is another one than in expressions"),

@@ -31,6 +31,7 @@ NOISE = 0.1  # of a channel's standard deviation, where the prior of its errors 
 STIFFNESS_SPREAD, FRICTION_SPREAD = 0.4, 0.2  # of the logarithm, where priors have their middle at the file's values
 # What limits the force of a tyre: of the first that a model has.
 GRIP = (("friction_max", "friction_min"), ("friction_max",), ("friction_front", "friction_rear"), ("friction_scale",))
+RESPONSE, MAX_RESPONSE = 0.1, 0.5  # [s] from the steering to the yaw rate, typically and with slow actuators; of a vehicle of 2.7 m
 OFF = 0.3  # of the wheelbase by which a velocity may be measured beside the centre of mass
 
 
@@ -177,7 +178,7 @@ class _Writer:
         return ["    errors: inflated  # they stay for seconds"]
 
     def _nuisances(self) -> list[str]:
-        behind = float(np.nanmax([one.behind for one in self.surveys])) if any(np.isfinite(one.behind) for one in self.surveys) else 0.0
+        behind = max((one.behind for one in self.surveys if np.isfinite(one.behind)), key=abs, default=0.0)
         gains = [one.gain for one in self.surveys if np.isfinite(one.gain)]
         spread = 0.1 if "road_wheel_angle" in self.measured else 0.25
         lines = ["    nuisance:", "      steering.offset: {prior: normal, mean: 0, sd: 0.02, unit: \"1\"}  # trim"]
@@ -185,8 +186,16 @@ class _Writer:
         self._say(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
         lines.append(f"      steering.scale: {{prior: log_normal, median: 1, log_sd: {spread:g}, unit: \"1\"}}  # or tyres make up for it")
         lag = max(0.05 * self.size, behind)
-        self._say(f"steering.lag: the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own")
-        lines.append(f"      steering.lag: {{prior: half_normal, sigma: {_written(lag, 2)}, unit: s}}  # yaw rate is {behind:.2g} s behind")
+        response = RESPONSE * self.size
+        if 0.0 <= behind <= MAX_RESPONSE * self.size:
+            told = f"the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own"
+        else:
+            told = (f"WARNING: the yaw rate is {abs(behind):.2g} s {'ahead of' if behind < 0.0 else 'behind'} the steering, and a vehicle "
+                    f"answers about {response:.1g} s after it is steered: their clocks differ. Shift the steering's source in the mapping, "
+                    f"time: {{..., offset: {behind - response:.2g} s}}, import again and propose again")
+        self._say(f"steering.lag: {told}")
+        where = f"yaw rate is {abs(behind):.2g} s {'ahead' if behind < 0.0 else 'behind'}"
+        lines.append(f"      steering.lag: {{prior: half_normal, sigma: {_written(lag, 2)}, unit: s}}  # {where}")
         if "yaw_rate" in self.measured:
             lines.append("      yaw_rate.offset: {prior: normal, mean: 0, sd: 0.01, unit: rad/s}")
         if self._side_velocity():

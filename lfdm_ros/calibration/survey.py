@@ -16,7 +16,12 @@ from lfdm_ros.vehicles import Vehicle
 FIELDS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "road_wheel_angle")
 SLOWEST = 2.0  # [m/s] of a vehicle of 2.7 m: below, slip angles are large for other reasons
 WHEELBASE = 2.7  # [m] for which these figures are written; others go with the root of theirs, at the same lateral acceleration
-LATEST = 1.0  # [s] that the yaw rate may be behind the steering
+MAX_SHIFT = 2.0  # [s] by which the yaw rate is looked for behind the steering and ahead of it
+DRIFT = 6.0  # [s] over which means are taken off, so that a long bend does not hide when it was steered
+ALIAS = 0.02  # by which a shift farther away must agree better: in a slalom all that are half a period apart nearly agree
+APART = 0.15  # [s] between samples of the steering of which one stands for another: longer than the noise stays
+GENTLE = 0.3  # share of what was asked for, below which driving is gentle; or MIN_GENTLE
+MIN_GENTLE = 0.5  # [m/s^2]
 CORRELATED = 50.0  # samples that tell as much as one independent one, errors of vehicles being slow
 UNSURE = 0.3  # [m] of a place that is then not known
 FEW = 0.5  # share of the samples in which a field must be measured
@@ -30,8 +35,9 @@ class Survey:
         measured: fields of the state that were measured and move, with their standard deviation; scatter: that of neighbouring samples.
         commanded: whether a steering command moves. interval: of the state's samples [s].
         stretches: (start, end) s in which the vehicle moves, longest first. speeds: 5 and 95 % [m/s] of them. lateral: 99 % of |v r|
-            [m/s^2]. behind: by how much the yaw rate is behind what the steering asks for [s]. gain: yaw rate over v delta / L, of gentle
-            driving. arm: where vy was measured, ahead of the rear axle [m]. NaN: not known.
+            [m/s^2]. behind: by how much the yaw rate is behind what the steering asks for [s], below 0: ahead. gain: yaw rate over
+            v delta / L, of gentle driving, without the bias of noise in the steering. arm: where vy was measured, ahead of the
+            rear axle [m]. NaN: not known.
     """
 
     recording: Recording
@@ -90,11 +96,11 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
     lateral = float(np.quantile(np.abs(vx * yaw_rate)[good], 0.99)) if good.any() else np.nan
     behind, gain, arm = np.nan, np.nan, np.nan
     if good.sum() > 50:
-        behind = _behind(time, np.where(good, vx * steering / wheelbase, np.nan), np.where(good, yaw_rate, np.nan))
-        gentle = good & (np.abs(vx * yaw_rate) < max(0.3 * lateral, 0.5))
-        asked = vx * np.interp(time - behind, time[np.isfinite(steering)], steering[np.isfinite(steering)]) / wheelbase
-        if gentle.sum() > 50 and np.std(asked[gentle]) > 0.0:
-            gain = float(np.polyfit(asked[gentle], yaw_rate[gentle], 1)[0])
+        step = max(float(np.median(np.diff(time))), 0.01)
+        asked, got, grid_vx = _on_grid(time, step, good, vx * steering / wheelbase, yaw_rate, vx)
+        behind = _behind(asked, got, step)
+        if np.isfinite(behind):
+            gain = _gain(_shifted(asked, behind / step), got, grid_vx, max(round(APART / step), 1))
         arm = _arm(vx[good], columns["vy"][good], yaw_rate[good]) if "vy" in measured else np.nan
     # White noise of standard deviation s has second differences of s sqrt(6).
     scatter = {name: float(np.nanstd(np.diff(columns[name], 2))) / np.sqrt(6.0) for name in measured}
@@ -131,14 +137,69 @@ def _steering(recording: Recording, columns: dict[str, np.ndarray], measured: di
     return commanded * vehicle.parameters["max_road_wheel_angle"], True
 
 
-def _behind(time: np.ndarray, asked: np.ndarray, got: np.ndarray) -> float:
-    """By how many seconds `got` follows `asked`: where their correlation is largest."""
-    step = max(float(np.median(np.diff(time))), 1e-3)
+def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
+    """Columns every `step`; NaN where no good sample is near."""
     grid = np.arange(time[0], time[-1], step)
-    a, b = (np.nan_to_num(np.interp(grid, time[np.isfinite(own)], own[np.isfinite(own)])) for own in (asked, got))
-    shifts = range(round(LATEST / step) + 1)
-    agreement = [np.corrcoef(a[:len(a) - shift], b[shift:])[0, 1] for shift in shifts if len(a) - shift > 10]
-    return step * int(np.nanargmax(agreement))
+    known = time[good]
+    place = np.clip(np.searchsorted(known, grid), 1, len(known) - 1)
+    near = np.minimum(np.abs(grid - known[place - 1]), np.abs(grid - known[place])) <= 2.0 * step
+    return [np.where(near, np.interp(grid, known, column[good]), np.nan) for column in columns]
+
+
+def _shifted(values: np.ndarray, places: float) -> np.ndarray:
+    """Values (n,) as they were so many places before, a part of one too; NaN before the first."""
+    return np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan)
+
+
+def _without_drift(values: np.ndarray, places: int) -> np.ndarray:
+    known = np.isfinite(values)
+    ones = np.ones(places)
+    count = np.convolve(known, ones, "same")
+    return values - np.convolve(np.where(known, values, 0.0), ones, "same") / np.maximum(count, 1.0)
+
+
+def _behind(asked: np.ndarray, got: np.ndarray, step: float) -> float:
+    """By how many seconds `got` follows `asked`: where they go together most, be it with another sign; the least where several do."""
+    reach, drift = round(MAX_SHIFT / step), round(DRIFT / step)
+    if len(asked) <= drift:
+        return float("nan")
+    a, b = _without_drift(asked, drift), _without_drift(got, drift)
+    agreement = np.zeros(2 * reach + 1)
+    for shift in range(-reach, reach + 1):
+        early, late = (a[:len(a) - shift], b[shift:]) if shift >= 0 else (a[-shift:], b[:shift])
+        both = np.isfinite(early) & np.isfinite(late)
+        if both.sum() > 50 and np.std(early[both]) > 0.0 and np.std(late[both]) > 0.0:
+            agreement[shift + reach] = abs(np.corrcoef(early[both], late[both])[0, 1])
+    if not agreement.any():
+        return float("nan")
+    peaks = [i for i in range(1, 2 * reach) if agreement[i] >= max(agreement[i - 1], agreement[i + 1])]
+    best = min((i for i in peaks if agreement[i] >= agreement.max() - ALIAS), key=lambda i: abs(i - reach), default=int(agreement.argmax()))
+    if not 0 < best < 2 * reach:
+        return step * (best - reach)
+    below, top, above = agreement[best - 1:best + 2]  # the vertex of the parabola through the three
+    bend = below - 2.0 * top + above
+    return float(step * (best - reach + (0.5 * (below - above) / bend if bend < 0.0 else 0.0)))
+
+
+def _gain(asked: np.ndarray, got: np.ndarray, vx: np.ndarray, apart: int) -> float:
+    """Slope of `got` over `asked` in gentle driving.
+
+    Noise in `asked` draws a regression to 0, and so does choosing samples by `got`. Here the mean of what was asked some time before and
+    after stands for it, whose noise is another: it chooses the samples and is the instrument (Wald 1940; Durbin 1954).
+    """
+    instrument = 0.5 * (_shifted(asked, apart) + _shifted(asked, -apart))
+    sideways = np.abs(vx * instrument)
+    known = np.isfinite(sideways) & np.isfinite(asked) & np.isfinite(got)
+    if not known.any():
+        return float("nan")
+    known &= sideways < max(GENTLE * float(np.quantile(sideways[known], 0.99)), MIN_GENTLE)
+    if known.sum() <= 50:
+        return float("nan")
+    z, a, b = instrument[known], asked[known], got[known]
+    z = z - z.mean()
+    if not z @ a > 0.0:
+        return float("nan")
+    return float(z @ b / (z @ a))
 
 
 def _arm(vx: np.ndarray, vy: np.ndarray, yaw_rate: np.ndarray) -> float:

@@ -160,6 +160,20 @@ def test_a_hand_wheel_of_another_source_is_as_it_was_turned(imported):
     np.testing.assert_allclose(angles, [0.0, -2.5, -5.0, -3.0, -1.0, -0.5, 0.0])
 
 
+def test_a_source_whose_stamps_are_late_is_shifted(imported):
+    """Of the same file too, and where it is what a topic follows: no message is before time zero."""
+    text = "t,speed,psi,gear\n" + "".join(f"{0.5 * i},36,{10 * i},1\n" for i in range(7))
+    late = {"file": "{recording}.csv", "time": {"column": "t", "offset": "-0.75 s"}, "columns": {"t": "s", "psi": "deg"}}
+    state = "lfdm_ros/msg/VehicleState"
+    bag = imported(text, mapping(sources__steering=late, topics__both={"type": state, "from": "log", "fields": {
+        "yaw": "psi", "road_wheel_angle": "steering.psi"}}, topics__alone={"type": state, "from": "steering", "fields": {"yaw": "psi"}}))
+    yaw, angle = read_series(bag, "both", ["yaw", "road_wheel_angle"]).values.T
+    np.testing.assert_allclose(np.rad2deg(angle - yaw)[:5], 15.0, err_msg="as it was 0.75 s later in the file")
+    alone = read_series(bag, "alone", ["yaw"])
+    np.testing.assert_allclose(alone.time, 0.25 + 0.5 * np.arange(5))
+    np.testing.assert_allclose(np.rad2deg(alone.values[:, 0]), 20.0 + 10.0 * np.arange(5))
+
+
 def test_a_heading_of_another_source_goes_the_short_way_round(imported):
     content = angle_source([[0, 3.1], [1, -3.1], [2, float("nan")], [3, -2.9]], wraps=True, allow_nan=True)
     angles = read_series(imported(HALF_SECONDS, content), "steered", ["road_wheel_angle"]).values[:, 0]

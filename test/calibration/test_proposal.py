@@ -103,6 +103,28 @@ def test_what_is_proposed_finds_the_vehicle_that_drove(drive, tmp_path, capsys, 
         assert stage["parameters"][name]["mean"] == pytest.approx(factor * typical.parameters[name], rel=0.08), name
 
 
+def test_steering_stamped_late_is_told_and_the_remedy_helps(drive, tmp_path, capsys):
+    """Far beyond what the yaw rate is behind by itself; with the offset that is told, as written, nothing is told any more."""
+    mapping = yaml.safe_load((drive / "put_right.yaml").read_text())
+
+    def told(offset):
+        wheel = {"file": "{recording}.csv", "time": {"column": "t", "offset": f"{offset} s"}, "columns": {"t": "s", "angle": "deg"}}
+        content = mapping | {"sources": mapping["sources"] | {"wheel": wheel}}
+        content["topics"]["vehicle/state"]["fields"]["road_wheel_angle"] = "wheel.angle"
+        (tmp_path / "late.yaml").write_text(yaml.safe_dump(content))
+        (tmp_path / "r.yaml").unlink(missing_ok=True)
+        assert main(["calibrate", "--new", str(drive / "drive.csv"), "--mapping", str(tmp_path / "late.yaml"), "--vehicle",
+                     str(drive / "car.yaml"), "--out", str(tmp_path / "r.yaml")]) == 0
+        return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("steering.lag: "))
+
+    first = told(0.9)
+    assert "WARNING: the yaw rate is 0.6" in first and "s ahead of the steering" in first, "LATE goes against it, and the vehicle's own"
+    remedy = float(first.partition("offset: ")[2].partition(" s}")[0])
+    second = told(0.9 + remedy)
+    assert "WARNING" not in second
+    assert float(second.partition("the yaw rate is ")[2].partition(" s behind")[0]) == pytest.approx(0.1, abs=0.05)
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--new", "nowhere", "--vehicle", "genesis", "--out", "r.yaml"], "no bag at nowhere"),
     (["--new", "x", "--out", "r.yaml"], "--vehicle NAME is missing"),
