@@ -104,6 +104,7 @@ class Rig:
         self.trouble = ""  # why the run is over
         self._stop_ns = round(1e9 * self.pace.stop_time)
         self._clock_ns = 0  # by which our clock is ahead
+        self._repeated_ns = -1  # stamp of the state that was repeated until it was answered
         self._sent: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)  # stamp on the wire, and when it was sent
         self._outputs: list[float] = []
         self._changed = False  # other faults act than at the tick before
@@ -241,7 +242,7 @@ class Rig:
 
     def _free_wheel(self, packet: Packet) -> bool:
         """Sends the first state until it is answered; False: the loop ends before."""
-        pause = self.pace.free_wheel or self.timing.period
+        pause, self._repeated_ns = self.pace.free_wheel or self.timing.period, packet.stamp_ns
         while self._goes_on():
             if not self._send(packet):
                 time.sleep(pause)
@@ -327,6 +328,8 @@ class Rig:
 
     def _take(self, packet: Packet) -> bool:
         """A command has come; whether the gate lets it through."""
+        if packet.stamp_ns == self._repeated_ns != self.time_ns:
+            return False  # one more answer to the first state, which was sent more than once: no fault of the device
         now = time.monotonic()
         while self._sent and self._sent[0][0] <= packet.stamp_ns:
             stamp, at = self._sent.popleft()

@@ -116,6 +116,20 @@ def test_free_wheels_until_the_first_answer_and_then_is_the_same() -> None:
     assert ends == ["simulated 0.5 s"] and told == run(Device(answers))[1]
 
 
+def test_a_device_that_answers_every_repetition_of_the_first_state_is_not_blamed() -> None:
+    waiting: list[Packet] = []
+
+    def late(packet: Packet) -> list[Packet]:
+        """First nothing for a while, then all at once."""
+        waiting.extend(answers(packet))
+        found = [] if packet.stamp_ns == 0 and len(waiting) < 6 else list(waiting)
+        waiting[:] = waiting if not found else []
+        return found
+
+    rig, told, _ = run(Device(late))
+    assert told == run(Device(answers))[1] and rig.gate.accepted == 50 and rig.gate.rejections == rig.unanswered == 0
+
+
 def test_a_run_is_the_same_whenever_the_device_begins_to_hear() -> None:
     """In whatever cycle of those that are repeated until it answers, and before whatever of its messages."""
     device = reference_device()
