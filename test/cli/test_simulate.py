@@ -1,8 +1,10 @@
 """`lfdm simulate` and `lfdm models` as a user runs them."""
 
 import json
+import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -34,6 +36,25 @@ def test_simulate_writes_the_contract(tmp_path, inputs):
     for name in HEADER.split(",")[1:]:
         np.testing.assert_allclose(table[name], outputs[:, simulator.output_index[name]], rtol=1e-10, atol=1e-10)
     assert table["vx"][-1] > 5 and table["yaw"][-1] > 0.1  # it drove, and to the left
+
+
+def test_what_compiling_takes_is_told_apart_from_the_run(tmp_path, inputs, capsys, monkeypatch):
+    """A first use compiles for seconds, which is no speed of the simulation."""
+    spent = []
+
+    def compiles(simulator, *rest):
+        if not spent:
+            spent.append(time.sleep(0.5))
+        return rollout(simulator, *rest)
+
+    monkeypatch.setattr("lfdm_ros.simulation.rollout", compiles)
+    assert main(["simulate", "--vehicle", "hmmwv", "--inputs", str(inputs), "--out", str(tmp_path / "run.csv")]) == 0
+    said = re.search(r"simulated in ([\d.]+) s .* x real time\), compiled or loaded in ([\d.]+) s before", capsys.readouterr().err)
+    assert said and float(said[2]) >= 0.5
+    plain = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
+    simulator = Simulator(load_vehicle("hmmwv"))
+    assert plain["vx"].tolist() == pytest.approx(
+        rollout(simulator, InputProfile.from_file(inputs), 6.0)[1][:, simulator.output_index["vx"]].tolist(), rel=1e-10)
 
 
 @pytest.mark.parametrize("change, words", [
