@@ -77,9 +77,9 @@ def _speed(summary: Mapping[str, Any]) -> str:
 def _parts(summary: Mapping[str, Any]) -> list[str]:
     parts = []
     if "simulated_seconds" in summary:
-        accepted, refused = summary["commands_accepted"], sum(summary["commands_rejected"].values())
+        refused = sum(summary["commands_rejected"].values())
         parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {_speed(summary)}, {summary['overruns']} overruns, "
-                     + (f"{refused} commands refused" if accepted or refused else "no commands"))
+                     + ("no commands" if summary.get("commands_accepted") == refused == 0 else f"{refused} commands refused"))
     if "task_done" in summary:
         parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
     if summary.get("collisions") is not None:

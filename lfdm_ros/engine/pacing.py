@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Any
 
 # A loop that fell further behind than this gives the time up instead of rushing after it.
 LARGEST_BACKLOG = 0.5  # [s] wall
@@ -102,6 +103,13 @@ def slowed_by(asked: float, reached: float, held_back: float) -> str:
         return ""
     lost = 1.0 - reached / asked if asked else 1.0
     return ANSWERS if held_back > 0.5 * lost else MACHINE if asked else ""
+
+
+def speed_summary(simulated: float, wall: float, asked: float, held_back: float) -> dict[str, Any]:
+    """speed_factor, speed_factor_asked, held_back [s] and slowed_by of a run of simulated and wall seconds."""
+    wall = max(wall, 1e-9)
+    return {"speed_factor": simulated / wall, "speed_factor_asked": asked, "held_back": held_back,
+            "slowed_by": slowed_by(asked, simulated / wall, held_back / wall)}
 
 
 class SpeedMeter:

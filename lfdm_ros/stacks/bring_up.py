@@ -19,6 +19,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.ros import qos
 from lfdm_ros.stacks.remote import STEPS, Remote
+from lfdm_ros.stacks.simulator_watch import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 # Time [s] in which a node finds those that run already, unless the machine is very busy; hence the second look before they start.
@@ -63,6 +64,7 @@ class Manager:
         self._stack, self._node, self._frozen = stack, node, frozen
         self._errors: dict[str, str] = {}
         node.create_subscription(Log, "/rosout", self._on_log, qos.LOG)
+        self.simulators = [SimulatorWatch(entry, node) for entry in stack.nodes if entry.executable == "vehicle_simulator"]
         self._remotes = [Remote(entry, node, dead, self._errors) for entry in stack.nodes if entry.autostart]
         self._rising: dict[str, Generator[None, None, None]] = {}
         self._silent: dict[str, float] = {}  # since when [s], of those that were told of

@@ -9,7 +9,7 @@ from typing import Any
 
 from rclpy.logging import LoggingSeverity
 
-from lfdm_ros.engine.pacing import slowed_by
+from lfdm_ros.engine.pacing import speed_summary
 from lfdm_ros.errors import RunError
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
@@ -108,10 +108,10 @@ def make_node(entry: NodeEntry, runtime: Runtime) -> Component:
 
 def _summary(node: Component, wall: float) -> dict[str, Any]:
     summary = node.summary()
-    if "simulated_seconds" in summary:
+    if "held_back" in summary:
+        summary.update(speed_summary(summary["simulated_seconds"], wall, summary["speed_factor_asked"], summary["held_back"]))
+    elif "simulated_seconds" in summary:
         summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
-        if "held_back" in summary:
-            summary["slowed_by"] = slowed_by(summary["speed_factor_asked"], summary["speed_factor"], summary["held_back"] / max(wall, 1e-9))
     elif isinstance(node, InputPlayer):
         summary["scenario_finished"] = node.finished
     elif isinstance(node, Recorder):

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from lfdm_ros.ros.endpoints import ACTS, HEARS, OF_NODES, PUBLISHES, SERVES
 from lfdm_ros.stacks.bring_up import MANAGER
 from lfdm_ros.stacks.graph import connections
+from lfdm_ros.stacks.simulator_watch import STATUS
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 VERSION = "0.2.0"
@@ -55,6 +56,7 @@ def _of_manager(nodes: Iterable[NodeEntry]) -> set[tuple[str, str]]:
     """What the process needs that brings the nodes up and watches them: bring_up.py."""
     own = NodeEntry(MANAGER, MANAGER)
     return {*((endpoint.direction, own.topic(endpoint.name)) for endpoint in OF_NODES), (HEARS, "/rosout"),
+            *((HEARS, entry.topic(STATUS)) for entry in nodes if entry.executable == "vehicle_simulator"),
             *((_REQUESTS, f"{entry.full_name}/{name}") for entry in nodes if entry.autostart for name in ("change_state", "get_state"))}
 
 

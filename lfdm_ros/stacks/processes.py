@@ -17,6 +17,7 @@ from rclpy.node import Node
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros.runtime import PARENT, Runtime
 from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, manager_node, refuse_others
+from lfdm_ros.stacks.simulator_watch import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
 _SERVE = 0.05  # [s] between looks at the nodes
@@ -42,7 +43,8 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
     stack says of that node how often it is started again. The nodes end by themselves if this process does.
 
     Returns:
-        reason, wall_seconds, and restarts by node.
+        reason, wall_seconds, restarts by node, and of a vehicle_simulator, as its last status says, what `run_stack` returns of it (of
+        refused commands only how many).
 
     Raises:
         InputError: a node does not come up, or another run is on the same topics.
@@ -56,21 +58,29 @@ def run_processes(stack: Stack, timeout: float | None = None) -> dict[str, Any]:
             node = manager_node(runtime.context)
             runtime.executor.add_node(node)
             try:
-                summary = serve(stack, timeout, node, runtime, Path(folder), children)
+                summary, simulators = serve(stack, timeout, node, runtime, Path(folder), children)
             finally:
                 runtime.begin_end()  # however often a signal comes, each is told to end, the recorder last
                 deaths += [line for line in [child.end() for child in reversed(children)] if line]
+                runtime.spin_some(_SERVE)  # for the simulators' last words
                 runtime.executor.remove_node(node)
                 node.destroy_node()
     except InputError as error:
         raise InputError("; ".join(dict.fromkeys([str(error), *deaths]))) from None
+    for simulator in simulators:
+        own = simulator.summary(summary["wall_seconds"])
+        summary.update(own)
+        if simulator.namespace != "/":
+            summary.setdefault("namespaces", {})[simulator.namespace] = own
     if deaths:
         raise RunError(deaths, summary)
     return summary
 
 
-def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, folder: Path, children: list[_Child]) -> dict[str, Any]:
-    """Starts the nodes, into `children`, and brings them up; returns when the run is over. Errors as `run_processes`."""
+def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, folder: Path, children: list[_Child]
+          ) -> tuple[dict[str, Any], list[SimulatorWatch]]:
+    """Starts the nodes, into `children`, and brings them up; returns when the run is over, with its simulators. Errors as
+    `run_processes`."""
     def ended() -> str:
         return next((child.ended for child in children if child.ended), "")
 
@@ -96,8 +106,9 @@ def serve(stack: Stack, timeout: float | None, node: Node, runtime: Runtime, fol
         return bool(ended())
 
     reason = runtime.spin(timeout=timeout, until=over)
-    return {"reason": ended() if reason == "until" else reason, "wall_seconds": time.monotonic() - begin,
-            "restarts": {child.entry.name: child.restarts for child in children if child.restarts}}
+    summary = {"reason": ended() if reason == "until" else reason, "wall_seconds": time.monotonic() - begin,
+               "restarts": {child.entry.name: child.restarts for child in children if child.restarts}}
+    return summary, manager.simulators
 
 
 class _Child:

@@ -131,6 +131,7 @@ def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: 
     process = lfdm(*arguments, *(["--processes"] if processes else []))
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
+    assert "simulated 4.00 s, " in errors and "; 0 collisions" in errors
     counts = {t["topic"]: t["count"] for t in bag_info(bag, digest=False)["topics"]}
     assert counts["/control/command"] >= 400 == len(set(read_series(bag, "control/command", ["steering"]).time))
     # While the player's process goes, the simulator may repeat the last state to a driver that it believes to be there.
