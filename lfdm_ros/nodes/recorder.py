@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 import sys
 import threading
 from argparse import Namespace
@@ -14,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.duration import Duration
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
+from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.parameters import Parameter, by_name
 from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
 
@@ -182,7 +182,7 @@ class Recorder(Component):
                 require_type(types[0])  # here, where it costs this topic: in the bag's thread it would cost all
                 self._bag.offer(topic, [_offered(publisher.qos_profile) for publisher in publishers])
                 self._taken[topic] = self.create_subscription(
-                    message_class(types[0]), topic, self._callback(topic, types[0]), _matching_qos(publishers), raw=True)
+                    interface_class(types[0]), topic, self._callback(topic, types[0]), qos.matching(publishers, _DEPTH), raw=True)
             except Exception as error:  # whatever is odd about one topic, such as a type support that does not load: the others go on
                 self._unknown[topic] = _reason(error)
                 self.get_logger().error(f"{topic} is not recorded: {_reason(error)}")
@@ -223,31 +223,6 @@ def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], nam
         return topic in topics
     # Names with a leading underscore are hidden by convention: services and actions.
     return topic not in exclude and "/_" not in topic and topic.startswith(f"{namespace.rstrip('/')}/")
-
-
-def message_class(msgtype: str) -> Any:
-    """The Python class of a type such as "nav_msgs/msg/Odometry".
-
-    Raises:
-        InputError: it is not installed.
-    """
-    if not re.fullmatch(r"\w+/msg/\w+", msgtype):
-        raise InputError(f"'{msgtype}' is not a message type")
-    package, _, name = msgtype.split("/")
-    try:
-        return getattr(importlib.import_module(f"{package}.msg"), name)
-    except (ImportError, AttributeError):
-        raise InputError(f"{msgtype} is not installed; source its workspace") from None
-
-
-def _matching_qos(publishers: list[Any]) -> QoSProfile:
-    """What every publisher offers, and no more: a stricter request would get nothing from some of them."""
-    reliable = all(p.qos_profile.reliability == ReliabilityPolicy.RELIABLE for p in publishers)
-    latched = all(p.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for p in publishers)
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
-        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
 
 
 def _offered(profile: QoSProfile) -> Qos:

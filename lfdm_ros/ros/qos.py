@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 
 def _reliable(depth: int, durability: DurabilityPolicy = DurabilityPolicy.VOLATILE) -> QoSProfile:
@@ -32,6 +35,15 @@ TRANSFORMS = _reliable(100)
 LATCHED = _reliable(1, DurabilityPolicy.TRANSIENT_LOCAL)
 # To hear what nodes log, also what they said before we were there.
 LOG = _reliable(100, DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def matching(ends: Sequence[TopicEndpointInfo], depth: int) -> QoSProfile:
+    """To hear publishers: what each of them offers, and no more; a stricter request would get nothing from some of them."""
+    reliable = all(end.qos_profile.reliability == ReliabilityPolicy.RELIABLE for end in ends)
+    latched = all(end.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for end in ends)
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth,
+                      reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+                      durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
 
 
 def name_of(profile: QoSProfile | None) -> str:

@@ -23,8 +23,8 @@ from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.fuzzing import hostile_base, hostile_cdr
 from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
-from lfdm_ros.nodes.recorder import message_class
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.rclpy_adapter import RCLError
 from lfdm_ros.stacks.compose import prepare_stack, run_stack
 
@@ -81,7 +81,7 @@ class Attacker:
         require_type(msgtype)
         cdr, what = hostile_cdr(msgtype, self._rng, self._node.get_clock().now().nanoseconds)
         if topic not in self._publishers:
-            self._publishers[topic] = self._node.create_publisher(message_class(msgtype), topic, qos.LATCHED)
+            self._publishers[topic] = self._node.create_publisher(interface_class(msgtype), topic, qos.LATCHED)
         self._publishers[topic].publish(cdr)
         return f"{topic}: {what}"
 
@@ -91,7 +91,7 @@ class Attacker:
         if not offered:
             return ""
         service, srvtype = self._rng.choice(offered)
-        kind = _class(srvtype)
+        kind = interface_class(srvtype)
         self._call(service, kind, filled(kind.Request(), self._rng))
         return f"{service}"
 
@@ -137,14 +137,6 @@ def _value(kind: str, present: Any, rng: Random) -> Any:
     if kind == "octet":
         return bytes([rng.randrange(256)])
     return hostile_base(_BASES.get(kind, kind), rng)
-
-
-def _class(srvtype: str) -> Any:
-    package, _, name = srvtype.split("/")
-    try:
-        return getattr(importlib.import_module(f"{package}.srv"), name)
-    except (ImportError, AttributeError):
-        raise InputError(f"{srvtype} is not installed") from None
 
 
 # ---- one run ---------------------------------------------------------------------------------------------------------------

@@ -26,13 +26,14 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 from rclpy.timer import Timer
+from rosgraph_msgs.msg import Clock
 
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.bounds import refusal
 from lfdm_ros.engine.bag_folder import is_closed
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import CONTROLLER, SIGNALS, VEHICLE, LinkSettings, Packet, make_link
-from lfdm_ros.nodes.recorder import message_class
+from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.guarding import Guard
@@ -246,7 +247,7 @@ class Players:
                     before = news[node.label]
                     if self._deliver(node, topic, msgtype, data, decoded, played) and (node.label, topic) in _ANSWERED_BY_THREAD:
                         _wait(lambda node=node, before=before: news[node.label] > before)  # type: ignore[misc]
-                if topic == "/vehicle/state" and (state := _decoded(message_class("lfdm_ros/msg/VehicleState"), data, decoded)) is not None:
+                if topic == "/vehicle/state" and (state := _decoded(VehicleState, data, decoded)) is not None:
                     self._signal(state)
                 while (packet := self._bench.receive(0.0)) is not None:
                     played.commands += 1
@@ -290,7 +291,7 @@ class Players:
 
     def _let_pass(self, nodes: list[Any]) -> None:
         """Nothing comes any more."""
-        clock = message_class("rosgraph_msgs/msg/Clock")()
+        clock = Clock()
         now = max(node.get_clock().now().nanoseconds for node in nodes if node.value("use_sim_time"))
         for later in _LATER:
             clock.clock.sec, clock.clock.nanosec = divmod(min(now + round(1e9 * later), (2**31 - 1) * 10**9), 10**9)

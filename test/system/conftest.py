@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rclpy.node import Node
 
-from lfdm_ros.nodes.recorder import message_class
 from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.runtime import Runtime
 
 PATIENCE = 20.0  # [s] for anything to happen
@@ -37,7 +37,7 @@ class Graph:
     def listen(self, topic: str, msgtype: str, qos: Any = 1000) -> list[Any]:
         """A list that fills with what is heard."""
         heard: list[Any] = []
-        self.node.create_subscription(message_class(msgtype), topic, heard.append, qos)
+        self.node.create_subscription(interface_class(msgtype), topic, heard.append, qos)
         return heard
 
     def wait(self, condition: Callable[[], Any], what: str = "the condition") -> None:

@@ -23,11 +23,11 @@ from rclpy.validate_node_name import validate_node_name
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import SIGNALS, VEHICLE, LinkSettings, Packet, make_link
-from lfdm_ros.nodes.recorder import message_class
 from lfdm_ros.nodes.state_sensor import StateSensor
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import ACTS, HEARS, PUBLISHES, SERVES
+from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.stacks.bring_up import Manager, manager_node
 from lfdm_ros.stacks.compose import make_node
 from lfdm_ros.stacks.graph import RECORDER, connections
@@ -99,7 +99,7 @@ def texts(node: Any) -> Iterator[str]:
 def require_field(kind: str, field: str) -> None:
     """A message of a type has a number or a text at a place such as probabilities[0]."""
     for part in field.split("."):
-        fields = message_class(kind).get_fields_and_field_types()
+        fields = interface_class(kind).get_fields_and_field_types()
         name, _, index = part.partition("[")
         assert name in fields, f"{kind} has no {name}"
         element = re.sub(r"^sequence<([^,>]*).*>$|\[.*\]$", r"\1", fields[name])

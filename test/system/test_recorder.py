@@ -15,8 +15,9 @@ from std_msgs.msg import Bool, String
 from lfdm_ros.bags import open_bag, typestore
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.nodes import recorder as recorder_module
-from lfdm_ros.nodes.recorder import Recorder, message_class, record_from_cli
+from lfdm_ros.nodes.recorder import Recorder, record_from_cli
 from lfdm_ros.ros import qos
+from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.runtime import run_node
 
 
@@ -41,9 +42,9 @@ def test_an_odd_topic_costs_no_other(graph: Any, tmp_path: Path, monkeypatch: An
     def load(msgtype: str) -> Any:
         if msgtype.endswith("KeyValue"):
             raise RuntimeError("no type support")
-        return message_class(msgtype)
+        return interface_class(msgtype)
 
-    monkeypatch.setattr(recorder_module, "message_class", load)
+    monkeypatch.setattr(recorder_module, "interface_class", load)
     monkeypatch.delitem(typestore.typestore().fielddefs, "std_msgs/msg/Bool")
 
     def nowhere(msgtype: str) -> Path:

@@ -1,0 +1,101 @@
+"""List the topics of a running graph, show what is said on one, or measure how often.
+
+For machines without `ros2`; where it is installed, `ros2 topic` does the same and more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from itertools import pairwise
+
+from lfdm_ros.errors import InputError, RunError
+
+EPILOG = """examples, beside `lfdm up simulator` in another terminal:
+  lfdm topic list
+  lfdm topic echo /vehicle/state --count 1
+  lfdm topic echo /vehicle/state --field velocity.linear.x
+  lfdm topic hz /vehicle/state"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm topic`."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="names, types, and how many publish and subscribe")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    echo = actions.add_parser("echo", help="messages as YAML")
+    echo.add_argument("--field", default="", help="only this part of each, such as pose.position.x or wheel_speeds[2]")
+    echo.add_argument("--count", type=int, default=0, metavar="N", help="end after so many (default: at Ctrl-C)")
+    echo.add_argument("--full", action="store_true", help="all elements of long lists")
+    rate = actions.add_parser("hz", help="messages a second, and the gaps between them, once a second")
+    rate.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="end after so long (default: at Ctrl-C)")
+    for action in (echo, rate):
+        action.add_argument("topic")
+    for action in (listed, echo, rate):
+        action.add_argument("--timeout", type=float, default=5.0, metavar="S",
+                            help="to wait for what is not there yet (default %(default)g)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm topic`; returns the exit status."""
+    from lfdm_ros.stacks.inspection import Inspector
+
+    with Inspector(args.timeout) as graph:
+        return {"list": _list, "echo": _echo, "hz": _hz}[args.action](args, graph)
+
+
+def _list(args, graph) -> int:
+    rows = [(name, kind, *graph.ends(name)) for name, kind in sorted(graph.topics().items())]
+    if args.json:
+        print(json.dumps([dict(zip(("topic", "type", "publishers", "subscribers"), row)) for row in rows], indent=2))
+        return 0
+    if not rows:
+        raise InputError("no topics; nothing is running, or under another ROS_DOMAIN_ID")
+    wide = [max(len(row[k]) for row in rows) for k in (0, 1)]
+    for name, kind, publishers, subscribers in rows:
+        print(f"{name:{wide[0]}}  {kind:{wide[1]}}  {publishers} publish, {subscribers} subscribe")
+    return 0
+
+
+def _echo(args, graph) -> int:
+    import yaml
+
+    from lfdm_ros.ros.message_fields import LONG, part, plain
+
+    messages: list = []
+    graph.hear(args.topic, messages.append)
+    shown = 0
+    while not args.count or shown < args.count:
+        graph.spin(lambda: bool(messages))
+        for message in messages[:args.count - shown if args.count else None]:
+            value = plain(part(message, args.field) if args.field else message, None if args.full else LONG)
+            text = yaml.safe_dump(value, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+            sys.stdout.write(text.removesuffix("...\n") if args.field else f"{text}---\n")
+            shown += 1
+        sys.stdout.flush()
+        messages.clear()
+    return 0
+
+
+def _hz(args, graph) -> int:
+    times: list[float] = []
+    graph.hear(args.topic, lambda message: times.append(time.monotonic()))
+    began = time.monotonic()
+    end, heard = began + args.seconds, 0
+    while time.monotonic() < end:
+        last, count = times[-1:], len(times)
+        graph.spin(lambda: False, min(1.0, max(end - time.monotonic(), 0.0)))
+        heard += len(times) - count
+        new = [*last, *times[count:]]
+        gaps = [1e3 * (b - a) for a, b in pairwise(new)]
+        if gaps:
+            print(f"{1e3 / statistics.fmean(gaps):.4g} Hz; gaps [ms]: median {statistics.median(gaps):.3g}, smallest {min(gaps):.3g}, "
+                  f"largest {max(gaps):.3g}; {len(gaps)} messages", flush=True)
+        else:
+            print(f"nothing for {time.monotonic() - (times[-1] if times else began):.0f} s", flush=True)
+    if not heard:
+        raise RunError([f"{args.topic}: nothing in {args.seconds:g} s"], {})
+    return 0
