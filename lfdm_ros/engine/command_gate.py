@@ -26,7 +26,8 @@ class CommandGate:
 
     Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`
     of simulated time, throttle goes to 0 and the brake rises to `timeout_brake` over `timeout_ramp`; steering stays. The
-    same happens when none ever came. The next good command ends it.
+    same happens when none ever came. The next good command ends it. Where commands are `held_from_stamp`, the time-out counts
+    from a command's stamp: what acts is never older than that.
 
     In lockstep the one good command for a tick is the one whose stamp is that of the state just published.
 
@@ -47,6 +48,7 @@ class CommandGate:
     last_rejection: str = ""
     accepted: int = 0
     uncommanded: float = 0.0
+    held_from_stamp: bool = False
     _inputs: Inputs = (0.0, 0.0, 0.0)
     _accepted_at: float = 0.0
 
@@ -70,7 +72,7 @@ class CommandGate:
             return self._refuse(STALE, f"stamped {age:.3f} s ago, the limit is {self.timeout:g} s")
         if stamp_ns and -age > self.timeout:
             return self._refuse(FROM_THE_FUTURE, f"stamped {-age:.3f} s ahead of /clock; does its sender use_sim_time?")
-        self._take(inputs, 1e-9 * now_ns)
+        self._take(inputs, 1e-9 * (min(stamp_ns, now_ns) if stamp_ns and self.held_from_stamp else now_ns))
         return True
 
     def offer_answer(self, inputs: Inputs, stamp_ns: int, now_ns: int, answered: bool) -> bool:

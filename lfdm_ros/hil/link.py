@@ -26,7 +26,7 @@ RECEIVED = {VEHICLE: COMMANDS, CONTROLLER: SIGNALS}
 # Why a packet was refused, besides what end-to-end protection finds.
 MALFORMED, LOST = "malformed", "lost"
 
-MOST_READ = 1000  # messages without a packet in them that one `receive` reads: so many a tick are no load that stops the loop
+MOST_READ = 100  # messages without a packet in them that a `receive` reads which does not wait: a flood must not stop the loop
 
 
 def unit_of(signal: str) -> str:
@@ -102,7 +102,7 @@ class Link(Protocol):
         """Sends what is due of a packet; whether the other end answers it."""
 
     def receive(self, timeout: float) -> Packet | None:
-        """The next packet that came whole, waiting so long [s] for it; None: none came, or nothing but others' messages, MOST_READ of them.
+        """The next packet that came whole, waiting so long [s] for it; None: none came, or without waiting only MOST_READ of others.
 
         What cannot be read is counted, and what came after it is read all the same.
         """

@@ -113,6 +113,7 @@ class Rig:
         self._publisher: threading.Thread | None = None
         self._news: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = threading.Event()
+        gate.held_from_stamp = True  # from the state that a command answers on, wherever it was since
         gate.restart(0.0)
 
     # ---- asked by others -----------------------------------------------------------------------------------------------

@@ -302,13 +302,14 @@ def test_a_frozen_device(wire: Any, tick: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1, 3, 7, 14, 1000])
-def test_a_second_sender_stops_both(wire: Any, first: int) -> None:
-    """From another address, or on the bus; its numbers run beside those of the true one."""
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_a_second_sender_stops_both(wire: Any, first: int, every: int) -> None:
+    """From another address, or on the bus, always or now and then; its numbers run beside those of the true one."""
     second = wire.device(OTHER, first)
 
     def channel(tick: int, sent: list[Any], answers: list[Any]) -> list[Any]:
         theirs = second(sent, tick - 1)
-        return [*answers, *(theirs if 100 <= tick < 200 else [])]
+        return [*answers, *(theirs if 100 <= tick < 200 and tick % every == 100 % every else [])]
 
     acting, states = drive(wire, channel)
     assert states[99] == VALID and set(states[105:200]) == {INVALID} and "two senders" in wire.troubles[150]
