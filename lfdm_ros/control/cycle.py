@@ -22,6 +22,11 @@ class Outcome(Enum):
     STOPPED = 3
     BACKING = 4  # beside the ladder
 
+    @property
+    def planned(self) -> bool:
+        """Whether a plan is driven, that of this cycle or of an earlier one."""
+        return self in (Outcome.SOLVED, Outcome.SHIFTED)
+
 
 @dataclass(frozen=True, eq=False)
 class Cycle:

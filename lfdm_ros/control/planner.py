@@ -157,7 +157,7 @@ class Planner:
         residual = (self.solver if isinstance(self.solver, Ipopt) else self.program.qp).residual(solution.dx, solution.du)
         if not solution.solved or residual > RESIDUAL:
             return self.program.outcome(number, residual,
-                                        failure=f"{self.solver.name}: {solution.status}, residual {residual:.1e}"), False
+                                        failure=f"{self.solver.name}: {solution.status}, dynamics and bounds {residual:.1e}"), False
         outcome = self.program.outcome(number, residual, solution.dx)
         self.trajectory.move(solution.dx, solution.du, 1.0 if self._exact else 1.0 / max(outcome.step, 1.0))
         return outcome, bool(np.abs(solution.dx).max() < CONVERGED)

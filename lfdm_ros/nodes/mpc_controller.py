@@ -185,9 +185,11 @@ class MpcController(PilotedComponent):
         self._cold_starts += cycle.cold_start
         if decision.measured:
             self._cycle_times.append(seconds)
-        if cycle.outcome != before:
-            self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}" if cycle.outcome != Outcome.SOLVED
-                                      else "planning again", throttle_duration_sec=0.2)
+        # That an earlier plan is driven on is counted in the diagnostics: a busy machine makes it so every other second.
+        if cycle.outcome != before and not cycle.outcome.planned:
+            self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}", throttle_duration_sec=1.0)
+        elif cycle.outcome.planned and not before.planned:
+            self.get_logger().info("planning again", throttle_duration_sec=1.0)
         # In lockstep the one who shares waits for what each cycle has to say, be it that there is no plan.
         if cycle.plan is not None or self._lockstep:
             self._plan_publisher.publish(messages.fill_plan(decision, cycle.plan or NO_PLAN))
@@ -235,7 +237,7 @@ class MpcController(PilotedComponent):
             return ERROR, pilot.scan_missing or pilot.blind, values
         if not decided and not self.finished:
             return WARN, "no state in the last second", values
-        if cycle.outcome != Outcome.SOLVED and not (cycle.done or self.finished or pilot.task.name == "idle"):
+        if not cycle.outcome.planned and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, f"{values['outcome']}: {values['reason']}", values
         return OK, "done" if self.finished else pilot.task.name, values
 

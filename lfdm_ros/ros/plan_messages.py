@@ -114,7 +114,7 @@ class PlanMessages:
         drive, plan = message.drive, cycle.plan
         drive.steering_angle = lock * float(cycle.command[0])
         drive.speed = drive.acceleration = 0.0
-        if plan is not None and cycle.outcome in (Outcome.SOLVED, Outcome.SHIFTED):
+        if plan is not None and cycle.outcome.planned:
             speeds = plan.states[:, list(plan.names).index("vx")]
             begin, end = np.interp((now, now + _AHEAD), plan.times, speeds).tolist()
             drive.speed, drive.acceleration = end, abs(end - begin) / _AHEAD

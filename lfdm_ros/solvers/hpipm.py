@@ -207,14 +207,16 @@ class Hpipm:
         self._library.d_ocp_qp_sol_get_all_rowmaj(*self._results)
         dx, du = self._dx, self._du[:-1]
         dx[0] = 0.0
-        good = status == 0 or (status in (1, 2) and self._residuals() < _ACCEPTABLE)
+        short = 0.0 if status == 0 else self._residuals()
+        good = status == 0 or (status in (1, 2) and short < _ACCEPTABLE)
         finite = bool(np.isfinite(dx).all() and np.isfinite(du).all())
         solved = good and finite
         if not finite:
             self._allow(self._most)
             self._renew()  # numbers that are none would stay in its memory for ever
         self._warm = solved
-        return StageSolution(dx, du, solved, _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}", iterations)
+        said = _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}"
+        return StageSolution(dx, du, solved, f"{said}, stationarity {short:.1e}" if short else said, iterations)
 
     _warm = False
 

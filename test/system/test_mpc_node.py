@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,37 @@ def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -
     for _ in range(50):
         status = driver.state(vx=1.0)
     assert status.reason and driver.commands[-1].throttle == 0.0 and driver.commands[-1].brake > 0.0
+
+
+def test_an_earlier_plan_is_counted_and_what_brakes_is_warned_of(graph: Any, monkeypatch: Any) -> None:
+    """A solver that runs out of time now and then is no news; one that never ends is, once."""
+    driver, log = Driver(graph), graph.listen("/rosout", "rcl_interfaces/msg/Log")
+    driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
+    graph.wait(lambda: driver.node.pilot.task.goal)
+    solver = driver.node.controller.planner.solver
+    solve = solver.solve
+
+    def unsolved(*args: Any) -> Any:
+        return dataclasses.replace(solve(*args), solved=False, status="iteration limit")
+
+    def warnings() -> list[str]:
+        return [line.msg for line in log if line.name == "mpc_controller" and line.level == 30]
+
+    driver.state()
+    before = warnings()
+    for k in range(1, 6):
+        with monkeypatch.context() as slow:
+            slow.setattr(solver, "solve", unsolved)
+            assert driver.state(x=0.32 * k - 0.16).outcome == MpcStatus.SHIFTED
+        assert driver.state(x=0.32 * k).outcome == MpcStatus.SOLVED
+    graph.wait(lambda: (d := graph.diagnosis(driver.diagnostics, NAME)) and {v.key: v.value for v in d.values}["outcome.shifted"] == "5")
+    assert graph.diagnosis(driver.diagnostics, NAME).level == DiagnosticStatus.OK and warnings() == before
+    monkeypatch.setattr(solver, "solve", unsolved)
+    for _ in range(80):
+        status = driver.state(x=1.6)
+    assert status.outcome == MpcStatus.BRAKING
+    graph.wait(lambda: len(warnings()) > len(before))
+    assert len(warnings()) == len(before) + 1 and warnings()[-1].startswith("braking: hpipm: iteration limit")
 
 
 def test_posteriors_of_this_vehicle_are_taken_and_others_refused(graph: Any) -> None:
