@@ -85,7 +85,8 @@ def _summary(recipe: FieldRecipe, survey: str | os.PathLike[str], seen: Observat
     rows: dict[str, dict[str, Any]] = {}
     for name, prior in recipe.unknowns.items():
         row: dict[str, Any] = {column: float(table.loc[name, column]) for column in ARVIZ_COLUMNS}
-        rows[name] = {**row, "sd_over_prior_sd": row["sd"] / float(prior.frozen().std()), "unit": prior.unit or "1", "prior": str(prior)}
+        rows[name] = {**row, "sd_over_prior_sd": float(prior.relative(run.draws[name]).std(ddof=1)), "unit": prior.unit or "1",
+                      "prior": str(prior)}
     untold = [group.as_dict() for group in from_draws(recipe.unknowns, run.draws).untold()]
     chains = len(run.log_evidence)
     return {

@@ -72,7 +72,7 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     # been told.
     from lfdm_ros.calibration import scoring, summary
     from lfdm_ros.calibration.predictive import kept_draws
-    from lfdm_ros.calibration.stage import run_stage
+    from lfdm_ros.calibration.stage import run_stage, stage_model
 
     kept = Checkpoints(directory, {
         "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": [vehicle.name, dict(vehicle.parameters)],
@@ -89,13 +89,14 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         for index, (stage, data, stage_seed) in enumerate(zip(recipe.stages, datasets, seeds)):
             forward = _forwarding(progress, stage.name, index, len(recipe.stages))
             forward(SamplerProgress(0.0, 0.0, float("nan"), 0, "preparing"))
-            scores[stage.name] = scoring.score_stage(stage, data, recipe, vehicle)
+            earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
+            model = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, forward)
+            scores[stage.name] = scoring.score_stage(stage, data, recipe, vehicle, model)
             for text in scores[stage.name]["text"]:
                 forward(SamplerProgress(0.0, 0.0, float("nan"), 0, text))
-            earlier = before.stage(stage.name, data, recipe.start_vehicle) if before else None
             run = kept.load(stage.name)
             result = run_stage(stage, data, recipe, vehicle, method, draws=draws, chains=chains, seed=stage_seed, report=forward,
-                               earlier=earlier, finished=run, keep=partial(_keep, kept, stage.name, forward), kept=room)
+                               earlier=earlier, model=model, finished=run, keep=partial(_keep, kept, stage.name, forward), kept=room)
             finished.append(result)
             if result.run.stopped:
                 raise KeyboardInterrupt

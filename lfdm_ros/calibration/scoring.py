@@ -15,7 +15,7 @@ from lfdm_ros.inference.dataset import Dataset, find_recordings
 from lfdm_ros.inference.identifiability import Knowledge, Noise, Untold, expected, fisher
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import ErrorPriors
-from lfdm_ros.inference.plan import INFLATED, Channel, Recipe, Stage
+from lfdm_ros.inference.plan import Channel, Recipe, Stage
 from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import InputProfile, Scenario, load_scenario
 from lfdm_ros.vehicles import Vehicle
@@ -59,36 +59,37 @@ def score_recordings(recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> 
     return {stage.name: score_stage(stage, load_stage(stage, recordings, recipe, vehicle), recipe, vehicle) for stage in recipe.stages}
 
 
-def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> dict[str, Any]:
-    """What its data can teach a stage; for summary.json.
+def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, model: StageModel | None = None) -> dict[str, Any]:
+    """What its data can teach a stage; for summary.json. `model`: of the stage, where it is built already: inflated errors take a fit.
 
     Returns:
-        `points` where the information was evaluated, number of `unknowns`, `informed_directions`, `expected`: posterior over prior
-        standard deviation by unknown, `untold`: the groups that the data do not tell, each with what to drive, `text` in one or two
-        lines. `error` alone, if the stage cannot be scored: that must not stop a calibration.
+        `points` where the information was evaluated, `counted`: as how many its samples count where errors are inflated, number of
+        `unknowns`, `informed_directions`, `expected`: posterior over prior standard deviation by unknown, `untold`: the groups that the
+        data do not tell, each with what to drive, `text` in one or two lines. `error` alone, if the stage cannot be scored: that must not
+        stop a calibration.
     """
     try:
-        return _score(stage, data, recipe, vehicle)
+        return _score(stage, data, recipe, vehicle, model or stage_model(stage, data, recipe, vehicle))
     except Exception as error:  # a score is an extra
         return {"error": " ".join(f"{type(error).__name__}: {error}".split()), "text": [f"{stage.name}: could not be scored ({error})"]}
 
 
-def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle) -> dict[str, Any]:
-    # Inflated errors would need a fit first.
-    asked = stage_model(stage, data, recipe, vehicle, dict.fromkeys(stage.channels, 1.0))
+def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, asked: StageModel) -> dict[str, Any]:
     noise = typical_noise(asked.errors, [group.label for group in asked.likelihood.groups])
     points, informations = _informations(asked, noise)
     if not informations:
         raise ValueError("no draw of the priors can be simulated")
     knowledge = expected(asked.unknowns, informations, points[0])
     physical = {parameter.name for parameter in stage.parameters}
-    missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0])
+    missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], asked.likelihood.weights)
                for group in knowledge.untold() if physical & set(group.members)]
     widths = knowledge.widths
-    text = [f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the prior: "
-            + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical)
-            + (" (if errors were white; inflated ones tell less)" if stage.errors == INFLATED else "")]
-    return {"points": len(informations), "unknowns": len(widths), "informed_directions": knowledge.informed, "expected": widths,
+    counted = [f"{group.count} samples of {group.label} count as {group.count * group.weight:.0f}: their errors stay"
+               for group in asked.likelihood.groups if group.weight < 1.0]
+    text = ["; ".join([f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the "
+                       "prior: " + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical), *counted])]
+    return {"points": len(informations), "counted": counted, "unknowns": len(widths),
+            "informed_directions": knowledge.informed, "expected": widths,
             "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
                         "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
             "text": text + [f"{stage.name}: {one.words}" for one in missing]}
@@ -137,7 +138,7 @@ def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
 
 
 def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
-             have: np.ndarray) -> Missing:
+             have: np.ndarray, weights: Mapping[str, float]) -> Missing:
     names, priors = list(knowledge.priors), list(knowledge.priors.values())
     members = [names.index(name) for name in group.members]
     before = np.linalg.inv(np.eye(len(names)) + have)
@@ -146,7 +147,9 @@ def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData,
     channels = _channels(stage, data, recipe)
     for manoeuvre, profile in manoeuvres():
         driven = _drive(manoeuvre, profile, stage, data, recipe, vehicle, channels)
-        noise = [(float(c.noise.frozen().median()), float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
+        # Errors that stay there stay here: n samples of variance s^2 / w tell as much as w n of s^2.
+        noise = [(float(c.noise.frozen().median()) * weights.get(c.label, min(weights.values())) ** -0.5,
+                  float(c.correlation.frozen().median()) if c.correlation else 0.0) for c in channels]
         more = fisher(driven, priors[:len(known)], q[:len(known)], noise)
         if more is None:
             continue

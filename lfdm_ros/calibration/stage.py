@@ -106,12 +106,13 @@ def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
 
 def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, sampler: Sampler, *, draws: int, chains: int,
               seed: np.random.SeedSequence, report: Report | None = None, earlier: Earlier | None = None,
-              finished: SampleRun | None = None, keep: Callable[[SampleRun], None] | None = None,
+              model: StageModel | None = None, finished: SampleRun | None = None, keep: Callable[[SampleRun], None] | None = None,
               kept: int = PREDICTIVE_DRAWS) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
 
     Args:
         earlier: the posterior to continue.
+        model: of the stage, where it is built already.
         finished: a run of the same problem that was kept; it is not run again.
         keep: called with a run that is whole, before anything is predicted with it.
         kept: draws of the predictives that are kept, of `kept_draws`.
@@ -121,7 +122,7 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         KeyboardInterrupt: `report` raised it before or after the sampler was at work.
     """
     where = f"{recipe.path}: stages ({stage.name})"
-    asked = stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
+    asked = model or stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
     plain = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
     density: Density = plain if earlier is None else _update(stage, data, recipe, vehicle, earlier, asked, plain)
     problem = Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective,

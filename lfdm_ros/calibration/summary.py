@@ -225,7 +225,7 @@ def _parameters(result: StageResult) -> dict[str, Any]:
         if name in result.run.error_of_mean:
             row["mcse_genealogy"] = result.run.error_of_mean[name]
         row["mcse_between_chains"] = float(draws.mean(axis=1).std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.nan
-        row["sd_over_prior_sd"] = row["sd"] / float(prior.frozen().std())
+        row["sd_over_prior_sd"] = float(prior.relative(draws).std(ddof=1))
         row["prior_deviations"] = prior.distance(result.run.point.get(name, row["mean"]))
         if name in targets:
             row["targets"] = targets[name]

@@ -231,6 +231,8 @@ def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
             continue
         print(f"{name}: the recordings tell {score['informed_directions']} of {score['unknowns']} directions (posterior over prior sd, "
               f"expected over {score['points']} points)")
+        for line in score["counted"]:
+            print(f"  {line}")
         width = max(map(len, score["expected"]))
         for unknown, share in score["expected"].items():
             told = "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"

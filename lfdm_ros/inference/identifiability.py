@@ -1,7 +1,7 @@
 """What data tell of each unknown, from exact sensitivities and without sampling, and in which combinations they tell nothing.
 
-With the Jacobian J of the errors by the unknowns, their covariance S, and P the prior's standard deviations in the coordinates of the
-search (logarithm where the prior is logarithmic), the Fisher information in units of the prior is
+With the Jacobian J of the errors by the unknowns, their covariance S, and P the prior's standard deviations in its own scale (the logarithm
+of a log-normal one), the Fisher information in units of the prior is
 
     F = P J' S^-1 J P,
 
@@ -39,7 +39,7 @@ def whiten(likelihood: Likelihood, parts: Sequence[np.ndarray], noise: Noise) ->
 
 
 def information_root(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray:
-    """S^-1/2 J P at q (Q,): (M, Q), so that F = root' root."""
+    """S^-1/2 J P at q (Q,): (M, Q), so that root' root is the information; P in the coordinates of the search, where samplers need it."""
     return whiten(likelihood, likelihood.error_slopes(q), noise) * units(priors, q)
 
 
@@ -48,10 +48,14 @@ def units(priors: Sequence[Prior], q: np.ndarray) -> np.ndarray:
     return np.array([prior.spread() * (value if prior.logarithmic else 1.0) for prior, value in zip(priors, q)])
 
 
+def _changes(priors: Sequence[Prior], q: np.ndarray) -> np.ndarray:
+    return np.array([prior.change(value) for prior, value in zip(priors, q)])
+
+
 def fisher(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> np.ndarray | None:
     """F at q (Q,), (Q, Q); None where the model cannot be simulated there."""
     with np.errstate(all="ignore"):
-        root = information_root(likelihood, priors, q, noise)
+        root = whiten(likelihood, likelihood.error_slopes(q), noise) * _changes(priors, q)
     return root.T @ root if np.isfinite(root).all() else None
 
 
@@ -99,7 +103,7 @@ class Untold:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Covariance (Q, Q) of the unknowns in units of the prior, whose own is the unit matrix; `q` where the unknowns are."""
+    """Covariance (Q, Q) of the unknowns in units of the prior, in its own scale: the prior's is the unit matrix. `q`: where they are."""
 
     priors: Mapping[str, Prior]
     covariance: np.ndarray
@@ -140,7 +144,7 @@ class Knowledge:
         kind = "alone" if dimension == len(members) else "combination"
         if dimension == len(members) - 1:
             priors = [list(self.priors.values())[i] for i in members]
-            kind = _kind(known / units(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
+            kind = _kind(known / _changes(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
         return Untold(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, known.tolist())))
 
 
@@ -152,7 +156,7 @@ def expected(priors: Mapping[str, Prior], informations: Sequence[np.ndarray], q:
 
 def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> Knowledge:
     """What a posterior knows, from draws of each unknown."""
-    columns = [prior.coordinate(draws[name].ravel()) / prior.spread() for name, prior in priors.items()]
+    columns = [prior.relative(draws[name].ravel()) for name, prior in priors.items()]
     return Knowledge(priors, np.atleast_2d(np.cov(columns)), np.array([draws[name].mean() for name in priors]))
 
 

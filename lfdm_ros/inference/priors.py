@@ -26,12 +26,13 @@ class Kind(ABC):
     """A family of distributions; `v` are the numbers of one by key.
 
     keys: "value" (has the unit), "ratio" (dimensionless) or "bound" (has the unit, may be left out). scale: whether values are positive
-    and searched by their logarithm, unless the prior is direct; x is the coordinate of the search, a logarithm where `log` says so. flat:
-    whether a narrower one leaves out what a wider one held for as likely as the rest.
+    and searched by their logarithm, unless the prior is direct; x is the coordinate of the search, a logarithm where `log` says so.
+    logarithm: whether it is symmetric, and of one width, in the logarithm, however it is searched. flat: whether a narrower one leaves
+    out what a wider one held for as likely as the rest.
     """
 
     keys: Mapping[str, str]
-    scale = flat = False
+    scale = logarithm = flat = False
 
     @abstractmethod
     def frozen(self, v: Mapping[str, float]) -> Any:
@@ -143,7 +144,7 @@ class LogNormal(Kind):
     """The logarithm is normal, about that of the median, of standard deviation log_sd."""
 
     keys = {"median": "value", "log_sd": "ratio"}
-    scale = True
+    scale = logarithm = True
 
     def frozen(self, v: Mapping[str, float]) -> Any:
         return stats.lognorm(v["log_sd"], scale=v["median"])
@@ -314,6 +315,24 @@ class Prior:
     def flat(self) -> bool:
         """Whether all between the bounds is as likely."""
         return KINDS[self.kind].flat
+
+    # -- Its own scale: the logarithm of a log-normal one, be it searched by that or not ------------------------------
+
+    def relative(self, values: Any) -> Any:
+        """Values in the prior's own scale, in units of its standard deviation there."""
+        if self._of_logarithm:
+            return np.log(values) / KINDS[self.kind].spread_of_logarithm(self.values)
+        return np.asarray(values) / _standard_deviation(self.kind, self.numbers)
+
+    def change(self, value: float) -> float:
+        """By how much a value changes for one standard deviation in the prior's own scale."""
+        if self._of_logarithm:
+            return KINDS[self.kind].spread_of_logarithm(self.values) * value
+        return _standard_deviation(self.kind, self.numbers)
+
+    @property
+    def _of_logarithm(self) -> bool:
+        return self.logarithmic or KINDS[self.kind].logarithm
 
     # -- Wider and narrower --------------------------------------------------------------------------------------------
 

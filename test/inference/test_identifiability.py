@@ -10,7 +10,7 @@ from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.cli.main import main
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.identifiability import Knowledge, expected, fisher, from_draws, in_words
-from lfdm_ros.inference.priors import Prior
+from lfdm_ros.inference.priors import Prior, parse_prior
 
 UNIFORM = Prior("uniform", (("lower", 0.0), ("upper", 10.0)), "N")
 LOGARITHMIC = Prior("log_normal", (("median", 5.0), ("log_sd", 0.5)), "N")
@@ -68,6 +68,18 @@ def test_draws_show_the_same_ridge():
     assert direction["a"] == pytest.approx(-direction["b"], rel=0.02)
 
 
+def test_a_log_normal_prior_is_compared_in_its_own_scale():
+    """A value far below the middle has a smaller standard deviation for that alone: nothing was told of its factor."""
+    prior = parse_prior({"prior": "log_normal", "median": 100.0, "log_sd": 0.4, "unit": "1"}, "1", "a").as_unknown()
+    rng = np.random.default_rng(5)
+    for centre, share in ((100.0, 1.0), (30.0, 1.0), (30.0, 0.25), (300.0, 0.25)):
+        draws = {"a": centre * np.exp(share * 0.4 * rng.standard_normal((4, 20_000)))}
+        assert from_draws({"a": prior}, draws).widths["a"] == pytest.approx(share, rel=0.02)
+    assert prior.change(30.0) == pytest.approx(12.0)
+    uniform = parse_prior({"prior": "uniform", "lower": 0.0, "upper": 12.0, "unit": "1"}, "1", "a").as_unknown()
+    assert uniform.change(3.0) == pytest.approx(np.sqrt(12.0)) and uniform.relative(np.sqrt(12.0)) == pytest.approx(1.0)
+
+
 def test_words():
     assert in_words(["cornering_stiffness_front"]) == "front cornering stiffness"
     assert in_words(["steering.offset", "initial.3.vx", "mass"]) == "steering offset, initial 3 vx and mass"
@@ -80,7 +92,7 @@ def test_information_is_the_curvature_of_the_likelihood(recipe_file, bags):
     asked = stage_model(stage, load_stage(stage, find_recordings(list(bags.values())), recipe, vehicle), recipe, vehicle)
     priors, noise = list(asked.unknowns.values()), typical_noise(asked.errors, [group.label for group in asked.likelihood.groups])
     information = fisher(asked.likelihood, priors, asked.start, noise)
-    spread = np.array([prior.spread() * (q if prior.logarithmic else 1.0) for prior, q in zip(priors, asked.start)])
+    spread = np.array([prior.change(q) for prior, q in zip(priors, asked.start)])
     for i in range(len(priors)):  # central differences of the errors
         step = np.zeros(len(priors))
         step[i] = 1e-4 * spread[i]
@@ -142,3 +154,14 @@ def test_a_stage_that_cannot_be_scored_says_so(recipe_file, bags, monkeypatch):
 def test_without_out_the_command_says_what_is_missing(recipe_file, bags, capsys):
     assert main(["calibrate", str(recipe_file), "--bag", str(bags["turn"])]) == 2
     assert "--out DIR is missing" in capsys.readouterr().err
+
+
+def test_check_counts_what_inflated_errors_count(recipe_file, bags):
+    """Widths are those of errors that stay, not of as many independent ones as there are samples."""
+    widths, counted = {}, {}
+    for errors in ("white", "inflated"):
+        score = score_recordings(load_recipe(recipe_file, errors=errors), list(bags.values()))["lateral"]
+        assert "error" not in score, score
+        widths[errors], counted[errors] = score["expected"]["cornering_stiffness_front"], " count as " in score["text"][0]
+    assert counted == {"white": False, "inflated": True}
+    assert widths["inflated"] > 1.02 * widths["white"]
