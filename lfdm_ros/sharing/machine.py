@@ -145,17 +145,38 @@ def markdown() -> str:
 
 # ---- Sources -------------------------------------------------------------------------------------------------------------
 
+GAP_MEMORY = 30.0  # [s] time constant with which the longest gap between messages is forgotten
+GAP_FACTOR = 2.0  # so many times the longest gap of late are no loss yet
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From which on a source is lost [s]: the age of its last message by its stamp, and the time since that came, which is `timeout` for
+    one that comes regularly, more for one that does not, and `max_silence` at most."""
+
+    age: float
+    timeout: float
+    max_silence: float
+
+    def silence(self, gap: float) -> float:
+        """Time since the last message from which on a source is lost whose longest gap of late is `gap` [s]."""
+        return max(self.timeout, min(GAP_FACTOR * gap, self.max_silence))
+
 
 @dataclass
 class Source:
-    """When the last message of a source was made, and when it came. Times [s], on one clock."""
+    """When the last message of a source was made, and when it came. Times [s], on one clock.
+
+    gap: the longest time between two messages of late, without those after which the source was lost whatever its gaps.
+    """
 
     name: str
     stamp: float = -math.inf
     received: float = -math.inf
+    gap: float = 0.0
 
-    def take(self, stamp: float, now: float, ahead: float) -> None:
-        """A usable message came.
+    def take(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
+        """A usable message came; a gap before it that is longer than `max_silence` [s] says nothing of the source's period.
 
         Raises:
             Refused: it is not newer than the last one, or stamped further ahead of the clock than `ahead` [s].
@@ -165,25 +186,28 @@ class Source:
             raise Refused(f"{again}: stamped {stamp:.3f} s, the one before {self.stamp:.3f} s", STAMP)
         if stamp > now + ahead:
             raise Refused(f"stamped {stamp - now:.3f} s ahead of the clock", STAMP)
+        gap = now - self.received
+        if gap <= max_silence:
+            self.gap = max(gap, self.gap * math.exp(-gap / GAP_MEMORY))
         self.stamp, self.received = stamp, now
 
-    def presence(self, now: float, age: float, timeout: float) -> Presence:
-        """Whether it counts: its stamp is no older than `age`, and it came no longer than `timeout` ago [s]."""
+    def presence(self, now: float, limits: Limits) -> Presence:
+        """Whether it counts."""
         if math.isinf(self.received):
             return NEVER
-        return FRESH if now - self.stamp <= age + 1e-9 and now - self.received <= timeout + 1e-9 else LOST
+        return LOST if self.why_lost(now, limits) else FRESH
 
     def age(self, now: float) -> float:
         """Of the last message by its stamp [s]; NaN: none came."""
         return now - self.stamp if math.isfinite(self.stamp) else math.nan
 
-    def why_lost(self, now: float, age: float, timeout: float) -> str:
-        """In words, which of the two it is; empty: neither."""
+    def why_lost(self, now: float, limits: Limits) -> str:
+        """In words, by its silence or its age; empty: neither."""
         if math.isinf(self.received):
             return ""
-        if now - self.received > timeout + 1e-9:
+        if now - self.received > limits.silence(self.gap) + 1e-9:
             return f"{self.name}: none for {now - self.received:.2f} s"
-        return f"{self.name}: {self.age(now):.2f} s old" if now - self.stamp > age + 1e-9 else ""
+        return f"{self.name}: {self.age(now):.2f} s old" if now - self.stamp > limits.age + 1e-9 else ""
 
 
 @dataclass

@@ -57,11 +57,13 @@ class SharingSettings(Declared):
     # -- Sources ------------------------------------------------------------------------------------------------------
     operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on he is lost", 0.01, 60.0, live=True)
     operator_timeout: float = setting(0.15, "s", "time since the last one came from which on he is lost", 0.01, 60.0, live=True)
-    autonomy_age: float = setting(0.3, "s", "age of autonomy's command by its stamp from which on it is lost", 0.01, 60.0, live=True)
+    autonomy_age: float = setting(0.5, "s", "age of autonomy's command by its stamp from which on it is lost", 0.01, 60.0, live=True)
     autonomy_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
     plan_age: float = setting(0.5, "s", "age of autonomy's plan from which on it does not count", 0.01, 60.0, live=True)
     state_age: float = setting(0.5, "s", "age of the vehicle's state by its stamp from which on it is lost", 0.01, 60.0, live=True)
     state_timeout: float = setting(0.15, "s", "time since the last one came from which on it is lost", 0.01, 60.0, live=True)
+    max_silence: float = setting(0.5, "s", "the timeouts above are for who comes regularly; others are lost after twice the longest gap "
+                                           "between their messages of late, and after so long in any case", 0.0, 60.0, live=True)
     wait_for_operator: bool = setting(False, "", "autonomy does not begin before the operator has come; not in mode autonomy", live=True)
     patience: float = setting(2.0, "s", "a moving vehicle that nobody has ever driven is stopped after so long", 0.0, 60.0, live=True)
 

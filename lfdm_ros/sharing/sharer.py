@@ -25,7 +25,7 @@ from lfdm_ros.sharing.blend import Choice, aligned, blended
 from lfdm_ros.sharing.filter import Filter, Filtered
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, Gate
-from lfdm_ros.sharing.machine import FRESH, NEVER, Action, Latch, Presence, Row, Seen, Share, Source, row_of
+from lfdm_ros.sharing.machine import FRESH, NEVER, Action, Latch, Limits, Presence, Row, Seen, Share, Source, row_of
 from lfdm_ros.sharing.settings import AUTONOMY, FILTER, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.sides import opposite
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation, still_acting
@@ -178,7 +178,7 @@ class Sharer:
         self._begin(now)
         try:
             command = Command(stamp, *inputs)
-            self._sources[name].take(stamp, now, AHEAD)
+            self._sources[name].take(stamp, now, AHEAD, self.settings.max_silence)
         except InputError as error:
             self.refusals.refuse(name, error)
             return False
@@ -213,7 +213,7 @@ class Sharer:
             last = self._measured
             if last is not None and stamp > last.time and self._frozen(last.values, values):
                 raise Refused(f"frozen: at ({values['x']:.2f}, {values['y']:.2f}) m as before, at {values['vx']:.1f} m/s")
-            self._sources[STATE].take(stamp, now, AHEAD)
+            self._sources[STATE].take(stamp, now, AHEAD, self.settings.max_silence)
         except Refused as error:
             self.refusals.refuse("state", error)
             return False
@@ -275,17 +275,17 @@ class Sharer:
 
     def _look(self, now: float) -> Seen:
         s = self.settings
-        operator, autonomy, vehicle = (source.presence(now, *self._limits(name)) for name, source in self._sources.items())
+        operator, autonomy, vehicle = (source.presence(now, self._limits(name)) for name, source in self._sources.items())
         if s.wait_for_operator and operator is NEVER and s.mode != AUTONOMY:
             autonomy = NEVER  # it does not begin
         moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
         return Seen(s.mode, operator, autonomy, vehicle, self._latch.closed, moving and now - self._first_state > s.patience)
 
-    def _limits(self, source: str) -> tuple[float, float]:
-        """Age and silence [s] from which on a source is lost."""
+    def _limits(self, source: str) -> Limits:
         s = self.settings
-        return {OPERATOR: (s.operator_age, s.operator_timeout), AUTONOMY: (s.autonomy_age, s.autonomy_timeout),
-                STATE: (s.state_age, s.state_timeout)}[source]
+        age, timeout = {OPERATOR: (s.operator_age, s.operator_timeout), AUTONOMY: (s.autonomy_age, s.autonomy_timeout),
+                        STATE: (s.state_age, s.state_timeout)}[source]
+        return Limits(age, timeout, s.max_silence)
 
     def _situation(self, now: float, seen: Seen) -> Situation | None:
         """What is known, without what is too old to count; None where the vehicle's state is."""
@@ -379,7 +379,7 @@ class Sharer:
         if row.action is Action.EMERGENCY:
             return f"emergency stop ({self._latch.why}): latched until it is reset"
         if row.alarm:
-            lost = (source.why_lost(now, *self._limits(name)) for name, source in self._sources.items())
+            lost = (source.why_lost(now, self._limits(name)) for name, source in self._sources.items())
             return "; ".join((row.why, *filter(None, lost)))
         if row.share is not Share.LAW:
             return row.why or f"mode {s.mode}"

@@ -133,6 +133,18 @@ def test_who_is_lost_gives_way_by_a_ramp_within_200_ms(lost, state, target):
     assert drive.back(lost).run(1.5).row.state == "sharing" and drive.decisions[-1].k == pytest.approx(0.5, abs=0.15)
 
 
+@pytest.mark.parametrize("source", ["operator", "autonomy", "state"])
+def test_who_comes_irregularly_is_lost_once_not_each_time_and_is_lost_all_the_same(source):
+    drive = Drive()
+    drive.run(1.0)
+    for _ in range(20):  # silent for 0.2 s each time
+        drive.off(source).run(0.19)
+        drive.back(source).run(0.05)
+    states = [d.row.state for d in drive.decisions]
+    assert sum(now != before for before, now in zip(states, states[1:])) == 2 and states[-1] == "sharing"
+    assert drive.off(source).run(0.52).row.state == {"operator": "operator_lost", "autonomy": "autonomy_lost", "state": "stopping"}[source]
+
+
 def test_both_lost_stop_and_either_ends_it():
     drive = Drive()
     drive.run(0.5)
@@ -199,7 +211,7 @@ def test_no_switch_of_mode_state_or_source_makes_the_command_jump():
                 lambda: s.tune(mode="operator"), lambda: drive.off("operator"),
                 lambda: drive.back("operator"), lambda: s.tune(mode="blend"), lambda: setattr(drive.threat, "threat", 0.0)):
         act()
-        drive.run(0.37)
+        drive.run(0.57)  # longer than any silence that is no loss
     steering, pedal = drive.steps()
     assert steering <= HMMWV.actuators.steering_rate * DT + 1e-9 and pedal <= s.settings.brake_rate * DT + 1e-9
     s.stop("button")
