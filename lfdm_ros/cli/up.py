@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "ends with its scenario, unless --set on_finish=idle")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
     parser.add_argument("--processes", action="store_true",
-                        help="run each node in a process of its own; one that dies is named and ends the run, exit 1, unless the "
-                             "stack says how often it is started again")
+                        help="run each node in a process of its own, as some stacks have it anyway; one that dies is named and ends the "
+                             "run, exit 1, unless the stack says how often it is started again")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if plays_scenario:
         stack = stack.ending_with_scenario()
     try:
-        summary = run_processes(stack, timeout) if args.processes else run_stack(stack, timeout=timeout)
+        summary = run_processes(stack, timeout) if args.processes or stack.processes else run_stack(stack, timeout=timeout)
     except RunError as error:
         print(_report(error.summary), file=sys.stderr)
         raise

@@ -78,11 +78,12 @@ class Dashboard(Component):
         command, sharing, simulator = (self._newest(name) for name in ("teleop/command", "shared_control/status", "simulator/status"))
         came, state = self._heard.get("vehicle/state", (-math.inf, None))
         return Reading(
-            None if state is None else Motion(state.x, state.y, state.yaw, state.vx, now - came),
-            None if command is None else (command.steering, command.throttle, command.brake),
-            None if sharing is None else Sharing(sharing.mode, sharing.state, sharing.reason, sharing.k, sharing.threat),
-            self._driver(simulator), math.nan if simulator is None else simulator.speed_factor_reached, self._nearest(),
-            (*self._unheard(), *self._wrong(now)))
+            motion=None if state is None else Motion(state.x, state.y, state.yaw, state.vx, now - came),
+            command=None if command is None else (command.steering, command.throttle, command.brake),
+            sharing=None if sharing is None else Sharing(sharing.mode, sharing.state, sharing.reason, sharing.k, sharing.threat),
+            driver=self._driver(simulator), pace=math.nan if simulator is None else simulator.speed_factor_reached,
+            slowed_by="" if simulator is None else simulator.slowed_by, nearest=self._nearest(),
+            notices=(*self._unheard(), *self._wrong(now)))
 
     def _driver(self, simulator: SimulatorStatus | None) -> str:
         if simulator is None:

@@ -1,6 +1,7 @@
 """Stack files (config/stacks/*.yaml): the one list of nodes that `lfdm up` and the launch files both run.
 
     parameters: {scenario: ramp_steer}      # given to every node that declares them
+    processes: true                         # optional: `lfdm up` runs each node in a process of its own, as --processes
     nodes:
       - executable: vehicle_simulator       # a module of lfdm_ros.nodes, or the NAME of a node from outside
         name: vehicle_simulator             # optional: the executable's name
@@ -33,7 +34,7 @@ EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", 
                "operator_model", "teleop_link", "joystick", "keyboard", "dashboard", "vehicle_frames", "command_adapter", "hil_bridge",
                "ground_learner")
 CLOCK = "/clock"
-_STACK_KEYS = ("description", "parameters", "nodes")
+_STACK_KEYS = ("description", "parameters", "processes", "nodes")
 _ANSWER_TIMEOUT = 30.0  # [s] of the wall clock
 _MOST_RESPAWNS = 1000
 # Parameters that name a folder which is one node's alone; a bag is in one.
@@ -141,10 +142,11 @@ class NodeEntry:
 
 @dataclass(frozen=True)
 class Stack:
-    """A validated stack file; its nodes in the order in which they start."""
+    """A validated stack file; its nodes in the order in which they start. processes: each wants a process of its own."""
 
     where: str
     nodes: tuple[NodeEntry, ...]
+    processes: bool = False
 
     def with_override(self, assignment: str, value: Any, where: str) -> Stack:
         """The stack with NODE.PARAMETER, or PARAMETER in every node that declares it, set to a value. NODE: its name, as it is or with its
@@ -244,7 +246,10 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{where}: two nodes are named '{name}'; give them names of their own")
-    stack = Stack(where, tuple(entries))
+    processes = data.get("processes", False)
+    if not isinstance(processes, bool):
+        raise InputError(f"{where}: processes: {quote(processes)} is not true or false")
+    stack = Stack(where, tuple(entries), processes)
     for topic, publishers in stack.sole_topics.items():
         if len(publishers) > 1:
             raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")

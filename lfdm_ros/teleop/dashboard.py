@@ -53,8 +53,8 @@ class Reading:
     """All that is shown; None, empty: not known.
 
     command: steering, throttle and brake that the person asks for. driver: who drives where nobody shares. pace: simulated seconds per
-    second, NaN where time is not simulated. nearest: distance [m] and direction [rad, + left] of the nearest obstacle ahead. notices: what
-    is wrong, one line each, the worst first.
+    second, NaN where time is not simulated; slowed_by: why it is less than was asked for. nearest: distance [m] and direction [rad, + left]
+    of the nearest obstacle ahead. notices: what is wrong, one line each, the worst first.
     """
 
     motion: Motion | None = None
@@ -62,6 +62,7 @@ class Reading:
     sharing: Sharing | None = None
     driver: str = ""
     pace: float = math.nan
+    slowed_by: str = ""
     nearest: tuple[float, float] | None = None
     notices: tuple[str, ...] = ()
 
@@ -78,7 +79,8 @@ def _motion(reading: Reading) -> Iterable[str]:
     elif motion.silence > STALE:
         yield f"speed     -            no state for {motion.silence:.0f} s"
     else:
-        pace = f"   time at {reading.pace:.2f} x" if abs(reading.pace - 1.0) > 0.05 else ""
+        because = f" ({reading.slowed_by})" if reading.slowed_by else ""
+        pace = f"   time at {reading.pace:.2f} x{because}" if abs(reading.pace - 1.0) > 0.05 else ""
         yield (f"speed     {motion.speed:5.1f} m/s  {3.6 * motion.speed:4.0f} km/h   at {motion.x:.1f}, {motion.y:.1f} m, heading "
                f"{math.degrees(math.remainder(motion.yaw, math.tau)):.0f} deg{pace}")
     if reading.nearest is not None:

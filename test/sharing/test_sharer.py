@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -141,7 +141,7 @@ def test_who_comes_irregularly_is_lost_once_not_each_time_and_is_lost_all_the_sa
         drive.off(source).run(0.19)
         drive.back(source).run(0.05)
     states = [d.row.state for d in drive.decisions]
-    assert sum(now != before for before, now in zip(states, states[1:])) == 2 and states[-1] == "sharing"
+    assert sum(now != before for before, now in pairwise(states)) == 2 and states[-1] == "sharing"
     assert drive.off(source).run(0.52).row.state == {"operator": "operator_lost", "autonomy": "autonomy_lost", "state": "stopping"}[source]
 
 

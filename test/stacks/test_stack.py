@@ -56,6 +56,7 @@ def test_executables_are_the_modules_with_a_main() -> None:
 @pytest.mark.parametrize(("change", "words"), [
     ({"colour": 1}, "unknown key 'colour'"),
     ({"nodes": []}, "nodes: give a list"),
+    ({"processes": "each"}, "processes: 'each' is not true or false"),
     ({"nodes": [{"executable": "warp_drive"}]}, "executable 'warp_drive' is unknown"),
     ({"nodes": [{"executable": "vehicle_simulator", "nme": "x"}]}, "nodes[0]: unknown key 'nme'"),
     ({"nodes": [{"executable": "vehicle_simulator", "parameters": {"speed": 1}}]}, "nodes[0]: parameters: speed"),

@@ -22,6 +22,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import Joy
 
 from lfdm_ros.ros.runtime import Runtime
+from lfdm_ros.stacks.stack import load_stack
 
 PATIENCE = 240.0  # [s] for anything to happen
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -105,9 +106,9 @@ def terminal(start: Start) -> Iterator[Callable[..., Terminal]]:
         one.close()
 
 
-def end(stack: subprocess.Popen[bytes]) -> None:
+def end(stack: subprocess.Popen[bytes], status: int = 130) -> None:
     stack.send_signal(signal.SIGINT)
-    assert stack.wait(PATIENCE) == 130
+    assert stack.wait(PATIENCE) == status
 
 
 def test_a_vehicle_alone_and_the_terminal_is_as_before(start: Start, terminal: Callable[..., Terminal]) -> None:
@@ -129,6 +130,7 @@ def test_the_vehicle_is_shared_and_k_and_mode_are_shown(start: Start, terminal: 
     person = terminal()
     person.wait(lambda: "mode blend" in person.shown and person.number(r"k (\d\.\d\d)") >= 0.0)
     person.wait(lambda: person.speed > 1.0 and "sharing: " in person.shown, keys="w")
+    assert len(Path(f"/proc/{stack.pid}/task/{stack.pid}/children").read_text().split()) == len(load_stack("shared_human").nodes)
     person.press("q")
     assert person.process.wait(PATIENCE) == 0 and person.now == person.before
     end(stack)
@@ -140,7 +142,7 @@ def test_why_commands_are_refused_is_shown(start: Start, terminal: Callable[...,
     person.wait(lambda: re.search(r"a/vehicle_simulator: .*commands refused, the last one from_the_future: stamped \d", person.shown))
     person.press("q")
     assert person.process.wait(PATIENCE) == 0
-    end(stack)
+    end(stack, 1)  # commands did not act
 
 
 def test_a_joystick_drives(start: Start, terminal: Callable[..., Terminal]) -> None:
