@@ -37,14 +37,16 @@ def processor_time(pids: Iterable[int], ended: bool = True) -> float:
     return sum(_TICK * sum(map(int, fields[11:15 if ended else 13])) for pid in pids if (fields := _fields(pid)))
 
 
-def waited(pids: Iterable[int]) -> dict[int, float]:
-    """For how long [s] each thread could have run but had no processor, by its number; it only grows."""
+def scheduled(pids: Iterable[int]) -> dict[int, tuple[float, float, bool]]:
+    """Of each thread, by its number: how long [s] it has run, and has waited for a processor, which both only grow; and whether it could
+    run now. A wait is counted when it is over."""
     found = {}
     for pid in pids:
         for task in (_PROC / str(pid) / "task").glob("[0-9]*"):
+            could_run = _text(task / "stat").rpartition(")")[2].split()[:1] == ["R"]
             numbers = _text(task / "schedstat").split()  # time on a processor, time waited for one, how often
             if len(numbers) == 3:
-                found[int(task.name)] = _NS * int(numbers[1])
+                found[int(task.name)] = (_NS * int(numbers[0]), _NS * int(numbers[1]), could_run)
     return found
 
 

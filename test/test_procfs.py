@@ -17,7 +17,7 @@ GONE = 2**22 + 1  # beyond the largest number of a process
 
 
 def test_who_has_ended_has_nothing() -> None:
-    assert procfs.descendants(GONE) == [] and procfs.command(GONE) == [] and procfs.waited([GONE]) == {}
+    assert procfs.descendants(GONE) == [] and procfs.command(GONE) == [] and procfs.scheduled([GONE]) == {}
     assert (procfs.processor_time([GONE]), procfs.resident(GONE), procfs.mapped(GONE, Path("/"))) == (0.0, 0.0, set())
 
 
@@ -68,7 +68,9 @@ def test_who_shares_a_core_waits_for_it() -> None:
         while min(procfs.processor_time([child.pid]) for child in children) < 0.5:
             time.sleep(0.05)
         # Each has waited while the other ran.
-        assert all(procfs.waited([child.pid])[child.pid] > 0.2 for child in children)
+        for child in children:
+            ran, waited, could_run = procfs.scheduled([child.pid])[child.pid]
+            assert ran > 0.3 and waited > 0.2 and could_run
     finally:
         for child in children:
             child.kill()

@@ -185,14 +185,14 @@ def _wait(child: int, answer: int, limit: float) -> tuple[int | None, bytes]:
 
 
 class _Clock:
-    """A process's own time: that of the wall, without what it and its descendants waited for a processor.
+    """A process's own time: that of the wall, without what it and its descendants waited for a processor, or still wait.
 
     Threads that wait for each other's processors would stop it; all that they use on all cores is the other limit.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid, self._own = pid, 0.0
-        self._waited: dict[int, float] = {}
+        self._threads: dict[int, tuple[float, float, bool]] = {}  # as procfs.scheduled
         self._looked = time.monotonic()
         self._used = 0.0
 
@@ -201,12 +201,21 @@ class _Clock:
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             pids = procfs.descendants(self._pid)
-            waited = procfs.waited(pids)
-            starved = sum(max(0.0, seconds - self._waited.get(thread, 0.0)) for thread, seconds in waited.items())
-            self._own += max(0.0, now - self._looked - starved)
+            self._own += max(0.0, now - self._looked - self._starved(pids, now - self._looked))
             self._used = procfs.processor_time(pids)
-            self._looked, self._waited = now, waited
+            self._looked = now
         return self._own > limit or self._used > limit * (os.cpu_count() or 1)
+
+    def _starved(self, pids: list[int], passed: float) -> float:
+        """For how long [s] threads have waited for a processor since the last look. The kernel counts a wait once it is over; who could
+        run then and now, and has not, has waited."""
+        starved, threads = 0.0, procfs.scheduled(pids)
+        for thread, (ran, waited, could_run) in threads.items():
+            ran_before, waited_before, could_before = self._threads.get(thread, (0.0, 0.0, False))
+            counted = waited - waited_before
+            starved += max(counted, passed - (ran - ran_before)) if could_run and could_before else counted
+        self._threads = threads
+        return starved
 
 
 def _ask_where(child: int, err: int) -> None:
