@@ -26,26 +26,27 @@ NEARLY = 0.75  # below which intervals are wrong
 def out_of_sample(result: StageResult) -> dict[str, dict[str, Any]]:
     """By label of errors, for summary.json.
 
-    source: held_out or cross_validation; pieces that it says it of; rmse; coverage_90 of the intervals as parameters and noise make them;
+    source: held_out or cross_validation; pieces that it says it of; rmse; lost: samples of which the model has no response, since it
+    diverges, which count as outside; coverage_90 of the intervals as parameters and noise make them;
     widening: how many times as wide they should be; coverage_90_widened: of those that the model error widens, each piece tried with what
     the others show; model_error: what was learned from all, None where it is too little; text.
     """
     out = {}
-    held = _held_out(result)
+    held, lost = _held_out(result)
     left = _left_out(result) if any(label not in held for label in result.stage.channels) else {}
     for label in result.stage.channels:
         source, pieces = (HELD_OUT, held[label]) if label in held else (CROSS_VALIDATION, left.get(label, []))
         if pieces:
-            out[label] = _row(label, pieces, source)
+            out[label] = _row(label, pieces, source, lost.get(label, 0) if source == HELD_OUT else 0)
     return out
 
 
-def _row(label: str, pieces: Sequence[PieceErrors], source: str) -> dict[str, Any]:
+def _row(label: str, pieces: Sequence[PieceErrors], source: str, lost: int) -> dict[str, Any]:
     z = np.abs(np.concatenate([piece.z for piece in pieces]))
     squares = np.concatenate([piece.error for piece in pieces]) ** 2
     found = learn(pieces, source)
     row = {"source": source, "pieces": len(pieces), "samples": len(z), "rmse": float(np.sqrt(squares.mean())),
-           "coverage_90": float((z <= GAUSSIAN).mean()), "widening": float(np.quantile(z, 0.9)) / GAUSSIAN,
+           "coverage_90": float((z <= GAUSSIAN).sum()) / (len(z) + lost), "lost": lost, "widening": float(np.quantile(z, 0.9)) / GAUSSIAN,
            "coverage_90_widened": tried(pieces), "model_error": found.as_dict() if found else None}
     return {**row, "text": _words(label, row)}
 
@@ -58,6 +59,8 @@ def _words(label: str, row: Mapping[str, Any]) -> str:
         said += f": they should be {row['widening']:.1f} times as wide"
     elif row["coverage_90"] > RIGHT[1]:
         said += f": {row['widening']:.1f} of their width would do"
+    if row["lost"]:
+        said += f"; of {row['lost']} samples the model has no response, since it diverges"
     if np.isfinite(row["coverage_90_widened"]):
         said += f"; with the model error that this shows, as predictions have it, {row['coverage_90_widened']:.0%}"
     return said
@@ -73,21 +76,24 @@ def out_of_sample_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[st
     yield from (row["text"] for row in rows.values() if row["coverage_90"] < RIGHT[0])
 
 
-def _held_out(result: StageResult) -> dict[str, list[PieceErrors]]:
+def _held_out(result: StageResult) -> tuple[dict[str, list[PieceErrors]], dict[str, int]]:
+    """Errors of the pieces by label; and of how many samples the model has no response."""
     members: dict[str, list[tuple[Predictive, str, int]]] = {}
     for (segment, data), predictive in zip(result.data.held_out, result.held_out_predictive):
         for c, measured in enumerate(segment.channels):
             members.setdefault(measured.label, []).append((predictive, data.channels[c], c))
     found: dict[str, list[PieceErrors]] = {}
+    lost: dict[str, int] = {}
     for label, own in members.items():
         sensor, sigma = sensor_noise([one.observed[:, c] for one, _, c in own]), float(result.run.draws[SIGMA + label].mean())
         for one, channel, c in own:
             known = np.isfinite(one.residuals[:, c]) & np.isfinite(one.spread[:, c])
+            lost[label] = lost.get(label, 0) + int((np.isfinite(one.observed[:, c]) & ~known).sum())
             if known.any():
                 found.setdefault(label, []).append(PieceErrors(
                     (one.times - one.times[0])[known], one.residuals[known, c], one.spread[known, c],
                     level_of(channel, one.response[:, c])[known], sigma, sensor if np.isfinite(sensor) else 0.0))
-    return found
+    return found, lost
 
 
 def _left_out(result: StageResult) -> dict[str, list[PieceErrors]]:

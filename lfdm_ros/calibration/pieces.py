@@ -13,6 +13,8 @@ from lfdm_ros.calibration.predictive import Predictive
 from lfdm_ros.inference.dataset import Dataset
 
 PLACE = ("x", "y")
+FAR = 8.0  # times the median of the pieces' RMSE, from which one is told
+SHOWN = 4  # of these
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,33 @@ def worst(pieces: Sequence[Piece], count: int) -> list[int]:
     names = list(pieces[0].coverage) or list(pieces[0].rmse)
     table = np.array([[piece.rmse.get(name, np.nan) for name in names] for piece in pieces])
     with np.errstate(all="ignore"):
-        ratio = table / np.nanmean(table, axis=0)
-    return [int(i) for i in np.argsort(-np.nan_to_num(np.where(np.isfinite(ratio), ratio, 0.0).max(axis=1)))[:count]]
+        ratio = np.where(np.isinf(table), np.inf, table / np.nanmean(np.where(np.isinf(table), np.nan, table), axis=0))
+    return [int(i) for i in np.argsort(-np.where(np.isnan(ratio), 0.0, ratio).max(axis=1), kind="stable")[:count]]
+
+
+def outlying(labels: Sequence[Sequence[str]], datasets: Sequence[Dataset], predictives: Sequence[Predictive]) -> list[str]:
+    """A line for each label of which a few pieces have errors far from the others', as where the model spins: which, and what is left
+    without them."""
+    found: dict[str, list[tuple[Dataset, float, int]]] = {}
+    for own, data, predictive in zip(labels, datasets, predictives):
+        for c, label in enumerate(own):
+            count = int(np.isfinite(predictive.observed[:, c]).sum())
+            if count:
+                with np.errstate(over="ignore"):
+                    found.setdefault(label, []).append((data, _rms(predictive.residuals[:, c]), count))
+    out = []
+    for label, rows in found.items():
+        limit = FAR * float(np.median([rmse for _, rmse, _ in rows]))
+        far = [(data, rmse) for data, rmse, _ in rows if not rmse <= limit]
+        if not far or 2 * len(far) > len(rows):
+            continue
+        left = [(rmse, count) for _, rmse, count in rows if rmse <= limit]
+        rest = np.sqrt(sum(rmse**2 * count for rmse, count in left) / sum(count for _, count in left))
+        which = ", ".join(f"{data.name} at [{data.times[0]:.1f}, {data.times[-1]:.1f}] s ({rmse:.3g})" for data, rmse in far[:SHOWN])
+        more = f" and {len(far) - SHOWN} more" if len(far) > SHOWN else ""
+        out.append(f"{label}: {len(far)} of {len(rows)} pieces err more than {FAR:g} times as much as most, as where a model spins: {which}"
+                   f"{more}; RMSE of the others {rest:.3g}")
+    return out
 
 
 def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
@@ -79,12 +106,12 @@ def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predicti
 
 
 def _rms(errors: np.ndarray) -> float:
-    known = errors[np.isfinite(errors)]
+    known = errors[~np.isnan(errors)]
     return float(np.sqrt((known**2).mean())) if len(known) else float("nan")
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None or not np.isfinite(value) else f"{value:.6g}"
+    return "" if value is None or np.isnan(value) else f"{value:.6g}"
 
 
 def _text(rows: Sequence[Sequence[str]]) -> str:

@@ -107,8 +107,8 @@ class Predictive:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Measured minus the response to the point (R, C), NaN where nothing was measured."""
-        return self.observed - self.response
+        """Measured minus the response to the point (R, C), NaN where nothing was measured, infinite where the model has no response."""
+        return np.where(np.isnan(self.response) & np.isfinite(self.observed), np.inf, self.observed - self.response)
 
 
 def kept_draws(datasets: Iterable[Dataset]) -> int:

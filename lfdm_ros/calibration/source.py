@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 MEASURED = "measured/state"
 DEFAULT_STEP = 0.005
+
+
+Pieces = Sequence[tuple[float, float, str]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Source:
         before: the vehicle as it was, where it is known.
         ground: that the recording was made on.
         kinematic: nuisances of a kinematic bicycle that was fitted beside it.
+        fitted, held_out: pieces (start, end, name) s of the recordings that were calibrated with, by their hashes.
         fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had.
         notes: for whoever reads the prediction.
     """
@@ -62,7 +66,8 @@ class Source:
     inputs: Inputs = field(default_factory=Inputs)
     prescribed: tuple[tuple[str, str, str], ...] = ()
     split: Split | None = None
-    fitted: frozenset[str] = frozenset()
+    fitted: Mapping[str, Pieces] = field(default_factory=dict)
+    held_out: Mapping[str, Pieces] = field(default_factory=dict)
     topic: str = MEASURED
     before: Vehicle | None = None
     ground: str = ""
@@ -124,7 +129,8 @@ def from_posterior(directory: Path) -> Source:
                 if channel not in noise or own.size > noise[channel].size:
                     noise[channel] = own
     # The last segment that took the steering from a measured angle inferred what the tyres do with that angle.
-    segment = sorted((segment for stage in stages for segment in stage["segments"]), key=lambda s: s["inputs"]["steering"] is not None)[-1]
+    stage, segment = sorted(((stage, segment) for stage in stages for segment in stage["segments"]),
+                            key=lambda pair: pair[1]["inputs"]["steering"] is not None)[-1]
     inputs = segment["inputs"]
     before, missing = _before(directory, summary, unknowns)
     return Source(model=summary["model"], vehicle=load_vehicle(directory / "vehicle.yaml"), step=summary["step"], unknowns=unknowns,
@@ -133,10 +139,20 @@ def from_posterior(directory: Path) -> Source:
                   inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
                   prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
                   split=Split(**segment["split"]) if segment["split"] else None,
-                  fitted=frozenset(r["sha256"] for r in summary["recordings"]),
+                  fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(stage["data"]),
+                  held_out=_pieces(stage["held_out"].get("data", ())),
                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
                   kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
                   fitted_range=_range(stages), notes=missing)
+
+
+def _pieces(rows: Iterable[Mapping[str, Any]]) -> dict[str, Pieces]:
+    """By the hash of their recordings; none of results that an earlier version wrote."""
+    out: dict[str, list[tuple[float, float, str]]] = {}
+    for row in rows:
+        if "sha256" in row:
+            out.setdefault(row["sha256"], []).append((row["start"], row["end"] + row["interval"], row["name"]))
+    return {key: sorted(own) for key, own in out.items()}
 
 
 def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> Noise:

@@ -15,8 +15,10 @@ from lfdm_ros import __version__
 from lfdm_ros.calibration import discrepancy
 from lfdm_ros.calibration.baselines import fit_kinematic
 from lfdm_ros.calibration.out_of_sample import out_of_sample, out_of_sample_warnings
+from lfdm_ros.calibration.pieces import outlying
 from lfdm_ros.calibration.predictive import Compared, compare
 from lfdm_ros.files import write_text
+from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
 from lfdm_ros.libraries import arviz
@@ -114,8 +116,7 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
                       "prescribed": [list(p) for p in s.prescribed],
                       "channels": {c.name: {"topic": c.topic, "field": c.field, "label": c.label} for c in s.channels}}
                      for s in stage.segments],
-        "data": [{"name": data.name, "recording": data.recording.name, "start": float(data.times[0]), "end": float(data.times[-1]),
-                  "samples": int(np.isfinite(data.observed).sum())} for _, data in result.data.fitted],
+        "data": [_piece(data) for _, data in result.data.fitted],
         **run.statistics,
         "log_evidence": run.statistics.get("log_evidence") if known_sampler(sampler).evidence else None,
         "parameters": _parameters(result),
@@ -131,9 +132,15 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
         "range": _extra(lambda: _range(result)), "kinematic": _extra(lambda: _kinematic(result)),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
-        "held_out": {"pieces": len(result.data.held_out),
+        "held_out": {"pieces": len(result.data.held_out), "data": [_piece(data) for _, data in result.data.held_out],
+                     "outlying": outlying(held, [data for _, data in result.data.held_out], result.held_out_predictive),
                      "rmse": {label: {"posterior": own.rmse, **of_draws(own)} for label, own in held_out.items()},
                      "coverage_90": {label: compared.coverage for label, compared in held_out.items()}}}
+
+
+def _piece(data: Dataset) -> dict[str, Any]:
+    return {"name": data.name, "recording": data.recording.name, "sha256": data.recording.sha256, "start": float(data.times[0]),
+            "end": float(data.times[-1]), "interval": data.interval, "samples": int(np.isfinite(data.observed).sum())}
 
 
 def _range(result: StageResult) -> dict[str, list[float]]:
@@ -282,7 +289,8 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
                 for a, b, r in correlated_pairs({variable: draws[variable] for variable in asked})
                 if not any({a, b} <= members for members in told))
     yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
-    yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["runs_away"]))
+    yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["held_out"]["outlying"],
+                                             *stage["runs_away"]))
     yield from result.data.notes
 
 

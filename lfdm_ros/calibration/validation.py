@@ -14,7 +14,7 @@ from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
 from lfdm_ros.calibration import baselines, plots, report
 from lfdm_ros.calibration.model_error import sensor_noise
-from lfdm_ros.calibration.pieces import PLACE, Piece, piece_of, pieces_csv, trajectories_csv
+from lfdm_ros.calibration.pieces import PLACE, Piece, outlying, piece_of, pieces_csv, trajectories_csv
 from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
 from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.calibration.source import MEASURED, Source, from_posterior, from_vehicle, like
@@ -40,7 +40,8 @@ from lfdm_ros.vehicles import Vehicle
 NOISE_MULTIPLE = 1.5
 LOUDER = 1.2  # noise of a recording's sensor over that of the calibrated ones, from which it is told
 BEYOND, SOME = 0.05, 0.01  # of a range, and of the samples, that may lie outside what was fitted without a word
-ALL = "all"
+EDGE = 1e-3  # [s] by which a piece may stand out of a window
+SHORT = 0.1  # of a piece; more than that which is left over is told
 
 
 def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posterior: str | os.PathLike[str] | None = None,
@@ -109,7 +110,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
                           for other, one in {shown: found, **others}.items()},
         "noise_from": {name: source.noise[name].stage for i, name in enumerate(names) if i in scale},
         "kinematic": source.kinematic,
-        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *runs_away(told, source.draws),
+        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying, *runs_away(told, source.draws),
                      *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / scale[i]:.1f} times the noise inferred "
                        f"in stage {source.noise[name].stage}" for i, name in enumerate(names)
                        if i in scale and compared[name].response > NOISE_MULTIPLE * scale[i]),
@@ -159,6 +160,7 @@ class _Found:
     split: str
     use: str
     notes: Sequence[str]
+    outlying: Sequence[str]
 
 
 def _compare(recording: Recording, source: Source, topic: str, window: tuple[float, float] | None, seed: int, widen: bool) -> _Found:
@@ -209,25 +211,32 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
                   {i: float(own.sigma.mean()) for i, own in noise.items()}, told, use,
                   [*start_notes((data, ()) for data in datasets),
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
-                     "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)])
+                     "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
+                  outlying([names] * len(datasets), datasets, predictives))
 
 
 def _windows(recording: Recording, source: Source, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:
-    """Start, end and name of each piece; how it was cut, in words; and what its pieces were used for in the calibration."""
-    split, seen = source.split, recording.sha256 in source.fitted
+    """Start, end and name of each piece; how it was cut, in words; and what its pieces were used for in the calibration.
+
+    Of a recording that was calibrated with, the very pieces that it held out, or where it held out none, fitted. Of others, and of what the
+    calibration left alone, all there is room for.
+    """
+    split, key = source.split, recording.sha256
     if split is None:
-        return [(start, end, "")], f"[{start:g}, {end:g}) s in one piece", "fitted" if seen else "new"
-    if not seen:
-        split = Split(split.length)  # nothing of it was fitted, all of it is predicted
-    every = split.take == ALL
-    windows = [(w.start, w.end, w.name) for w in pieces_of(recording, start, end, split, held_out=not every)]
-    if not windows:
-        raise InputError(f"{recording.path} ({recording.name}): all pieces of {split.length:g} s in window [{start:g}, {end:g}) s were "
-                         "fitted")
-    cut = f"{len(windows)} pieces of {split.length:g} s in [{start:g}, {end:g}) s"
-    if not every:
-        return windows, f"{cut}, those between the {split.take} ones that were fitted", "held out"
-    return windows, f"{cut}, all of which were fitted" if seen else f"{cut}, none of which was fitted", "fitted" if seen else "new"
+        return [(start, end, "")], f"[{start:g}, {end:g}) s in one piece", "fitted" if key in source.fitted else "new"
+    fitted, held_out = source.fitted.get(key, ()), source.held_out.get(key, ())
+    inside = [(a, b, name) for a, b, name in held_out or fitted if a >= start - EDGE and b <= end + EDGE]
+    if inside:
+        cut = f"{len(inside)} pieces of {split.length:g} s in [{inside[0][0]:g}, {inside[-1][1]:g}) s"
+        return (inside, f"{cut}, those that the calibration held out", "held out") if held_out else (
+            inside, f"{cut}, all of which were fitted", "fitted")
+    if any(a < end - EDGE and b > start + EDGE for a, b, _ in fitted):
+        raise InputError(f"{recording.path} ({recording.name}): window [{start:g}, {end:g}) s holds no piece that was held out, and some "
+                         "that were fitted")
+    windows = [(w.start, w.end, w.name) for w in pieces_of(recording, start, end, Split(split.length), held_out=False)]
+    left = end - windows[-1][1]
+    return windows, (f"{len(windows)} pieces of {split.length:g} s in [{start:g}, {end:g}) s, none of which was fitted"
+                     + (f"; the last {left:.1f} s are too short for one" if left > SHORT * split.length else "")), "new"
 
 
 def _errors(datasets: Sequence[Dataset], responses: Sequence[np.ndarray]) -> dict[str, float]:

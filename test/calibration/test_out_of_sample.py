@@ -13,10 +13,12 @@ from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.calibration.baselines import fit_kinematic, kinematic
 from lfdm_ros.calibration.cross_validation import FOLDS, cross_validate
 from lfdm_ros.calibration.data import StageData, load_stage
+from lfdm_ros.calibration.pieces import outlying, piece_of, worst
 from lfdm_ros.calibration.predictive import Predictive, Ranks, compare
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.calibration.summary import runs_away
 from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings
 from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.samplers import least_squares
@@ -160,7 +162,7 @@ def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(drives, tmp_p
         assert alike["rmse"][channel]["response"] == pytest.approx(shown["rmse"][channel]["before"], rel=1e-9)
         assert alike["rmse"][channel]["kinematic"] == pytest.approx(shown["rmse"][channel]["kinematic"], rel=1e-9)
         assert shown["rmse"][channel]["response"] < shown["rmse"][channel]["before"]
-    assert "12 pieces of 2 s in [0, 48.02) s, those between the even ones that were fitted" in capsys.readouterr().out
+    assert "12 pieces of 2 s in [2, 48) s, those that the calibration held out" in capsys.readouterr().out
     assert main(["predict", "--posterior", str(tmp_path / "own"), "--like", str(tmp_path / "own"), "--bag", str(drives["drive"]), "--out",
                  str(tmp_path / "x")]) == 2
     assert "give --vehicle NAME or FILE with it" in capsys.readouterr().err
@@ -233,3 +235,54 @@ def test_a_draw_that_runs_away_is_named(worst):
     stiffness[0, 17] = 8e3
     (text,) = runs_away(compared, {"stiffness": stiffness, "sigma.yaw_rate": np.ones((2, 50))}) or [""]
     assert ("draw 17 of chain 0 has 40, with stiffness 8000" in text) == np.isfinite(worst)
+
+
+def test_a_prediction_has_the_very_pieces_that_were_held_out(drives, tmp_path):
+    """Wherever the recipe's windows begin: two of them here, whose pieces are not those of one cut from the start of the recording."""
+    segments = "segments: [{name: one, window: [1.3, 20]}, {name: two, window: [23.5, null]}]"
+    (tmp_path / "cut.yaml").write_text(WRONG.replace("TAKE", "even").replace("window: [0, null]", segments))
+    calibrated(tmp_path, "cut", [drives["drive"]])
+    (stage,) = json.loads((tmp_path / "cut" / "summary.json").read_text())["stages"]
+    with pictures.left_out():
+        found = predict(drives["drive"], tmp_path / "p", posterior=tmp_path / "cut")
+    held_out, fitted = ([(row["start"], row["end"]) for row in rows] for rows in (stage["held_out"]["data"], stage["data"]))
+    np.testing.assert_allclose(found["pieces"], held_out)
+    assert not any(a < d and c < b for a, b in held_out for c, d in fitted), "nothing that was fitted is among them"
+    alike = {name.rpartition(".")[2]: row for name, row in stage["held_out"]["rmse"].items()}
+    for channel, row in found["rmse"].items():
+        assert row["response"] == pytest.approx(alike[channel]["response"], rel=1e-6), channel
+    with pictures.left_out():
+        part = predict(drives["drive"], tmp_path / "part", posterior=tmp_path / "cut", window=(20.0, 40.0))
+        assert all(piece in found["pieces"] for piece in part["pieces"]) and 0 < len(part["pieces"]) < len(found["pieces"])
+        with pytest.raises(InputError, match="holds no piece that was held out, and some that were fitted"):
+            predict(drives["drive"], tmp_path / "none", posterior=tmp_path / "cut", window=(1.3, 3.4))
+
+
+def test_a_piece_in_which_the_model_spins_is_judged_and_named(drives):
+    """Whether its errors are large or it has no response at all; coverage counts it as outside."""
+    recording = find_recordings([drives["drive"]])[0]
+    pieces, predictives = [], []
+    rng = np.random.default_rng(2)
+    for number in range(8):
+        times = 5.0 * number + 0.1 * np.arange(50)
+        response = np.zeros((50, 1))
+        if number == 3:
+            response[20:] = np.nan
+        if number == 6:
+            response[:, 0] = np.linspace(0.0, 9.0, 50)
+        observed = rng.normal(0.0, 0.1, (50, 1))
+        pieces.append(Dataset(recording, times, np.zeros((50, 3)), False, observed, ("yaw_rate",), {}, name=str(number)))
+        ranks = Ranks(observed)
+        ranks.add(response + rng.normal(0.0, 0.1, (200, 50, 1)))
+        predictives.append(Predictive(times, observed, response, response, ranks, None, np.zeros((50, 1)), np.full((1, 1), 0.01 * 50),
+                                      np.ones((1, 1), bool), np.zeros((1, 2), int), response[None], response[None, None],
+                                      np.zeros(1, int)))
+    (line,) = outlying([("yaw_rate",)] * 8, pieces, predictives)
+    assert line.startswith("yaw_rate: 2 of 8 pieces err more than") and "3 at [15.0, 19.9] s (inf), 6 at [30.0, 34.9] s (5.2" in line
+    assert float(line.rpartition("others ")[2]) == pytest.approx(0.1, rel=0.2)
+    motion = np.zeros((50, 2))
+    rows = [piece_of(data, one, motion, [0]) for data, one in zip(pieces, predictives)]
+    assert worst(rows, 2) == [3, 6]
+    assert rows[3].coverage["yaw_rate"] < 0.45 and rows[0].coverage["yaw_rate"] > 0.8
+    found = compare([(("yaw_rate",), one) for one in predictives])["yaw_rate"]
+    assert found.response == np.inf and found.coverage < 0.8
