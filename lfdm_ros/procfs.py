@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -13,13 +14,17 @@ _NS = 1e-9
 _MB = 1.0 / 1024.0  # per kB
 
 
+def all_processes() -> list[int]:
+    """All that there are."""
+    return [int(folder.name) for folder in _PROC.glob("[0-9]*")]
+
+
 def descendants(root: int) -> list[int]:
     """A process and all that it and its children have started."""
     parents: dict[int, int] = {}
-    for stat in _PROC.glob("[0-9]*/stat"):
-        fields = _fields(int(stat.parent.name))
-        if fields:
-            parents[int(stat.parent.name)] = int(fields[1])
+    for pid in all_processes():
+        if fields := _fields(pid):
+            parents[pid] = int(fields[1])
     found, new = {root} & parents.keys(), {root}
     while new:
         new = {pid for pid, parent in parents.items() if parent in new} - found
@@ -54,6 +59,17 @@ def resident(pid: int) -> float:
     """Memory that is resident [MB]."""
     found = re.search(r"^VmRSS:\s+(\d+) kB", _text(_PROC / str(pid) / "status"), re.MULTILINE)
     return _MB * int(found[1]) if found else 0.0
+
+
+def opened(pid: int, folder: Path) -> set[str]:
+    """The names of the files in a folder that it has open."""
+    found = set()
+    for link in (_PROC / str(pid) / "fd").glob("*"):
+        with suppress(OSError):  # it has just been closed, or is another user's
+            path = link.readlink()
+            if path.parent == folder:
+                found.add(path.name)
+    return found
 
 
 def mapped(pid: int, folder: Path) -> set[str]:

@@ -19,6 +19,7 @@ GONE = 2**22 + 1  # beyond the largest number of a process
 def test_who_has_ended_has_nothing() -> None:
     assert procfs.descendants(GONE) == [] and procfs.command(GONE) == [] and procfs.scheduled([GONE]) == {}
     assert (procfs.processor_time([GONE]), procfs.resident(GONE), procfs.mapped(GONE, Path("/"))) == (0.0, 0.0, set())
+    assert procfs.opened(GONE, Path("/")) == set()
 
 
 def test_descendants_of_two_generations() -> None:
@@ -46,8 +47,11 @@ def test_memory_and_processor_time_are_those_that_the_kernel_counts(tmp_path: Pa
     assert procfs.processor_time([os.getpid()]) - before == pytest.approx(time.process_time() - began, abs=0.05)
     file = tmp_path / "a segment"
     file.write_bytes(bytes(4096))
-    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 4096):
-        assert "a" in procfs.mapped(os.getpid(), tmp_path) and "a" not in procfs.mapped(os.getpid(), tmp_path / "other")
+    with file.open("r+b") as opened:
+        with mmap.mmap(opened.fileno(), 4096):
+            assert "a" in procfs.mapped(os.getpid(), tmp_path) and "a" not in procfs.mapped(os.getpid(), tmp_path / "other")
+        assert "a segment" in procfs.opened(os.getpid(), tmp_path) and not procfs.opened(os.getpid(), tmp_path / "other")
+    assert not procfs.opened(os.getpid(), tmp_path)
 
 
 def test_children_that_have_ended_count_where_they_are_asked_for() -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +43,7 @@ _START = 180.0  # [s] for its clock to begin
 _AT_REST, _REST = 0.3, 2.0  # [m/s], and for so long [s of simulated time]
 _BUSY = "does not answer"  # a busy machine's doing; who stays silent is ended, and that is a failure
 _SHM = Path("/dev/shm")
+_LOCK = "_el"  # Fast DDS: whoever has made the segment NAME keeps NAME_el open, and those that only write into it do not
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,11 @@ def _name(words: Sequence[str]) -> str:
     return called or node or child or next((f"lfdm {word}" for before, word in pairwise(words) if before.endswith("lfdm_ros.cli")), "other")
 
 
+def segments_of(pids: Iterable[int]) -> set[str]:
+    """The segments of shared memory that processes have made for DDS, and not those of others that they write into."""
+    return {name.removesuffix(_LOCK) for pid in pids for name in procfs.opened(pid, _SHM) if name.endswith(_LOCK)}
+
+
 # ---- the run -----------------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +208,7 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         watcher = _Watcher()
         try:
-            samples, mapped, pids = _watch(process, watcher, found, wall, tell)
+            samples, segments, pids = _watch(process, watcher, found, wall, tell)
             _stop(process, found)
         finally:
             if process.poll() is None:
@@ -210,15 +216,15 @@ def soak(stack: str, bag: Path, *, seconds: float, speed: float, wall: float, co
                 process.wait()
             watcher.close()
         log.seek(0)
-        _judge(found, log.read(), samples, mapped - before, pids, bag)
+        _judge(found, log.read(), samples, segments - before, pids, bag)
     return found
 
 
 def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wall: float,
            tell: Callable[[str], None]) -> tuple[_Samples, set[str], dict[int, str]]:
-    """Samples by process, segments that were mapped, and all processes that were seen, until the run ends or the time is over."""
+    """Samples by process, segments that were made, and all processes that were seen, until the run ends or the time is over."""
     samples: _Samples = {}
-    mapped, pids = set[str](), dict[int, str]()
+    segments, pids = set[str](), dict[int, str]()
     started = sampled = time.monotonic()
     begin, told = math.inf, 0
     while process.poll() is None:
@@ -236,9 +242,9 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
         sampled = now
         members = family(process.pid)
         pids |= members
-        now_mapped = {name for pid in members for name in procfs.mapped(pid, _SHM)}
-        mapped |= now_mapped
-        found.segments_most = max(found.segments_most, len(now_mapped))
+        made = segments_of(members)
+        segments |= made
+        found.segments_most = max(found.segments_most, len(made))
         if begin == math.inf:
             continue
         for pid, name in members.items():
@@ -248,13 +254,13 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
             told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
             tell(f"{now - begin:.0f} s: simulated {found.simulated_seconds:.0f} s ({found.speed_factor:.1f} x), {found.laps} laps, "
-                 f"{memory:.0f} MB in {len(members)} processes, {len(now_mapped)} segments")
+                 f"{memory:.0f} MB in {len(members)} processes, {len(made)} segments")
         if now - begin > wall:
             break
     watcher.look(0.0)
     if begin < math.inf:
         found.simulated_seconds = watcher.time - first
-    return samples, mapped, pids
+    return samples, segments, pids
 
 
 def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
@@ -271,8 +277,8 @@ def _stop(process: subprocess.Popen[bytes], found: Found) -> None:
         found.failures.append(f"exit status {found.exit_status} {f'when {INTERRUPTED}' if interrupted else 'at the end'}")
 
 
-def _judge(found: Found, log: str, samples: _Samples, mapped: set[str], pids: Mapping[int, str], bag: Path) -> None:
-    """mapped: segments that were not there before."""
+def _judge(found: Found, log: str, samples: _Samples, segments: set[str], pids: Mapping[int, str], bag: Path) -> None:
+    """segments: that the processes have made, and that were not there before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]
         raise InputError(f"{found.stack} did not run: {lines[-1] if lines else 'nothing was said'}")
@@ -295,7 +301,9 @@ def _judge(found: Found, log: str, samples: _Samples, mapped: set[str], pids: Ma
     found.total = replace(growth_of("all", list(full), list(full.values())), cost=sum(g.cost for g in found.processes))
     found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
                        for g in (*found.processes, found.total) if g.too_much and found.wall_seconds >= _JUDGED]
-    found.segments_left = sorted(name for name in mapped if (_SHM / name).exists())
+    # A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine.
+    in_use = {name for pid in procfs.all_processes() for name in procfs.mapped(pid, _SHM)}
+    found.segments_left = sorted(name for name in segments - in_use if (_SHM / name).exists())
     if found.segments_left:
         found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
     if left := [name for pid, name in pids.items() if procfs.resident(pid) and name in family(pid).values()]:

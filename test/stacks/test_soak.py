@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
-from lfdm_ros.stacks.soak import cost_of, family, growth_of
+from lfdm_ros.stacks.soak import cost_of, family, growth_of, segments_of
 
 NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
          "mpc_controller", "vehicle_simulator", "ground_learner"}
@@ -41,6 +41,35 @@ def test_processes_have_the_names_of_their_nodes() -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
         assert family(os.getpid())[child.pid] == "ours" and set(family(child.pid)) == {child.pid}
         child.communicate(b"\n")
+
+
+def test_segments_are_of_whoever_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes that have discovered each other map each other's segments."""
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
+    program = """
+import sys, time
+import rclpy
+rclpy.init()
+node = rclpy.create_node(sys.argv[1])
+while len(set(node.get_node_names())) < 2:
+    time.sleep(0.05)
+print(flush=True)
+sys.stdin.read()
+rclpy.shutdown()
+"""
+    nodes = [subprocess.Popen([sys.executable, "-c", program, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for name in "ab"]
+    try:
+        for node in nodes:
+            assert node.stdout is not None and node.stdout.readline()
+        one, other = (segments_of([node.pid]) for node in nodes)
+        assert one and other
+        # All that is common to them are ports of the domain, which each may own.
+        assert all("_port" in name for name in one & other)
+        assert {name for name in one if "_port" not in name} and not {name for name in one if "_port" not in name} & other
+    finally:
+        for node in nodes:
+            node.communicate(b"")
+    assert not segments_of(node.pid for node in nodes)
 
 
 def test_a_short_run_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
