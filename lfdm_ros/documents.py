@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.resources import find_config
 from lfdm_ros.units import to_si
 
@@ -212,7 +212,7 @@ def mapping(node: Any, where: str, required: Iterable[str] = (), optional: Itera
         raise InputError(f"{where}: expected a mapping with {', '.join(map(str, allowed))}, found {quote(node)}")
     for key in node:
         if key not in allowed:
-            raise InputError(f"{where}: unknown key {quote(key)}; allowed: {', '.join(map(str, allowed))}")
+            raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, allowed, 'allowed: ')}")
     for key in required:
         if node.get(key) is None:
             raise InputError(f"{where}: missing key '{key}'")

@@ -5,13 +5,15 @@ And how messages quote what was given.
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 QUOTED = 200  # characters of a value that a message quotes at most
 _LONGEST = 1500  # of a message: room for a list of all that is allowed
+_FEW = 12  # names that are listed beside the nearest one
 
 
 class InputError(ValueError):
@@ -71,3 +73,16 @@ def quote(value: Any) -> str:
     """`repr(value)` on one line, of at most 200 characters, for a message."""
     text = _Repr().repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED - 3]}..."
+
+
+def suggest(name: object, known: Iterable[str], lead: str = "") -> str:
+    """The end of a message about an unknown name: the nearest known ones, and after `lead` all of them where they are few or none is near.
+
+    " (did you mean 'vx'?); choose one of: vx, vy" for suggest("vxx", ("vx", "vy"), "choose one of: ").
+    """
+    names, name = list(dict.fromkeys(map(str, known))), str(name)[:QUOTED]
+    few = len(names) <= _FEW
+    near = (difflib.get_close_matches(name, names, 1, 0.6 if few else 0.8) or difflib.get_close_matches(name, names, 3, 0.7)
+            or sorted((n for n in names if len(name) > 2 and name in n), key=len)[:3])
+    text = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    return text + (f"; {lead}{', '.join(names) or 'none'}" if lead and (few or not near) else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 
 Value = bool | int | float | str | list[str]
 Choices = tuple[str, ...] | Callable[[], Iterable[str]]
@@ -64,7 +64,7 @@ class Parameter:
             raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
         allowed = self.allowed
         if allowed and value not in allowed:
-            raise InputError(f"{where}: {quote(value)} is not one of {', '.join(allowed)}")
+            raise InputError(f"{where}: {quote(value)} is unknown{suggest(value, allowed, 'choose one of: ')}")
         return value
 
     @property
@@ -97,7 +97,7 @@ class Declared:
                 raise InputError(f"{self.ABOUT}{f.name} is {quote(value)}; give a {_NAMES[kind]}")
             allowed = _named(m["choices"])
             if allowed and value not in allowed:
-                raise InputError(f"{self.ABOUT}{f.name} is '{value}'; choose one of: {', '.join(allowed)}")
+                raise InputError(f"{self.ABOUT}{f.name} is '{value}'{suggest(value, allowed, 'choose one of: ')}")
             if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -51,5 +51,5 @@ def find_config(kind: str, name: str | os.PathLike[str]) -> Path:
     # "config/stacks/simulator.yaml" works from any directory, not only from the project's root.
     if path.parts[:2] == ("config", kind) and (folder / path.name).is_file():
         return folder / path.name
-    known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none"
-    raise InputError(f"no {kind} file {quote(str(name))}; give a path to a YAML file or one of: {known}")
+    known = sorted(p.stem for p in folder.glob("*.yaml"))
+    raise InputError(f"no {kind} file {quote(str(name))}{suggest(path.stem, known, 'give a path to a YAML file or one of: ')}")

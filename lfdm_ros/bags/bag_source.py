@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from lfdm_ros.bags.fields import Field, find_field, require_numeric, suggest
+from lfdm_ros.bags.fields import Field, find_field, require_numeric
 from lfdm_ros.bags.mapping import Source
 from lfdm_ros.bags.mapping_keys import RECORDED
 from lfdm_ros.bags.reader import has_header, open_bag, stamp_of
 from lfdm_ros.bags.table import Table
 from lfdm_ros.bags.typestore import require_type, typestore
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
         found = [c for c in reader.connections if c.topic.lstrip("/") == topic.lstrip("/")]
         if not found:
             known = sorted({c.topic for c in reader.connections})
-            raise InputError(f"{path} has no topic '{topic}'{suggest(topic, known)}; it has {', '.join(known) or 'none'}")
+            raise InputError(f"{path} has no topic '{topic}'{suggest(topic, known, 'it has ')}")
         if len({c.msgtype for c in found}) > 1:
             raise InputError(f"{path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
         yield _Messages(reader.typestore, found[0].msgtype, (

@@ -6,18 +6,17 @@ messages without it.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rosbags.interfaces import Nodetype
 
 from lfdm_ros.bags.typestore import NUMERIC
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.resources import share_directory
 
 _ARRAYS = (Nodetype.ARRAY, Nodetype.SEQUENCE)
@@ -91,12 +90,6 @@ def follow(message: Any, step: Step) -> Any:
     return message[step] if isinstance(step, int) else getattr(message, step)
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """", did you mean 'x'?" when something close is known, else an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""
-
-
 def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
     """Follows `path` through the definition of `msgtype`.
 
@@ -132,7 +125,7 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
             raise InputError(f"{where}: {path}: '{leaf}' of {owner} has no '{part}'; it is {_describe(description)}")
         fields = dict(store.fielddefs[detail][1])
         if part not in fields:
-            raise InputError(f"{where}: {detail} has no field '{part}'{suggest(part, fields)}; it has {', '.join(fields)}")
+            raise InputError(f"{where}: {detail} has no field '{part}'{suggest(part, fields, 'it has ')}")
         owner, leaf, description = detail, part, fields[part]
         steps.append(part)
     if description[0] != Nodetype.BASE:

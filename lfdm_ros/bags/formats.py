@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.bags.fields import suggest
 from lfdm_ros.bags.mapping import Source
 from lfdm_ros.bags.mapping_keys import FORMATS
 from lfdm_ros.bags.table import Table
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 
 _MODULES = {"h5py": "h5py", "pyarrow": "pyarrow.parquet", "asammdf": "asammdf", "python-can": "can", "cantools": "cantools"}
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -180,8 +179,8 @@ def read_can(source: Source, path: Path, mapping: Path) -> Table:
         message = cantools.database.load_file(dbc, strict=False).get_message_by_name(source.message)
     except KeyError:
         known = [m.name for m in cantools.database.load_file(dbc, strict=False).messages]
-        raise InputError(f"{source.where}.message: {dbc} has no message '{source.message}'{suggest(source.message, known)}; it has "
-                         f"{', '.join(known)}") from None
+        raise InputError(f"{source.where}.message: {dbc} has no message '{source.message}'"
+                         f"{suggest(source.message, known, 'it has ')}") from None
     except Exception as error:  # as above
         raise _unreadable(dbc, "DBC file", error) from None
     signals = [signal.name for signal in message.signals]

@@ -28,12 +28,12 @@ from typing import Any
 
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
-from lfdm_ros.bags.fields import Field, find_field, require_numeric, suggest
+from lfdm_ros.bags.fields import Field, find_field, require_numeric
 from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, HEADER, RECORDED, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, names
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
-from lfdm_ros.errors import QUOTED, InputError, quote
+from lfdm_ros.errors import QUOTED, InputError, quote, suggest
 
 ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")  # units of columns that may wrap
 
@@ -280,7 +280,7 @@ def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic
         raise InputError(f"{where}.type: {error}") from None
     source = items.get("from")
     if source not in sources:
-        raise InputError(f"{where}.from is {quote(source)}{suggest(str(source), sources)}; write one of {', '.join(sources)}")
+        raise InputError(f"{where}.from is {quote(source)}{suggest(source, sources, 'write one of ')}")
     fields = []
     for path, text in _section(items, "fields", where).items():
         leaf = find_field(typestore(), msgtype, str(path), f"{where}.fields")

@@ -24,10 +24,10 @@ from rosbags.interfaces import Nodetype
 from rosbags.serde import SerdeError
 
 from lfdm_ros import documents
-from lfdm_ros.bags.fields import find_field, require_numeric, suggest
+from lfdm_ros.bags.fields import find_field, require_numeric
 from lfdm_ros.bags.recovery import is_damaged, recover
 from lfdm_ros.bags.typestore import typestore
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 
 # What recorded inputs do between two messages.
 HOLD, LINEAR = "hold", "linear"
@@ -111,7 +111,7 @@ class Bag:
                      and all(other.topic.startswith(f"{c.topic.removesuffix(name)}/") for other in self.connections)]
         if not found:
             topics = sorted({c.topic for c in self.connections})
-            raise InputError(f"{self.path} has no topic '{topic}'{suggest(topic, topics)}; it has {', '.join(topics) or 'none'}")
+            raise InputError(f"{self.path} has no topic '{topic}'{suggest(topic, topics, 'it has ')}")
         if len({c.msgtype for c in found}) > 1:
             raise InputError(f"{self.path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
         return found

@@ -11,11 +11,10 @@ import numpy as np
 
 from lfdm_ros.bags import formats
 from lfdm_ros.bags.bag_source import read_topic
-from lfdm_ros.bags.fields import suggest
 from lfdm_ros.bags.mapping import Source
 from lfdm_ros.bags.quantities import Quantity, from_unit
 from lfdm_ros.bags.table import Table
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 
 
 def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
@@ -50,8 +49,8 @@ def declared_columns(source: Source, table: Table) -> dict[str, Quantity]:
         where = f"{source.where}.columns.{column.name}"
         if column.column not in table.columns:
             if not column.optional:
-                raise InputError(f"{where}: {table.where} has no column '{column.column}'{suggest(column.column, table.columns)}; "
-                                 f"it has {', '.join(table.columns)}")
+                raise InputError(f"{where}: {table.where} has no column '{column.column}'"
+                                 f"{suggest(column.column, table.columns, 'it has ')}")
             values = np.full(table.rows, math.nan)
         else:
             values = table.columns[column.column]

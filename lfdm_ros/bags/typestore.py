@@ -15,7 +15,7 @@ import numpy as np
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.resources import share_directory
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "byte", "char")
@@ -111,7 +111,7 @@ def build_message(msgtype: str, values: Mapping[str, Any], real: float = 0.0, wh
     message = new_message(msgtype, real)
     for name, value in values.items():
         if name not in fields:
-            raise InputError(f"{where}: {msgtype} has no field '{name}'; it has {', '.join(fields)}")
+            raise InputError(f"{where}: {msgtype} has no field '{name}'{suggest(name, fields, 'it has ')}")
         current = getattr(message, name)
         if isinstance(value, Mapping):
             if not dataclasses.is_dataclass(current):

@@ -13,7 +13,7 @@ from typing import Any
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.documents import integer, mapping, number, quantity, read_yaml, text
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.inference.dataset import RECORDED
 from lfdm_ros.inference.plan import (
     AR1,
@@ -236,7 +236,8 @@ def _nuisance(name: str, entry: Any, where: str, states: Mapping[str, Field], se
         unit = "rad"
     else:
         offered = [f"INPUT.{key}" for key in INPUT_NUISANCE] + [f"{channel}.offset" for channel in sorted(measured)] + [MISALIGNMENT]
-        raise InputError(f"{where}.{name}: no such nuisance; choose from {', '.join(offered)}, INPUT being {', '.join(INPUT_FIELDS)}")
+        raise InputError(f"{where}.{name}: no such nuisance{suggest(name, offered)}; choose from {', '.join(offered)}, "
+                         f"INPUT being {', '.join(INPUT_FIELDS)}")
     prior = parse_prior(entry, unit, f"{where}.{name}")
     if kind in ("lag", "scale") and prior.frozen().cdf(0.0) > 1e-6:
         raise InputError(f"{where}.{name}: must be positive; use half_normal, log_normal, uniform or truncated_normal")
@@ -263,7 +264,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
     for target, factor in targets.items():
         if target not in declared:
             hint = "add targets: {PARAMETER: factor} or " if "targets" not in entry else ""
-            raise InputError(f"{where}: the model has no parameter '{target}'; {hint}choose one of: {', '.join(declared)}")
+            raise InputError(f"{where}: the model has no parameter '{target}'{suggest(target, declared, f'{hint}choose one of: ')}")
         if number(factor, f"{where}.targets.{target}") <= 0.0:
             raise InputError(f"{where}.targets.{target}: expected a factor greater than 0, found {quote(factor)}")
     units = {declared[target].unit for target in targets}
@@ -275,7 +276,7 @@ def _parameter(name: str, entry: Any, where: str, declared: Mapping[str, Field])
 
 def _channel(name: str, entry: Any, where: str, states: Mapping[str, Field], label: str, correlation: Prior | None) -> Channel:
     if name not in states:
-        raise InputError(f"{where}.{name}: not a state of the model; choose from: {', '.join(states)}")
+        raise InputError(f"{where}.{name}: not a state of the model{suggest(name, states, 'choose from: ')}")
     where = f"{where}.{name}"
     spec = mapping(entry, where, ("noise",), ("topic", "field"))
     noise = parse_prior(spec["noise"], states[name].unit, f"{where}.noise")

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from lfdm_ros.cli.bench_peer import Peer
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 from lfdm_ros.resources import share_directory
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json and not Path(args.json).resolve().parent.is_dir():
         raise InputError(f"--json {args.json}: no such folder")
     if args.name not in benchmark_names():
-        raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}; there are: {', '.join(benchmark_names()) or 'none'}")
+        raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}{suggest(args.name, benchmark_names(), 'there are: ')}")
     module = load_benchmark(args.name)
     for option in ("cycles", "seconds"):
         if (value := getattr(args, option)) is not None and not value > 0:

@@ -18,6 +18,7 @@ EPILOG = """example:
   lfdm drive obstacle_field_40 --seed 7 --figure run.png --animation run.gif
   lfdm drive obstacle_field_60 --seed 7 --density 8
   lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
+  lfdm drive curve --ground ice_in_the_bend
   lfdm drive slalom --plant eighteen_dof --set model=eight_dof --json
   lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
@@ -39,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plant", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="its tyre model (default: tmeasy where the vehicle has it, else its "
                         "own)")
+    parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
+                        "knows what the ground's file says is known (default: the level road of the vehicle's tyres)")
     parser.add_argument("--state-age", type=float, default=0.0, metavar="SEC", help="age of a state when it arrives (default 0)")
     parser.add_argument("--delay", type=float, metavar="SEC", help="of the actuators; the controller knows it (default: the vehicle's)")
     parser.add_argument("--steering-lag", type=float, metavar="SEC", help="time constant of the steering, known (default: the vehicle's)")
@@ -53,10 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.cli.study_control import parse_changes
+    from lfdm_ros.control.controller import Controller, limits_of
     from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings
+    from lfdm_ros.simulation import load_scenario
     from lfdm_ros.studies import driving as studies
     from lfdm_ros.studies.closed_loop import Driver, Plant, drive
     from lfdm_ros.studies.driving_tables import ending, failures
@@ -76,24 +81,37 @@ def run(args: argparse.Namespace) -> int:
     vehicle = load_vehicle(args.vehicle, changes)
     if vehicle.assumed:
         print(vehicle.assumed, file=sys.stderr)
-    plant = Plant.of(vehicle, args.plant, args.tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+    scenario = load_scenario(args.scenario, args.seed, args.density)
+    driven, predicted, tyre = vehicle, vehicle, args.tyre
+    if args.ground is not None:
+        from lfdm_ros.bags.grounds import find_ground
+        from lfdm_ros.terrain.underfoot import Underfoot
+
+        ground = find_ground(args.ground)
+        ground.require_start(scenario.initial.x, scenario.initial.y)
+        if left := ground.left_at(scenario.path):
+            print(f"warning: {left}", file=sys.stderr)
+        underfoot, known = Underfoot(vehicle, ground), Underfoot(vehicle, ground, known=True)  # their maps live as long as these do
+        driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.plant or "", args.tyre)
+    plant = Plant.of(vehicle, args.plant, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, controller="operator" if operated else "mpc", settings=settings, plant=plant,
                           vehicle=args.vehicle, changes=changes, density=args.density)
-    scenario = studies.trial_scenario(trial)
     driver: Driver
     if operated:
         link = LinkSettings(delay=0.5 * args.latency, **further)
         seed = plant.seed if args.driver_seed is None else args.driver_seed
         driver = Remote.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
-        driver = studies.make_driver("mpc", vehicle, settings, plant.tyre, GuideSettings(**further))
+        # On soil the limits of wheel loads are those of the tyres on the road.
+        limits = limits_of(vehicle, settings, Plant.of(vehicle, args.plant, args.tyre).tyre)
+        driver = Controller(predicted, settings, limits, GuideSettings(**further))
     film = None
     if args.animation is not None:
         from lfdm_ros.studies.pictures import Film
 
         film = Film(vehicle.lidar)
-    found = drive(vehicle, scenario, driver, plant, film.note if film else None)
+    found = drive(driven, scenario, driver, plant, film.note if film else None)
     what = studies.figures(trial, scenario, found)
     del what["cycle_us"]
     if operated:

@@ -16,7 +16,8 @@ from lfdm_ros.files import reason
 COMMANDS = {
     "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
     "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
-    "models": "list models with states, inputs, parameters and units",
+    "list": "list the scenarios, vehicles, grounds, recipes or stacks there are",
+    "models": "list models; with a name its states, inputs, parameters and units",
     "vehicle": "write a vehicle file, import one of the C++ library LFDM, show what one has, check its suspension",
     "simulate": "run a vehicle model on a file of driver inputs",
     "soil": "list the named soils, and how a wheel stands and pulls on them",

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     simulator = Simulator(vehicle, model=model, dt=args.dt, tyre=tyre)
     for name in args.also:
         if name not in simulator.output_index:
-            raise InputError(f"--also {name}: no such output; there are: {', '.join(simulator.output_names)}")
+            raise InputError(f"--also {name}: no such output{suggest(name, simulator.output_names, 'there are: ')}")
     if args.dt > simulator.model.largest_step:
         print(f"warning: {simulator.model.name} wants a step of at most {simulator.model.largest_step:g} s; with --dt {args.dt:g} "
               "its results may be wrong", file=sys.stderr)

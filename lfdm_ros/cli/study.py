@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.cli import study_control
 from lfdm_ros.cli.calibrate import read_options, refuse_of_field
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 
 if TYPE_CHECKING:
     from lfdm_ros.inference.plan import Recipe
@@ -208,7 +208,7 @@ def _chosen(recipe: Recipe, names: list[str]) -> list[Any]:
     known = [stage.name for stage in recipe.stages]
     for name in names:
         if name not in known:
-            raise InputError(f"{recipe.path}: no stage '{name}'; choose from: {', '.join(known)}")
+            raise InputError(f"{recipe.path}: no stage '{name}'{suggest(name, known, 'choose from: ')}")
     return [stage for stage in recipe.stages if not names or stage.name in names]
 
 

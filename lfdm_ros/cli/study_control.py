@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 
 if TYPE_CHECKING:
@@ -287,8 +287,10 @@ def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list
         name, equals, value = text.partition("=")
         if name in MOVED:
             raise InputError(f"--set {text}: {moved(MOVED[name], 'lfdm drive --change {}=VALUE')}")
-        if not equals or name not in known:
-            raise InputError(f"--set {text}: give NAME=VALUE, with one of these names: {', '.join(known)}")
+        if not equals:
+            raise InputError(f"--set {text}: give NAME=VALUE")
+        if name not in known:
+            raise InputError(f"--set {text}: no setting '{name}'{suggest(name, known, 'choose one of: ')}")
         record, field, kind = known[name]
         try:
             changes[record][field] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)

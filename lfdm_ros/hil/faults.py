@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, WHEEL_SPEEDS, unit_of
 
 ALL = "all"
@@ -65,9 +65,10 @@ class Fault:
     def __post_init__(self) -> None:
         kind = KINDS.get(self.kind)
         if kind is None:
-            raise InputError(f"fault {quote(self.kind)} is unknown; there are: {', '.join(KINDS)}")
+            raise InputError(f"fault {quote(self.kind)} is unknown{suggest(self.kind, KINDS, 'there are: ')}")
         if self.signal not in GROUPS and self.signal not in GROUPS[ALL]:
-            raise InputError(f"fault {self.kind}: signal {quote(self.signal)} is unknown; there are: {', '.join((*GROUPS[ALL], *GROUPS))}")
+            raise InputError(f"fault {self.kind}: signal {quote(self.signal)} is unknown"
+                             f"{suggest(self.signal, (*GROUPS[ALL], *GROUPS), 'there are: ')}")
         if kind.only and not set(self.signals) <= {*kind.only, *(GROUPS[ALL] if ALL in kind.only and self.signal == ALL else ())}:
             raise InputError(f"fault {self.kind}: of {quote(self.signal)} there is none, but of: {', '.join(kind.only)}")
         for name, value in (("value", self.value), ("start", self.start), ("share", self.share)):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lfdm_ros import plugins
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.hil.e2e import INIT, Reception
 from lfdm_ros.parameters import Declared, Exposed, setting
 
@@ -182,5 +182,5 @@ def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
         InputError: no such kind, or settings that do not fit.
     """
     if kind not in _KINDS:
-        raise InputError(f"no link '{kind}'; there are: {', '.join(_KINDS)}")
+        raise InputError(f"no link '{kind}'{suggest(kind, _KINDS, 'there are: ')}")
     return _KINDS[kind].make(end, settings)

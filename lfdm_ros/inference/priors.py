@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from lfdm_ros.documents import number
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.units import to_si
 
 WIDEST_DIRECT = 1.0  # log_sd
@@ -432,7 +432,7 @@ def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float
     keys = KINDS[kind].keys
     unknown = [key for key in spec if key not in (*keys, "prior", "unit")]
     if unknown:
-        raise InputError(f"{where}.{unknown[0]}: unknown key; a {kind} prior has: {', '.join(keys)}, unit")
+        raise InputError(f"{where}.{unknown[0]}: unknown key{suggest(unknown[0], keys)}; a {kind} prior has: {', '.join(keys)}, unit")
     if "unit" not in spec:
         raise InputError(f"{where}.unit: missing; write the unit of the prior, for example '{expected_unit}'")
     offset = to_si(0.0, str(spec["unit"]), expected_unit, f"{where}.unit")

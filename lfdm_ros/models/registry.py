@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lfdm_ros import plugins
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import (
     bekker_wong,
     double_wishbone,
@@ -173,15 +173,15 @@ def get_model(spec: str) -> Model:
             raise InputError(f"model '{name}' has no parts to choose; leave out '{'/'.join(parts)}'")
         return _WHOLE[name]
     if name not in CHASSIS:
-        raise InputError(f"no model '{name}'; choose one of: {', '.join(model_names())}")
+        raise InputError(f"no model '{name}'{suggest(name, model_names(), 'choose one of: ')}")
     chosen: dict[str, Part] = {}
     grounds: set[str] = set()
     for part in parts:
         slot = next((slot for slot, there in SLOTS.items() if part in there), None)
         there = chassis_slots(name)
         if slot is None:
-            known = ", ".join(p for entries in there.values() for p in entries)
-            raise InputError(f"model '{spec}': no part '{part}'; there are: {known}")
+            known = [p for entries in there.values() for p in entries]
+            raise InputError(f"model '{spec}': no part '{part}'{suggest(part, known, 'there are: ')}")
         if slot not in there:
             raise InputError(f"model '{name}' has no {slot} to choose; leave out '{part}'")
         if slot == "ground":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import linalg
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.ground import FRICTION_SCALE
 from lfdm_ros.simulation import BatchRollout, initial_state, with_ground
 from lfdm_ros.terrain.learning import Felt
@@ -244,7 +244,7 @@ def _by_state(given: Mapping[str, float], states: Sequence[str], model: str) -> 
     for name, value in given.items():
         of_wheels = [state for state in states if state.startswith(f"{name}_")] if name == _WHEELS else []
         if name not in states and name != _WHEELS:
-            raise InputError(f"felt friction: model '{model}' has no state '{name}'; choose from {', '.join(states)}")
+            raise InputError(f"felt friction: model '{model}' has no state '{name}'{suggest(name, states, 'choose from ')}")
         out |= dict.fromkeys(of_wheels, value) if name == _WHEELS else {name: value}
     return out
 

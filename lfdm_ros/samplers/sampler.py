@@ -16,7 +16,7 @@ import numpy as np
 
 from lfdm_ros import plugins
 from lfdm_ros.documents import number
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.inference.plan import RHO, SIGMA, Objective
 from lfdm_ros.inference.priors import Prior
 
@@ -198,7 +198,7 @@ class Sampler:
         for name in given:
             if name not in self.settings:
                 raise InputError(f"{where}: sampler {self.name} has no option {quote(name)}"
-                                 + (f"; it has: {', '.join(self.settings)}" if self.options else ""))
+                                 + (suggest(name, self.settings, "it has: ") if self.options else ""))
         return replace(self, options=tuple(
             replace(option, value=option.read(given[option.name], f"{where} {option.name}")) if option.name in given else option
             for option in self.options))
@@ -274,7 +274,7 @@ def known_sampler(name: str, where: str = "") -> Sampler:
         InputError: no such sampler; the message lists those there are.
     """
     if name not in SAMPLERS:
-        raise InputError(f"{where and where + ': '}no sampler {quote(name)}; choose one of: {', '.join(SAMPLERS)}")
+        raise InputError(f"{where and where + ': '}no sampler {quote(name)}{suggest(name, SAMPLERS, 'choose one of: ')}")
     return SAMPLERS[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import BatchKernel, batch_kernel, run_batch
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
@@ -79,9 +78,8 @@ def check_names(model: Model, what: str, names: Sequence[str], known: Sequence[s
     """
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise InputError(f"model '{model.name}' has no {what} '{name}'"
-                             + (f"; did you mean '{near[0]}'?" if near else "; `lfdm models` lists them"))
+                             + (suggest(name, known) or f"; `lfdm models {model.name}` lists them"))
     if len(set(names)) != len(names):
         raise InputError(f"a {what} is named twice: {', '.join(names)}")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import advance_kernel, casadi_model, compiled_model_function
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import Model
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.declaration import PLACES
@@ -56,8 +55,7 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
     names = [f.name for f in fields]
     for name, value in values.items():
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            raise InputError(f"model '{chosen.name}' has no state '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            raise InputError(f"model '{chosen.name}' has no state '{name}'{suggest(name, names)}")
         if not np.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
     state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields} | equilibrium(chosen, vehicle)
@@ -93,7 +91,7 @@ def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
     known = {field.name: field for field in fields} | {field.stem: field for field in fields}
     for name, value in values.items():
         if name not in known:
-            hint = (f"; it has: {', '.join(known)}" if known
+            hint = (suggest(name, known, "it has: ") if known
                     else f": it drives on a plane; '{model.name}/given_ground' takes the ground as inputs")
             raise InputError(f"model '{model.name}' has no input '{name}'{hint}")
         if not known[name].lower <= value <= known[name].upper:

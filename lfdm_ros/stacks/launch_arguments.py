@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.stacks.stack import Stack, load_stack, parse_override, prepare_stack
 
 # name -> description; all but `stack` are empty unless given.
@@ -54,7 +54,8 @@ def refuse_unknown(arguments: Sequence[str], launch_file: str, command_line: Seq
     for argument in arguments:
         name = argument.partition(":=")[0]
         if name not in ARGUMENTS and name not in _OF_LAUNCH:
-            raise InputError(f"{argument}: {os.path.basename(launch_file)} has no argument '{name}'; it has {', '.join(ARGUMENTS)}; "
+            raise InputError(f"{argument}: {os.path.basename(launch_file)} has no argument '{name}'"
+                             f"{suggest(name, ARGUMENTS, 'it has ')}; "
                              f"a node's parameter: set:=NODE.PARAM=VALUE")
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lfdm_ros import documents, plugins
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
@@ -126,8 +126,8 @@ class NodeEntry:
             InputError: no such parameter, or the value does not fit; `where` leads the message.
         """
         if name not in self.table:
-            raise InputError(f"{where}: node {self.name} ({self.executable}) has no parameter '{name}'; "
-                             f"{self.hint(name) or 'it has ' + ', '.join(self.table)}")
+            raise InputError(f"{where}: node {self.name} ({self.executable}) has no parameter '{name}'"
+                             + (f"; {hint}" if (hint := self.hint(name)) else suggest(name, self.table, "it has ")))
         return replace(self, parameters={**self.parameters, name: self.table[name].convert(value, where)})
 
     def hint(self, name: str) -> str:
@@ -158,11 +158,12 @@ class Stack:
         node, dot, parameter = assignment.rpartition(".")
         if dot:
             if all(node not in (entry.name, entry.full_name) for entry in self.nodes):
-                raise InputError(f"{where}: {self.where} has no node '{node}'; it has {', '.join(e.name for e in self.nodes)}")
+                raise InputError(f"{where}: {self.where} has no node '{node}'{suggest(node, [e.name for e in self.nodes], 'it has ')}")
             return replace(self, nodes=tuple(
                 entry.with_parameter(parameter, value, where) if node in (entry.name, entry.full_name) else entry for entry in self.nodes))
         if all(parameter not in entry.table for entry in self.nodes):
-            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'{self.hint(parameter)}")
+            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'"
+                             + (self.hint(parameter) or suggest(parameter, (name for entry in self.nodes for name in entry.table))))
         return replace(self, nodes=tuple(
             entry.with_parameter(parameter, value, where) if parameter in entry.table else entry for entry in self.nodes))
 
@@ -257,7 +258,8 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
         # What a node says itself goes before what all are given.
         silent = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
-            raise InputError(f"{where}: parameters: no node has a parameter '{name}'{stack.hint(name)}")
+            raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
+                             + (stack.hint(name) or suggest(name, (known for entry in stack.nodes for known in entry.table))))
         stack = replace(stack, nodes=tuple(
             e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and name in e.table else e
             for e in stack.nodes))
@@ -332,7 +334,7 @@ def _entry(data: Any, where: str) -> NodeEntry:
     data = documents.mapping(data, where, optional=_NODE_KEYS)
     executable = data.get("executable")
     if executable not in executables():
-        raise InputError(f"{where}: executable {quote(executable)} is unknown; known are {', '.join(executables())}")
+        raise InputError(f"{where}: executable {quote(executable)} is unknown{suggest(executable, executables(), 'known are ')}")
     name, namespace = data.get("name") or executable, data.get("namespace") or ""
     for key, value in (("name", name), ("namespace", namespace)):
         if not isinstance(value, str):

@@ -28,7 +28,7 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.rules import STANDING
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config, share_directory
@@ -107,7 +107,7 @@ Item = Trial | Climb
 def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
     """The settings that make a controller of the comparison out of others. Raises InputError for an unknown one."""
     if controller not in known:
-        raise InputError(f"no controller '{controller}'; choose from: {', '.join(known)}")
+        raise InputError(f"no controller '{controller}'{suggest(controller, known, 'choose from: ')}")
     return replace(base, **known[controller])
 
 

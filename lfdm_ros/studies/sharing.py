@@ -19,7 +19,7 @@ from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.resources import find_config
@@ -89,7 +89,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
     """
     for name, known in (*((s, SCENARIOS) for s in scenarios), *((c, CONTROLS) for c in controls)):
         if name not in known:
-            raise InputError(f"there is no '{name}'; choose from: {', '.join(known)}")
+            raise InputError(f"there is no '{name}'{suggest(name, known, 'choose from: ')}")
     for latency in latencies:
         if not 0.0 <= latency <= 2.0:
             raise InputError(f"latency is {latency:g} s; give 0 to 2")

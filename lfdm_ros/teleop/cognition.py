@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros import plugins
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.teleop.salvucci import TwoPoint
 from lfdm_ros.teleop.settings import OperatorSettings, Person
 from lfdm_ros.vehicles import Vehicle
@@ -115,5 +115,5 @@ def operator_names() -> tuple[str, ...]:
 def get_operator(name: str) -> OperatorKind:
     """The mind of a name. Raises InputError for an unknown one."""
     if name not in _kinds:
-        raise InputError(f"operator '{name}' is unknown; choose one of: {', '.join(_kinds)}")
+        raise InputError(f"operator '{name}' is unknown{suggest(name, _kinds, 'choose one of: ')}")
     return _kinds[name]

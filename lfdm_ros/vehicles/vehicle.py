@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.models import Model, get_model
 from lfdm_ros.models.declaration import Part
 from lfdm_ros.models.registry import SLOTS, chassis_slots
@@ -26,12 +25,6 @@ _REVERSE = "not given: as the first gear, near which reverse gears lie (Chrono H
 _NO_REACTION = "not given: the driveline turns in the body alone"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
 def check(name: str, value: float, where: str) -> float:
     """Returns `value` as a float inside the declared range of parameter `name`.
 
@@ -39,7 +32,7 @@ def check(name: str, value: float, where: str) -> float:
         InputError: unknown name (with the nearest known one), not a finite number, or out of range; `where` leads the message.
     """
     if name not in DECLARED:
-        raise InputError(f"{where}: unknown parameter {quote(name)}{did_you_mean(name, DECLARED)}")
+        raise InputError(f"{where}: unknown parameter {quote(name)}{suggest(name, DECLARED)}")
     declared = DECLARED[name]
     try:
         number = float(value)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from lfdm_ros import documents
-from lfdm_ros.errors import InputError, quote
+from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.files import write_text
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.resources import find_config
@@ -28,7 +28,7 @@ from lfdm_ros.vehicles.schema import (
     components,
 )
 from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
-from lfdm_ros.vehicles.vehicle import Vehicle, check, choose, did_you_mean
+from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
 
@@ -119,7 +119,7 @@ def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] |
         raise InputError(f"{where}: expected a mapping with {', '.join(keys)}, found {quote(node)}")
     for key in node:
         if key not in keys:
-            more = (hint or {}).get(key) or did_you_mean(str(key), keys) or f"; allowed: {', '.join(keys)}"
+            more = (hint or {}).get(key) or suggest(key, keys, "allowed: ")
             raise InputError(f"{where}: unknown key {quote(key)}{more}")
 
 

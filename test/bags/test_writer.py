@@ -130,7 +130,7 @@ def test_errors_name_the_thing(tmp_path):
             writer.write("a", COMMAND, 0, {})
         with pytest.raises(InputError, match=r"no share/no_msgs/msg/Such.msg in AMENT_PREFIX_PATH"):
             writer.write("b", "no_msgs/msg/Such", 0, {})
-        with pytest.raises(InputError, match="has no field 'throtle'; it has header, throttle"):
+        with pytest.raises(InputError, match=r"has no field 'throtle' .did you mean 'throttle'.*; it has header, throttle"):
             writer.write("b", COMMAND, 0, {"throtle": 1.0})
         with pytest.raises(InputError, match="has 4 elements, not 3"):
             writer.write("a", STATE, 0, {"wheel_speeds": [1, 2, 3]})

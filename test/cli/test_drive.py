@@ -73,10 +73,18 @@ def test_an_operator_drives_behind_a_link(scenario: Path, capsys: pytest.Capture
     assert "compensate" not in runs[0] and runs[0]["reached"] < runs[1]["reached"] + 1.0
 
 
+def test_a_ground_is_driven_on(capsys: pytest.CaptureFixture) -> None:
+    least = []
+    for ground in ([], ["--ground", "ice_in_the_bend"]):
+        main(["drive", "curve", "--json", *ground])
+        least.append(json.loads(capsys.readouterr().out)["mean_speed"])
+    assert least[1] < least[0]
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     (["slalom", "--latency", "0.1"], "--latency, --driver-seed: of an operator; give --driver operator"),
     (["slalom", "--driver", "operator", "--latency", "nan"], "--latency nan: give 0 to 2 s"),
-    (["slalom", "--driver", "operator", "--set", "model=eight_dof"], "give NAME=VALUE, with one of these names: cognition, period"),
+    (["slalom", "--driver", "operator", "--set", "model=eight_dof"], "no setting 'model'; choose one of: cognition, period"),
     (["slalom", "--driver", "operator", "--driver-seed", "-2"], "operator: seed is -2"),
     (["slalom", "--driver", "operator", "--set", "link_drop=2"], "link: drop is 2"),
     (["slalom", "--driver", "operator", "--set", "cognition=genius"], "operator 'genius' is unknown; choose one of: two_point"),
@@ -88,7 +96,9 @@ def test_an_operator_drives_behind_a_link(scenario: Path, capsys: pytest.Capture
     (["slalom", "--delay", "nan"], "--delay nan: give 0 to 2 s"),
     (["slalom", "--set", "solver=magic"], "setting solver is 'magic'; choose one of: hpipm"),
     (["slalom", "--figure", "/nowhere/at/all.png"], "/nowhere/at/all.png: no such folder"),
-    (["warp"], "warp"),
+    (["warp"], "warp"), (["slalm"], "no scenarios file 'slalm' (did you mean 'slalom'?)"),
+    (["slalom", "--set", "lattice_sid=4"], "no setting 'lattice_sid' (did you mean 'lattice_side'?)\n"),
+    (["curve", "--ground", "ice_in_the_bnd"], "did you mean 'ice_in_the_bend'?"),
 ])
 def test_mistakes_are_told(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
     assert main(["drive", *arguments]) == 2

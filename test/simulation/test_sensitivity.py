@@ -134,8 +134,8 @@ def test_held_inputs() -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"parameters": ("sprung_mas",)}, "no parameter 'sprung_mas'; did you mean 'sprung_mass'?"),
-    ({"states": ("yaw_rte",)}, "no state 'yaw_rte'; did you mean 'yaw_rate'?"),
+    ({"parameters": ("sprung_mas",)}, "no parameter 'sprung_mas' (did you mean 'sprung_mass'"),
+    ({"states": ("yaw_rte",)}, "no state 'yaw_rte' (did you mean 'yaw_rate'"),
     ({"channels": ("speedy",)}, "no state 'speedy'"),
     ({"parameters": ("sprung_mass", "sprung_mass")}, "named twice"),
     ({"method": "adjoint"}, "no method 'adjoint'; choose one of: auto, exact, finite_difference"),

@@ -71,7 +71,7 @@ def test_a_mass_that_is_unlike_the_class_is_told(tmp_path, capsys):
     ({"mass": -1.0, "wheelbase": 2.7}, "mass must be above 0"),
     ({"mass": 1500.0, "wheelbase": 2.7, "front_share": 1.2}, "share of the weight must be below 1"),
     ({"mass": 1500.0, "wheelbase": 2.7, "kind": "boat"}, "no class 'boat'; choose one of: car, suv, racing, small"),
-    ({"mass": 1500.0, "wheelbase": 2.7, "given": {"cg_hight": 0.5}}, "unknown parameter 'cg_hight'; did you mean 'cg_height'"),
+    ({"mass": 1500.0, "wheelbase": 2.7, "given": {"cg_hight": 0.5}}, "unknown parameter 'cg_hight' .did you mean 'cg_height'"),
 ])
 def test_what_cannot_be_a_vehicle(arguments, message):
     with pytest.raises(InputError, match=message):

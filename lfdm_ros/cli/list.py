@@ -1,0 +1,54 @@
+"""names that the other commands take, with a line each"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import textwrap
+from pathlib import Path
+
+from lfdm_ros.documents import read_yaml
+from lfdm_ros.resources import share_directory
+
+EPILOG = """example:
+  lfdm list scenarios
+  lfdm list vehicles --json
+
+Models are listed by `lfdm models`, soils by `lfdm soil`. Where a name is taken, a path to a file of one's own is too."""
+
+KINDS = {"scenarios": "scenarios", "vehicles": "vehicles", "grounds": "grounds", "recipes": "calibration", "stacks": "stacks"}  # in config/
+_WIDTH = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm list`."""
+    parser.add_argument("kind", choices=KINDS, help="of which there are names")
+    parser.add_argument("--json", action="store_true", help="a list of {name, description, path}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the names of one kind; returns the exit status."""
+    files = sorted((share_directory() / "config" / KINDS[args.kind]).glob("*.yaml"))
+    described = [(path, describe(path)) for path in files]
+    if args.json:
+        print(json.dumps([{"name": path.stem, "description": text, "path": str(path)} for path, text in described], indent=1))
+        return 0
+    width = max(len(path.stem) for path in files)
+    for path, text in described:
+        print(f"{path.stem:{width}}  {text}")
+    return 0
+
+
+def describe(path: Path) -> str:
+    """One line on a file of config/: its description, or the first sentence of its leading comment, without what follows a semicolon.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    document, text = read_yaml(path)
+    said = str((document or {}).get("description") or "")
+    if not said:
+        comment = re.match(r"(#.*\n)+", text)
+        said = re.split(r"[.](?=\s|$)", re.sub(r"\s*\n?# ?", " ", comment[0]))[0] if comment else ""
+    return textwrap.shorten(said.split("; ")[0], _WIDTH, placeholder=" ...").rstrip(".:")
