@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 # Shares of the age at which a command is stale: up to the first, time passes as fast as asked; up to the second, as on the wall clock; from
 # there on it stands still, so that no command becomes stale while it is on its way.
-_AS_ASKED, _AS_THE_WALL_CLOCK = 0.5, 0.9
+_AS_ASKED, _AS_THE_WALL_CLOCK = 0.3, 0.9
 # Wall time [s] for which time is held back for an answer; and for a driver to be discovered, for which DDS may need its 3 s between two
 # announcements.
 PATIENCE, DISCOVERY = 5.0, 3.0

@@ -17,7 +17,7 @@ def window() -> AnswerWindow:
 
 
 def test_the_longer_no_answer_comes_the_slower(window: AnswerWindow) -> None:
-    assert [window.pace(time, 0.0) for time in (0.0, 0.24, 0.26, 0.44, 0.46)] == [
+    assert [window.pace(time, 0.0) for time in (0.0, 0.14, 0.16, 0.44, 0.46)] == [
         AS_ASKED, AS_ASKED, AS_THE_WALL_CLOCK, AS_THE_WALL_CLOCK, STILL]
     window.answer(0.46, 0.1)
     assert window.pace(0.46, 0.0) == AS_THE_WALL_CLOCK
@@ -44,7 +44,7 @@ def test_no_answer_is_stale_however_late_by_the_wall_clock(window: AnswerWindow,
         else:
             now, time = due, time + tick
     assert max(ages) <= 0.5
-    assert time > 0.2 * min(speed * now, 0.5 * 50)  # it goes on
+    assert time > 50 * 0.03  # it goes on
 
 
 def test_who_does_not_answer_is_not_waited_for_for_ever(window: AnswerWindow) -> None:
@@ -64,8 +64,8 @@ def test_who_answers_one_state_for_ever_is_not_waited_for(window: AnswerWindow) 
 
 def test_where_nobody_is_known_time_passes_as_on_the_wall_clock_until_one_could_have_been_discovered() -> None:
     window = AnswerWindow(0.5, lambda: False)
-    assert window.pace(0.3, 0.0) == window.pace(0.3 + DISCOVERY, DISCOVERY) == AS_THE_WALL_CLOCK
-    assert window.pace(0.3 + DISCOVERY, DISCOVERY + 0.1) == AS_ASKED
+    assert window.pace(0.2, 0.0) == window.pace(0.2 + DISCOVERY, DISCOVERY) == AS_THE_WALL_CLOCK
+    assert window.pace(0.2 + DISCOVERY, DISCOVERY + 0.1) == AS_ASKED
 
 
 def test_time_that_goes_on_after_a_reset_has_a_window_of_its_own(window: AnswerWindow) -> None:
