@@ -25,14 +25,13 @@ from lfdm_ros.control.grip import braked_of, peak_of
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stop_law import AHEAD, FASTEST, SPACING, TICKS, braking, law
+from lfdm_ros.control.stop_judgement import LESS, LONGEST
+from lfdm_ros.control.stop_law import AHEAD, SPACING, TICKS, braking, law
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
 
-BEYOND = 60.0  # [m] straight on after the curve's end
-LONGEST = 500.0  # [m] of a curve: a stop from 70 m/s; where a state jumps, the plan before it lies anywhere
 STEP = 0.07  # [s] longest step of the model, or what it takes at most
 UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
 SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] to the left that a curve is moved to find a way past
@@ -51,23 +50,24 @@ SURE = Trust(0.75, 0.65)  # certain without knowing the tyres
 LAST = Trust(1.0, 0.85)  # where on those nothing is free
 
 
-@dataclass(frozen=True, eq=False)
 class Curve:
-    """Places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,)."""
+    """Places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,); `places` (n, 4) has them side by side."""
 
-    s: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    course: np.ndarray
-    curvature: np.ndarray
+    def __init__(self, places: np.ndarray):
+        self.places = places
+        self.x, self.y, self.course, self.curvature = places.T
+
+    @property
+    def s(self) -> np.ndarray:
+        return SPACING * np.arange(len(self.places))
 
     def shifted(self, side: float, begin: float, length: float) -> Curve:
         """This curve, moved to the left by `side` [m] from `begin` on within `length` [m], as a driver can: its bend begins at 0."""
         u = np.clip((self.s - begin) / length, 0.0, 1.0)
         e, slope = side * u**3 * (10.0 + u * (6.0 * u - 15.0)), side * 30.0 * (u * (1.0 - u)) ** 2 / length
         bend = side * 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / length**2
-        return Curve(self.s, self.x - e * np.sin(self.course), self.y + e * np.cos(self.course), self.course + np.arctan(slope),
-                     self.curvature + bend)
+        return Curve(np.column_stack([self.x - e * np.sin(self.course), self.y + e * np.cos(self.course), self.course + np.arctan(slope),
+                                      self.curvature + bend]))
 
     def nearest(self, x: float, y: float) -> int:
         """Number of the place nearest to (x, y) [m]."""
@@ -76,14 +76,9 @@ class Curve:
 
 def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
     """The curve through the places of a plan (m,), and straight on; 500 m of it at most."""
-    s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-    moves = np.concatenate([[True], np.diff(s) > 1e-3])
-    s, x, y, course = s[moves], x[moves], y[moves], course[moves]
-    even = np.arange(0.0, min(float(s[-1]) + BEYOND, LONGEST), SPACING)
-    beyond = np.maximum(even - s[-1], 0.0)
-    heading = np.interp(even, s, course)
-    return Curve(even, np.interp(even, s, x) + beyond * math.cos(course[-1]), np.interp(even, s, y) + beyond * math.sin(course[-1]),
-                 heading, np.gradient(heading, SPACING))
+    plan, places = np.array([x, y, course], dtype=float), np.empty((round(LONGEST / SPACING), 4))
+    lay = native("lfdm_ros.control.curve_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER, ("lfdm_ros.control.stop_judgement",))
+    return Curve(places[:lay(plan.ctypes.data, plan.shape[1], places.ctypes.data, len(places))])
 
 
 def hidden(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
@@ -142,9 +137,12 @@ class Stops:
         less = {trust: vehicle.replace(source="", **{name: trust.grip * vehicle.parameters[name] for name in grips})
                 for trust in (SURE, LAST)}
         self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
-        arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 3]
-        self._drive = native("lfdm_ros.control.stop_native", tuple(arguments), INTEGER, ("lfdm_ros.control.stop_law",))
-        self.braked = braked_of(vehicle, settings.stop_brake)
+        arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 4, INTEGER, POINTER]
+        self._drive = native("lfdm_ros.control.stop_native", tuple(arguments), INTEGER,
+                             ("lfdm_ros.control.stop_law", "lfdm_ros.control.stop_judgement"))
+        self.braked, rates, o = braked_of(vehicle, settings.stop_brake), self._rates, self.outline
+        self._numbers = np.array([*self.braked, rates.steering, rates.up, rates.down, settings.largest_brake, settings.largest_throttle,
+                                  o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
 
     def hardest_pedal(self, x: np.ndarray) -> float:
         """The brake [0, 1] at which the rear axle still holds the vehicle in a state (nx,); a plan may use all the grip that is certain."""
@@ -171,33 +169,31 @@ class Stops:
             first: steering and pedal of a period before it begins; None: it begins now.
             margin: to keep [m]; most_braking: deceleration to rely on [m/s^2]; sight: what lies behind obstacles does not count as free.
         """
-        times, poses, speeds = self.driven(curve, x, command, first, most_braking, trust)
-        if not (np.isfinite(poses).all() and speeds[-1] < FASTEST):
-            return Stop(curve, -math.inf, False, math.inf, trust=trust)
-        if not len(obstacles.radii):
-            return Stop(curve, math.inf, True, 0.0, trust=trust)
-        distance = self.distances(poses, times, time, obstacles)
-        nearest, need = distance.min(axis=0), _needed(distance[0], margin)
-        hit = np.flatnonzero((distance <= np.minimum(need, 0.02)).any(axis=1))
-        blind = self._blind(poses, speeds, obstacles) if sight else 0.0
-        return Stop(curve, float(nearest.min()), bool((nearest >= need).all()) and blind <= UNSEEN_PACE,
-                    float(speeds[hit[0]]) if len(hit) else 0.0, blind, trust)
+        circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii])
+        later = time - obstacles.time if len(circles) else 0.0
+        _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, most_braking, trust, circles, later, margin, sight)
+        return Stop(curve, clearance, free > 0.0 and blind <= UNSEEN_PACE, speed, blind, trust)
 
     def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
                most_braking: float = math.inf, trust: Trust = SURE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Times (n,) [s], poses (n, 3) and speeds (n,) of the vehicle under the law until it stands. Arguments as in `look`."""
-        s, rates, braked = self._settings, self._rates, self.braked
+        rows, _ = self._driven(curve, x, command, first, most_braking, trust, np.empty((0, 5)))
+        return rows[:, 0], rows[:, 1:4], rows[:, 4]
+
+    def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, most_braking: float,
+                trust: Trust, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
+                ) -> tuple[np.ndarray, list[float]]:
+        """The rows of `stop_law.drive` and the result of `stop_judgement.judge`, in one call of machine code."""
+        table = np.empty((len(curve.places), 5))
+        table[:, :4], table[:, 4] = curve.places, trust.circle * self._peak(curve.x, curve.y, curve.course)
         state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)
-        held = np.broadcast_to(trust.circle * self._peak(curve.x, curve.y, curve.course), len(curve.s))
-        table = np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held])
-        numbers = np.array([*braked, rates.steering, rates.up, rates.down, s.largest_brake, s.largest_throttle])
-        begin = np.array([s.period, *first] if first is not None else [0.0, 0.0, 0.0])
-        limits, inputs, rows = np.array([-most_braking / braked.full_brake, self._step]), np.empty((2, 3)), np.empty((TICKS, 5))
-        near = curve.nearest(*state[self._pose[:2]])
-        count = self._drive(self._advance, *(a.ctypes.data for a in (self._constants[trust], numbers, table)), len(table), near,
+        begin = np.array([self._settings.period, *first] if first is not None else [0.0, 0.0, 0.0])
+        limits = np.array([-most_braking / self.braked.full_brake, self._step, later, margin, sight])
+        inputs, rows, result = np.empty((2, 3)), np.empty((TICKS, 5)), np.empty(4)
+        count = self._drive(self._advance, *(a.ctypes.data for a in (self._constants[trust], self._numbers, table)), len(table),
                             *(a.ctypes.data for a in (in_force, begin, limits, self._places, state)), len(state),
-                            *(a.ctypes.data for a in (inputs[0], inputs[1], rows)))
-        return rows[:count, 0], rows[:count, 1:4], rows[:count, 4]
+                            *(a.ctypes.data for a in (inputs[0], inputs[1], rows, circles)), len(circles), result.ctypes.data)
+        return rows[:count], result.tolist()
 
     def command(self, curve: Curve, x: np.ndarray, trust: Trust = SURE) -> tuple[float, float]:
         """Steering and pedal that stop the vehicle in a state (nx,) along a curve."""
@@ -207,15 +203,6 @@ class Stops:
         cx, cy, course = float(curve.x[i]), float(curve.y[i]), float(curve.course[i])
         return law(braking, self.braked, course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
                    trust.circle * float(self._peak(cx, cy, course)[0]))
-
-    def _blind(self, poses: np.ndarray, speeds: np.ndarray, obstacles: Obstacles) -> float:
-        """The speed at which a front corner comes to where nothing was seen [m/s]."""
-        x, y, yaw = poses[::2].T
-        first = 0.0
-        for behind in self.hidden_sides(x, y, yaw, self.outline.front, poses[0].tolist(), obstacles):
-            if behind.any():
-                first = max(first, float(speeds[::2][int(behind.argmax())]))
-        return first
 
     def hidden_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, seen_from: Sequence[float],
                      obstacles: Obstacles) -> np.ndarray:
@@ -279,4 +266,4 @@ def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np
 def _needed(here: np.ndarray, margin: float) -> np.ndarray:
     """What is to be kept from obstacles that are so far away now (m,) [m]: what stands nearer already may come as near as that; who is in
     an obstacle may leave it, but not drive further into it."""
-    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - 0.02, 0.0), here - 0.02))
+    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - LESS, 0.0), here - LESS))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control import stop_law
+from lfdm_ros.control import stop_judgement, stop_law
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.guard import NO_STOP, Guard
@@ -17,7 +17,7 @@ from lfdm_ros.control.prediction import Measured, Pose
 from lfdm_ros.control.rules import Rates
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stop_law import Pedals
-from lfdm_ros.control.stops import LAST, SURE, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.stops import LAST, SURE, UNSEEN_PACE, Curve, Stops, curve_of, hidden
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Simulator, initial_state
@@ -187,6 +187,54 @@ def test_the_machine_code_of_a_stop_is_its_text():
         np.testing.assert_array_equal(np.column_stack([times, poses, speeds]), rows[:count])
         lengths.add(count)
     assert len(lengths) > 10  # they were different stops
+
+
+def test_a_stop_is_judged_as_arrays_say():
+    """The machine code's verdict against distances and sight of whole arrays, and against its own text in Python, bit for bit."""
+    rng, result, found = np.random.default_rng(5), np.zeros(4), []
+    outline, lidar = HMMWV.footprint, HMMWV.lidar
+    for case in range(120):
+        speed, time = rng.uniform(0.5, 25.0), rng.uniform(0.0, 2.0)
+        count = int(rng.integers(1, 9))
+        velocities = rng.normal(0.0, 3.0, (count, 2)) * (rng.random((count, 1)) < 0.3)
+        obstacles = Obstacles(np.column_stack([rng.uniform(-5.0, 60.0, count), rng.uniform(-12.0, 12.0, count)]),
+                              rng.uniform(0.3, 2.0, count), velocities, 0.25)
+        curve, start, margin = bend(rng.uniform(-4.0, 4.0), max(speed, 3.0)), moving(speed, y=rng.normal()), rng.uniform(0.0, 0.5)
+        stop = STOPS.look(curve, start, (0.0, 0.0), None, time, obstacles, margin, 5.0, sight=case % 3 > 0)
+        times, poses, speeds = STOPS.driven(curve, start, (0.0, 0.0), None, 5.0)
+        away = STOPS.distances(poses, times, time, obstacles)
+        need = np.minimum(margin, np.where(away[0] > 0.0, np.maximum(away[0] - 0.02, 0.0), away[0] - 0.02))
+        hit = (away <= np.minimum(need, 0.02)).any(axis=1)
+        behind = STOPS.hidden_sides(*poses[::2].T, outline.front, poses[0].tolist(), obstacles)
+        blind = max(float(speeds[::2][side.argmax()]) if side.any() else 0.0 for side in behind) if case % 3 else 0.0
+        free = bool((away.min(axis=0) >= need).all()) and blind <= UNSEEN_PACE
+        assert stop.clearance == pytest.approx(away.min(), abs=1e-12)
+        assert (stop.free, stop.blind, stop.speed) == (free, blind, speeds[hit.argmax()] if hit.any() else 0.0)
+        rows = np.column_stack([times, poses, speeds])
+        stop_judgement.judge(rows, len(rows), np.column_stack([obstacles.centres, velocities, obstacles.radii]),
+                             (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
+                             SETTINGS.obstacle_growth, case % 3 > 0, result)
+        assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]
+        found.append((free, stop.speed > 0.0, blind > UNSEEN_PACE))
+    assert (np.mean(found, axis=0) > 0.1).all() and (np.mean(found, axis=0) < 0.9).all()  # all of it happened
+
+
+def test_the_curve_of_a_plan():
+    """Through its places, also where some repeat; straight on beyond."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        steps, course = rng.uniform(0.0, 1.5, 40) * (rng.random(40) < 0.8), np.cumsum(rng.normal(0.0, 0.1, 40))
+        x, y = np.cumsum(steps * np.cos(course)), np.cumsum(steps * np.sin(course))
+        curve, s = curve_of(x, y, course), np.concatenate([[0.0], np.cumsum(steps[1:])])
+        kept = np.concatenate([[True], steps[1:] > 1e-3])
+        s, x, y, course = s[kept], x[kept], y[kept], course[kept]
+        assert len(curve.s) == math.ceil(s[-1] + 60.0)
+        beyond = np.maximum(curve.s - s[-1], 0.0)
+        heading = np.interp(curve.s, s, course)
+        for got, expected in ((curve.x, np.interp(curve.s, s, x) + beyond * math.cos(course[-1])),
+                              (curve.y, np.interp(curve.s, s, y) + beyond * math.sin(course[-1])), (curve.course, heading),
+                              (curve.curvature, np.gradient(heading, 1.0))):
+            np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-12)
 
 
 def test_where_braking_hits_it_steers_round_as_well():
