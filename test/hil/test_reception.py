@@ -336,7 +336,7 @@ def test_counters_that_jump_and_bursts_are_let_through_when_they_are_fresh(wire:
     assert acting[399] == 399 and VALID in states[-10:]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_nothing_too_old_acts(wire: Any, seed: int) -> None:
     """Delays that come and go, reordering, loss, repetition, junk, old seconds, a second device, all at once; `drive` asserts."""
     random = Random(seed)
@@ -360,4 +360,4 @@ def test_whatever_happens_nothing_too_old_acts(wire: Any, seed: int) -> None:
         random.shuffle(come)
         return [] if random.random() < rates["lost"] else come
 
-    drive(wire, channel, 5000)
+    drive(wire, channel, 3000)
