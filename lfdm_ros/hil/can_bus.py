@@ -12,8 +12,8 @@ from itertools import count
 from typing import Any
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import CHECKSUM, COUNTERS, SECOND_SENDER, STALE, Reception, counter_of
-from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MOST_READ, RECEIVED, LinkSettings, Packet, Wire
+from lfdm_ros.hil.e2e import CHECKSUM, COUNTERS, SECOND_SENDER, STALE, E2EStateMachine, read_counter
+from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MAX_FOREIGN, RECEIVED, LinkSettings, Packet, Wire
 from lfdm_ros.hil.local_only import take_local_only
 from lfdm_ros.hil.messages import ANSWERS, CYCLE, Message, messages_of, require_can
 
@@ -31,8 +31,8 @@ class CanLink:
                 begin anew too soon for the time-out.
         """
         self._can, _ = require_can()
-        self._reception = Reception(settings.timeout)
-        self.wire = Wire(reception=self._reception)
+        self._e2e = E2EStateMachine(settings.timeout)
+        self.wire = Wire(e2e=self._e2e)
         self._settings, self._given = settings, bus
         self._bus: Any = None
         self._at_vehicle = end != CONTROLLER
@@ -40,11 +40,10 @@ class CanLink:
         self._due = [self._ticks(message, settings) for message in self._sends]
         self._receives = {m.frame_id: m for m in messages_of(settings.dbc, self._at_vehicle)}
         self._missing = dict.fromkeys(RECEIVED[end], float("nan"))
-        # What tells of a cycle, and what answers it.
         ours, theirs = self._sends, [*self._receives.values()]
         signals, commands = (ours, theirs) if self._at_vehicle else (theirs, ours)
-        self._marked = self._only([m for m in signals if m.answered], "Vehicle", CYCLE)
-        answer = self._only([m for m in commands if m.answers], "Controller", ANSWERS)
+        self._marked = self._single([m for m in signals if m.answered], "Vehicle", CYCLE)
+        answer = self._single([m for m in commands if m.answers], "Controller", ANSWERS)
         numbers, cycle = self._marked.numbers, self._marked.cycle or settings.period
         if answer.numbers != numbers:
             raise InputError(f"{settings.dbc}: give {CYCLE} of {self._marked.name} and {ANSWERS} of {answer.name} the same number of bits")
@@ -53,20 +52,20 @@ class CanLink:
                              f"{ANSWERS} of {answer.name} more bits, or a time-out below half of that: it is {settings.timeout:g} s")
         self._reset()
 
-    def _only(self, found: list[Message], sender: str, signal: str) -> Message:
+    def _single(self, found: list[Message], sender: str, signal: str) -> Message:
         if len(found) != 1:
             raise InputError(f"{self._settings.dbc}: {len(found)} messages of the node {sender} have the signal {signal}; let one have it: "
                              "by it a command says what it answers, see docs/hil.md")
         return found[0]
 
     def _reset(self) -> None:
-        self._reception.reset()
-        self._tick, self._cycle = -1, 0  # of the newest packet; number of the newest cycle, 0: there was none
+        self._e2e.reset()
+        self._tick, self._cycle = -1, 0  # of the last packet; number of the last cycle, 0: none yet
         self._stamp_ns = -1
-        self._sent_at: dict[int, tuple[int, int]] = {}  # tick and stamp of the cycles of the last round
-        self._newest: tuple[int | None, bytes] = (None, b"")  # what the newest command answers, and its bytes
+        self._sent_cycles: dict[int, tuple[int, int]] = {}  # tick and stamp by cycle number, of the last round
+        self._last_command: tuple[int | None, bytes] = (None, b"")  # its `answers`, and its bytes
         self._known = dict(self._missing)
-        self._cycles = 0  # heard of, all rounds
+        self._cycles = 0  # last cycle received, unwrapped
 
     def _ticks(self, message: Message, settings: LinkSettings) -> int:
         """Ticks of the loop in a message's cycle; 0: it goes with every packet."""
@@ -92,7 +91,7 @@ class CanLink:
             self._bus = self._can.Bus(interface=s.can_interface, channel=s.can_channel, receive_own_messages=False, **more)
             if local:
                 take_local_only(self._bus.fileno(), own=sorted({m.frame_id for m in self._sends} - self._receives.keys()))
-            # Where python-can itself compares identifiers, a frame that it leaves out looks as if there was none, and ends what is read.
+            # Filters of the driver only: python-can's own make recv return None for a filtered frame, as if the queue were empty.
             if type(self._bus)._apply_filters is not self._can.BusABC._apply_filters:
                 self._bus.set_filters([{"can_id": m.frame_id, "can_mask": 0x1FFFFFFF, "extended": m.extended}
                                        for m in self._receives.values()])
@@ -110,11 +109,11 @@ class CanLink:
 
     def send(self, packet: Packet) -> bool:
         asked = False
-        # A state that is told again, since nobody has answered it yet, takes no time: what is due with it stays so.
+        # Repeating a state, as lockstep does until its first answer, does not advance the schedule.
         self._tick += not self._at_vehicle or packet.stamp_ns != self._stamp_ns
         self._stamp_ns = packet.stamp_ns
         if self._at_vehicle:
-            self._reception.look(self._now())
+            self._e2e.advance(self._now())
         for message, ticks in zip(self._sends, self._due):
             if not (message.names or message.answered) or (ticks and self._tick % ticks):
                 continue
@@ -122,9 +121,9 @@ class CanLink:
             if message is self._marked:
                 asked = True
                 self._cycle = number = (self._cycle + self.wire.step) % message.numbers
-                self._sent_at[number] = self._tick, packet.stamp_ns
+                self._sent_cycles[number] = self._tick, packet.stamp_ns
             elif message.answers and packet.stamp_ns > 0:
-                number = self._cycle_of(packet.stamp_ns)
+                number = self._find_cycle(packet.stamp_ns)
             data = message.pack(packet.values, number)
             if message.protection:
                 message.protection.protect(data, self.wire.step)
@@ -134,15 +133,15 @@ class CanLink:
         return asked
 
     def _now(self) -> float:
-        """Time [s] in which silence is measured: the loop's, whatever faults do to its clock; the controller's end has no loop."""
+        """Time [s] by which silence is measured: the loop's, unaffected by clock faults; at the controller's end the steady clock."""
         return self._tick * self._settings.period if self._at_vehicle else time.monotonic()
 
-    def _stamp_of(self, cycles: int) -> int:
+    def _cycle_stamp(self, cycles: int) -> int:
         return round(1e9 * (self._marked.cycle or self._settings.period)) * cycles
 
-    def _cycle_of(self, stamp_ns: int) -> int | None:
-        """The controller's end: the number of the newest cycle that is no newer than a stamp; None: it is too old to be named."""
-        cycles = min(stamp_ns // self._stamp_of(1), self._cycles)
+    def _find_cycle(self, stamp_ns: int) -> int | None:
+        """Controller's end: number of the last cycle at or before a stamp; None: too old to be unambiguous."""
+        cycles = min(stamp_ns // self._cycle_stamp(1), self._cycles)
         return cycles % self._marked.numbers if self._cycles - cycles < self._marked.numbers // 2 else None
 
     def _put(self, message: Message, data: bytearray) -> None:
@@ -164,7 +163,7 @@ class CanLink:
                 packet = None if frame is None else self._taken(frame)
                 if frame is None or packet is not None:
                     return packet
-            if time.monotonic() >= end if timeout else read >= MOST_READ:
+            if time.monotonic() >= end if timeout else read >= MAX_FOREIGN:
                 break
         return None
 
@@ -192,36 +191,36 @@ class CanLink:
         return None
 
     def _command(self, message: Message, values: dict[str, float], number: int | None, data: bytearray, error: str) -> Packet | None:
-        tick, stamp_ns = self._sent_at.get(-1 if number is None else number, (-1, 0))
+        tick, stamp_ns = self._sent_cycles.get(-1 if number is None else number, (-1, 0))
         age = (self._tick - tick) * self._settings.period
         if error != CHECKSUM:
-            if message.protection and self._from_another(number, data):
+            if message.protection and self._is_second_sender(number, data):
                 error = SECOND_SENDER
             elif not error and (tick < 0 or age > self._settings.timeout + 1e-9):
                 error = STALE
-            self._newest = number, bytes(data)
-        if not self.wire.may_act(self._now(), error, age=age):
+            self._last_command = number, bytes(data)
+        if not self.wire.accept(self._now(), error, age=age):
             return None
         self.wire.received += 1
         return Packet(stamp_ns, values)
 
-    def _from_another(self, number: int | None, data: bytearray) -> bool:
-        """Whether one sender that answers each cycle once cannot have sent this command after the newest: its counter went on further."""
-        before, newest = self._newest
+    def _is_second_sender(self, number: int | None, data: bytearray) -> bool:
+        """Whether the counter advanced further since the last command than one sender, answering each cycle once, can advance it."""
+        before, newest = self._last_command
         if number is None or before is None or data == newest:
             return False
         cycles = (number - before) % self._marked.numbers
-        # Of what was sent between them nothing is known for sure after a round of the counter. A cycle may be answered once more.
-        return cycles < COUNTERS and (counter_of(data) - counter_of(newest) - 1) % COUNTERS > cycles
+        # After a full round the counter is ambiguous. Answering a cycle twice is permitted.
+        return cycles < COUNTERS and (read_counter(data) - read_counter(newest) - 1) % COUNTERS > cycles
 
     def _signals(self, values: dict[str, float], number: int | None, error: str) -> Packet | None:
         if not error and number is None:
             error = STALE
-        if not self.wire.may_act(time.monotonic(), error):
+        if not self.wire.accept(time.monotonic(), error):
             return None
         self.wire.received += 1
         assert number is not None
         self._known.update(values)
-        # Whole rounds are not heard: between two cycles there is less than one.
+        # Unwrapped: fewer cycles than one round are lost between two messages.
         self._cycles += (number - self._cycles) % self._marked.numbers
-        return Packet(self._stamp_of(self._cycles), dict(self._known))
+        return Packet(self._cycle_stamp(self._cycles), dict(self._known))

@@ -3,8 +3,8 @@
 AUTOSAR, Specification of SW-C End-to-End Communication Protection Library, profile 1, variant 1A: the checksum, byte 0, is CRC-8 with the
 polynomial of SAE J1850 (0x1D), but start value 0 and no final inversion, over the two bytes of the data ID (low byte first: mode BOTH) and
 then the message without its checksum. The counter, the low half of byte 1, goes from 0 to 14 and begins again. The state machine is that of
-AUTOSAR's E2E Protocol Specification; silence is measured in time and not in calls, a sender has an address, and what is out of sequence or
-too old counts as an error.
+AUTOSAR's E2E Protocol Specification, with these differences: silence is a time instead of a number of calls, senders may have addresses,
+and repeated, out-of-sequence and stale messages count as errors.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Hashable, Iterable
 
 POLYNOMIAL = 0x1D
 COUNTERS = 15  # the counter's values
-MOST_LOST = 3  # messages in a row that may be missing before the next one is one out of sequence
+MAX_LOST = 3  # messages in a row that may be missing before the next one is one out of sequence
 
 # What is wrong with a message.
 CHECKSUM, REPEATED, WRONG_SEQUENCE, STALE, SECOND_SENDER = "checksum", "repeated", "wrong_sequence", "stale", "second_sender"
 
-# States of a receiver, and what it takes to go from one to the other.
+# States of a receiver, and the parameters of its state machine.
 NO_DATA, INIT, VALID, INVALID = "no_data", "init", "valid", "invalid"
-WINDOW = 10  # newest messages that are looked at
-MOST_ERRORS = 3  # of them: with more the state is invalid
-LEAST_GOOD = 3  # in a row, newest: with fewer it does not become valid
-HOLD = 1.0  # [s] that it stays invalid after a second sender's last message
+WINDOW_SIZE = 10  # last messages that count
+MAX_ERRORS = 3  # in the window; more make the state INVALID
+MIN_OK = 3  # consecutive good messages that make it VALID
+SECOND_SENDER_HOLD = 1.0  # [s] for which it stays INVALID after the last message of a second sender
 
 
 def _shifted(byte: int) -> int:
@@ -46,12 +46,12 @@ def crc8(data: Iterable[int], start: int = 0) -> int:
 
 
 def sequence_error(number: int, before: int | None, numbers: int) -> str:
-    """What is wrong with the number of a message after that of the one before, None: the first; numbers: there are, then 0 again."""
+    """REPEATED or WRONG_SEQUENCE, for a sequence number after the one before (None: first); empty: in order. numbers: modulus."""
     step = 1 if before is None else (number - before) % numbers
-    return "" if 1 <= step <= 1 + MOST_LOST else WRONG_SEQUENCE if step else REPEATED
+    return "" if 1 <= step <= 1 + MAX_LOST else WRONG_SEQUENCE if step else REPEATED
 
 
-def counter_of(data: bytes | bytearray) -> int:
+def read_counter(data: bytes | bytearray) -> int:
     """The alive counter of a protected message."""
     return data[1] & 0x0F
 
@@ -78,87 +78,86 @@ class Protection:
         """What is wrong with a message that was received; empty: nothing. After one out of sequence the next goes on from there."""
         if crc8(data[1:], self._start) != data[0]:
             return CHECKSUM
-        counter = counter_of(data)
+        counter = read_counter(data)
         if counter >= COUNTERS:
             return WRONG_SEQUENCE
         before, self._last_counter = self._last_counter, counter
         return sequence_error(counter, before, COUNTERS)
 
 
-class Reception:
-    """The state machine of who receives the messages of one sender: which of them may act.
+class E2EStateMachine:
+    """Decides which checked messages of one sender are used.
 
     Attributes:
-        state: NO_DATA: nothing came yet, or nothing of the sender for `silence`. INIT: its first messages come. VALID: messages without an
-            error act. INVALID: none acts.
-        trouble: why the state is INVALID, in words; else empty.
-        sender: the address that the sender has.
-        begun: how many times a sender was taken.
-        age: [s] of the newest message that acted, where it is known; `oldest`: the largest so far.
+        state: NO_DATA: no message yet, or none for `silence`. INIT: first messages. VALID: good messages are used. INVALID: none is used.
+        trouble: why the state is INVALID; empty in every other state.
+        sender: address of the accepted sender.
+        initialisations: how often a sender was accepted.
+        age: [s] of the last message used, where it is known; max_age: the largest so far.
     """
 
     def __init__(self, silence: float) -> None:
-        """silence: time [s] without a message of the sender after which another one may be taken."""
+        """silence: time [s] without a message of the sender after which another sender is accepted."""
         self.silence = silence
         self.reset()
 
     def reset(self) -> None:
-        """Nothing came yet."""
-        self.state, self.trouble, self.begun = NO_DATA, "", 0
+        """Back to NO_DATA; forgets the sender."""
+        self.state, self.trouble, self.initialisations = NO_DATA, "", 0
         self.sender: Hashable = None
-        self.age = self.oldest = 0.0
-        self._before = NO_DATA  # state before the silence
-        self._heard = self._held_until = -math.inf
-        self._errors: deque[str] = deque(maxlen=WINDOW)
+        self.age = self.max_age = 0.0
+        self._state_before = NO_DATA  # state before the silence
+        self._last_message = self._held_until = -math.inf
+        self._errors: deque[str] = deque(maxlen=WINDOW_SIZE)
 
-    def look(self, now: float) -> None:
-        """Time goes on to `now` [s]."""
-        if self.state != NO_DATA and now - self._heard > self.silence + 1e-9:
-            self._before, self.state, self.trouble = self.state, NO_DATA, ""
+    def advance(self, now: float) -> None:
+        """Advances the time to `now` [s]: detects silence."""
+        if self.state != NO_DATA and now - self._last_message > self.silence + 1e-9:
+            self._state_before, self.state, self.trouble = self.state, NO_DATA, ""
 
-    def take(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> str:
-        """A message has come and was checked.
+    def update(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> str:
+        """Updates the state by one received message.
 
         Args:
             now: [s]
-            error: what is wrong with it, empty: nothing.
-            sender: its address, where the link has any.
-            age: [s] of what it answers.
+            error: result of its check; empty: none.
+            sender: its address, where the link has addresses.
+            age: [s] of the signals that it answers.
 
         Returns:
-            Why it must not act, by name; empty: it may.
+            Reason for not using it: its error, else the state. Empty: use it.
         """
-        self.look(now)
+        self.advance(now)
         if self.state == NO_DATA:
             if error == CHECKSUM:
                 return error
-            self._begin(sender, not error and sender == self.sender and self._before in (INIT, VALID))
+            self._initialise(sender, not error and sender == self.sender and self._state_before in (INIT, VALID))
         elif sender != self.sender:
             if error == CHECKSUM:
                 return error
-            self._held_until = now + HOLD
-            self._condemn(f"two senders: messages come from {_named(self.sender)} and from {_named(sender)}")
+            self._held_until = now + SECOND_SENDER_HOLD
+            self._invalidate(f"two senders: messages come from {format_address(self.sender)} and from {format_address(sender)}")
             return SECOND_SENDER
         if error != CHECKSUM:
-            self._heard = now
+            self._last_message = now
         if error == SECOND_SENDER:
-            self._held_until = now + HOLD
-            self._condemn("two senders: the counter goes on faster than one sender's can")
+            self._held_until = now + SECOND_SENDER_HOLD
+            self._invalidate("two senders: the counter advances faster than one sender can")
         self._errors.append(error)
         self._decide(now, error)
         if error or self.state != VALID:
             return error or self.state
         self.age = age
-        self.oldest = max(self.oldest, age)
+        self.max_age = max(self.max_age, age)
         return ""
 
-    def _begin(self, sender: Hashable, goes_on: bool) -> None:
-        """The first message after silence; goes_on: it follows the last one before, so that nothing was lost but time."""
+    def _initialise(self, sender: Hashable, goes_on: bool) -> None:
+        """First message after silence; goes_on: its number continues the sequence, so no message was lost."""
         if goes_on:
-            self.state = self._before
+            self.state = self._state_before
             return
         self.state, self.sender = INIT, sender
-        self.begun += 1
+        self.initialisations += 1
         self._held_until = -math.inf
         self._errors.clear()
 
@@ -166,14 +165,15 @@ class Reception:
         if now < self._held_until:
             return
         wrong = len(self._errors) - self._errors.count("")
-        if error and wrong > MOST_ERRORS:
-            self._condemn(f"{wrong} of the last {len(self._errors)} messages were refused, the last one as {error}")
-        elif self.state != VALID and wrong <= MOST_ERRORS and len(self._errors) >= LEAST_GOOD and not any(list(self._errors)[-LEAST_GOOD:]):
+        if error and wrong > MAX_ERRORS:
+            self._invalidate(f"{wrong} of the last {len(self._errors)} messages were refused, the last one as {error}")
+        elif self.state != VALID and wrong <= MAX_ERRORS and len(self._errors) >= MIN_OK and not any(list(self._errors)[-MIN_OK:]):
             self.state, self.trouble = VALID, ""
 
-    def _condemn(self, why: str) -> None:
+    def _invalidate(self, why: str) -> None:
         self.state, self.trouble = INVALID, why
 
 
-def _named(sender: Hashable) -> str:
-    return ":".join(map(str, sender)) if isinstance(sender, tuple) else str(sender)
+def format_address(sender: Hashable) -> str:
+    """The address of a sender as text; empty: none."""
+    return ":".join(map(str, sender)) if isinstance(sender, tuple) else str(sender or "")

@@ -10,7 +10,7 @@ from typing import Protocol
 from lfdm_ros import plugins
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.hil.e2e import INIT, Reception
+from lfdm_ros.hil.e2e import INIT, E2EStateMachine
 from lfdm_ros.parameters import Declared, Exposed, setting
 
 # What a vehicle tells, by the names of the models' outputs, and what a controller asks of it. Units: SI.
@@ -26,7 +26,7 @@ RECEIVED = {VEHICLE: COMMANDS, CONTROLLER: SIGNALS}
 # Why a packet was refused, besides what end-to-end protection finds.
 MALFORMED, LOST = "malformed", "lost"
 
-MOST_READ = 100  # messages without a packet in them that a `receive` reads which does not wait: a flood must not stop the loop
+MAX_FOREIGN = 100  # messages without a packet that `receive` reads without a timeout: a flood must not stop the loop
 
 
 def unit_of(signal: str) -> str:
@@ -59,7 +59,7 @@ def untouched(names: tuple[str, ...], data: bytearray) -> bool:
 class Wire:
     """What all links keep: faults of either direction, and counts. `sent`, `received`: packets; `refused`: messages by reason.
 
-    `reception`: the state machine of what is received, on links with end-to-end protection.
+    `e2e`: state machine of the receiver, on links with end-to-end protection.
     """
 
     outwards: Tamper = untouched
@@ -68,17 +68,17 @@ class Wire:
     sent: int = 0
     received: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    reception: Reception | None = None
+    e2e: E2EStateMachine | None = None
 
     @property
     def trouble(self) -> str:
-        """Why nothing that is received may act, in words; empty: it may, or nothing comes."""
-        return self.reception.trouble if self.reception else ""
+        """Why received messages are not used, in words; empty: no E2E error."""
+        return self.e2e.trouble if self.e2e else ""
 
-    def may_act(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> bool:
-        """Whether a message that was checked may act; counts. Arguments: as those of `Reception.take`."""
-        assert self.reception is not None
-        why = self.reception.take(now, error, sender, age)
+    def accept(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> bool:
+        """Whether to use a checked message; counts refused ones. Arguments as of `E2EStateMachine.update`."""
+        assert self.e2e is not None
+        why = self.e2e.update(now, error, sender, age)
         if why and why != INIT:
             self.refused[why] += 1
         return not why
@@ -102,7 +102,7 @@ class Link(Protocol):
         """Sends what is due of a packet; whether the other end answers it."""
 
     def receive(self, timeout: float) -> Packet | None:
-        """The next packet that came whole, waiting so long [s] for it; None: none came, or without waiting only MOST_READ of others.
+        """The next packet that came whole, waiting so long [s] for it; None: none came, or, without a timeout, MAX_FOREIGN others.
 
         What cannot be read is counted, and what came after it is read all the same.
         """

@@ -14,7 +14,7 @@ from lfdm_ros.hil.rig import SILENT, UP, WAITING
 from lfdm_ros.hil.timing import Timing
 
 _LOOK = 0.05  # [s]
-_NONE = -1  # a stamp of no signals
+_NO_STAMP = -1
 
 
 class Mirror:
@@ -100,13 +100,13 @@ class Mirror:
                 if self.link_state == UP and now - heard_at > self.gate.timeout:
                     self.link_state = SILENT
                 if self.link_state == SILENT:  # whoever is there still is told to stop
-                    self._send((0.0, 0.0, self.gate.timeout_brake), _NONE)
+                    self._send((0.0, 0.0, self.gate.timeout_brake), _NO_STAMP)
                 continue
             heard_at = now
             if self.link_state == WAITING:
                 self.gate.restart(1e-9 * packet.stamp_ns)
             answered, inputs = self._answered
-            if self.link_state == UP and packet.stamp_ns == self.time_ns == answered:  # told again: the other end does not go on yet
+            if self.link_state == UP and packet.stamp_ns == self.time_ns == answered:  # repeated until answered: send the same answer
                 self._send(inputs, answered)
                 continue
             self.link_state = UP

@@ -104,7 +104,7 @@ class Rig:
         self.trouble = ""  # why the run is over
         self._stop_ns = round(1e9 * self.pace.stop_time)
         self._clock_ns = 0  # by which our clock is ahead
-        self._repeated_ns = -1  # stamp of the state that was repeated until it was answered
+        self._free_wheel_ns = -1  # stamp of the state repeated while free-wheeling
         self._sent: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)  # stamp on the wire, and when it was sent
         self._outputs: list[float] = []
         self._changed = False  # other faults act than at the tick before
@@ -113,7 +113,7 @@ class Rig:
         self._publisher: threading.Thread | None = None
         self._news: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = threading.Event()
-        gate.held_from_stamp = True  # from the state that a command answers on, wherever it was since
+        gate.held_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
 
     # ---- asked by others -----------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Rig:
 
     def _free_wheel(self, packet: Packet) -> bool:
         """Sends the first state until it is answered; False: the loop ends before."""
-        pause, self._repeated_ns = self.pace.free_wheel or self.timing.period, packet.stamp_ns
+        pause, self._free_wheel_ns = self.pace.free_wheel or self.timing.period, packet.stamp_ns
         while self._goes_on():
             if not self._send(packet):
                 time.sleep(pause)
@@ -329,8 +329,8 @@ class Rig:
 
     def _take(self, packet: Packet) -> bool:
         """A command has come; whether the gate lets it through."""
-        if packet.stamp_ns == self._repeated_ns != self.time_ns:
-            return False  # one more answer to the first state, which was sent more than once: no fault of the device
+        if packet.stamp_ns == self._free_wheel_ns != self.time_ns:
+            return False  # further answer to the repeated first state: not an error of the device
         now = time.monotonic()
         while self._sent and self._sent[0][0] <= packet.stamp_ns:
             stamp, at = self._sent.popleft()

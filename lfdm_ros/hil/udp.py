@@ -21,8 +21,8 @@ import zlib
 from itertools import count
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import CHECKSUM, NO_DATA, STALE, Reception, sequence_error
-from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MOST_READ, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
+from lfdm_ros.hil.e2e import CHECKSUM, NO_DATA, STALE, E2EStateMachine, sequence_error
+from lfdm_ros.hil.link import CONTROLLER, LOST, MALFORMED, MAX_FOREIGN, RECEIVED, SENT, SIGNALS, LinkSettings, Packet, Wire
 
 MAGIC, VERSION = b"LFDM", 1
 _HEAD = struct.Struct("<4sHHIIQ")
@@ -40,8 +40,8 @@ class UdpLink:
     """One end: bound to its own port, sends to the other's."""
 
     def __init__(self, end: str, settings: LinkSettings) -> None:
-        self._reception = Reception(settings.timeout)
-        self.wire = Wire(reception=self._reception)
+        self._e2e = E2EStateMachine(settings.timeout)
+        self.wire = Wire(e2e=self._e2e)
         self._at_vehicle, self._timeout = end != CONTROLLER, settings.timeout
         self._address = (settings.udp_host, settings.udp_port)
         self._peer = (settings.udp_peer_host, settings.udp_peer_port)
@@ -51,7 +51,7 @@ class UdpLink:
         self._reset()
 
     def _reset(self) -> None:
-        self._reception.reset()
+        self._e2e.reset()
         self._sequence = self._stamp_ns = 0  # of what is sent next; of what was sent last
         self._last_sequence: int | None = None
 
@@ -78,7 +78,7 @@ class UdpLink:
         names = self._sends
         self._stamp_ns = packet.stamp_ns
         if self._at_vehicle:
-            self._reception.look(self._now())
+            self._e2e.advance(self._now())
         data = bytearray(_HEAD.pack(MAGIC, VERSION, _kind(names), self._sequence, len(names), packet.stamp_ns % 2**64))
         data += self._values[names].pack(*(packet.values[name] for name in names))
         data += _TAIL.pack(zlib.crc32(data))
@@ -92,7 +92,7 @@ class UdpLink:
         return True
 
     def _now(self) -> float:
-        """Time [s] in which silence is measured: that of the signals that are sent; the controller's end has none of its own."""
+        """Time [s] by which silence is measured: that of the last signals; at the controller's end the steady clock."""
         return 1e-9 * self._stamp_ns if self._at_vehicle else time.monotonic()
 
     def receive(self, timeout: float) -> Packet | None:
@@ -113,7 +113,7 @@ class UdpLink:
             packet = self._taken(bytearray(data), sender)
             if packet is not None:
                 return packet
-            if time.monotonic() >= end if timeout else read >= MOST_READ:
+            if time.monotonic() >= end if timeout else read >= MAX_FOREIGN:
                 break
         return None
 
@@ -133,12 +133,12 @@ class UdpLink:
                 self.wire.refused[MALFORMED] += 1
                 return None
             error, age = "", 1e-9 * (self._stamp_ns - stamp_ns)
-            if sender == self._reception.sender or self._reception.state == NO_DATA:
+            if sender == self._e2e.sender or self._e2e.state == NO_DATA:
                 error = sequence_error(sequence, self._last_sequence, _NUMBERS)
                 self._last_sequence = sequence
             if not error and (stamp_ns >= _NONE or (self._at_vehicle and abs(age) > self._timeout + 1e-9)):
                 error = STALE
-        if not self.wire.may_act(self._now(), error, sender, age):
+        if not self.wire.accept(self._now(), error, sender, age):
             return None
         self.wire.received += 1
         return Packet(stamp_ns, dict(zip(names, values.unpack_from(data, _HEAD.size))))

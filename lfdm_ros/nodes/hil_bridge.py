@@ -10,7 +10,7 @@ from builtin_interfaces.msg import Time
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import INVALID, VALID
+from lfdm_ros.hil.e2e import INVALID, VALID, format_address
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, link_names
 from lfdm_ros.hil.mirror import Mirror
@@ -173,17 +173,17 @@ class HilBridge(Component):
         return INVALID if core.link.wire.trouble else core.link_state
 
     def _log_link(self) -> None:
-        """Says which sender is taken, and when none is any more."""
-        reception = self._end.core.link.wire.reception
-        if reception is None or self._link_before == (now := (reception.state, reception.sender, reception.begun)):
+        """Logs changes of the E2E state and of the accepted sender."""
+        e2e = self._end.core.link.wire.e2e
+        if e2e is None or self._link_before == (now := (e2e.state, e2e.sender, e2e.initialisations)):
             return
         self._link_before, logger, where = now, self.get_logger(), f"link {self.value('link')}"
-        if reception.state == INVALID:
-            logger.error(f"{where} is {INVALID}: {reception.trouble}")
-        elif reception.state == VALID:
-            logger.info(f"{where} is {VALID}" + (f", the sender is at {reception.sender}" if reception.sender else ""))
-        elif reception.begun:
-            logger.warning(f"{where} is silent; whoever sends first is taken next")
+        if e2e.state == INVALID:
+            logger.error(f"{where} is {INVALID}: {e2e.trouble}")
+        elif e2e.state == VALID:
+            logger.info(f"{where} is {VALID}" + (f", the sender is at {format_address(e2e.sender)}" if e2e.sender else ""))
+        elif e2e.initialisations:
+            logger.warning(f"{where} is silent; the next sender takes its place")
 
     def _publish_status(self) -> None:
         core = self._end.core
@@ -215,9 +215,9 @@ class HilBridge(Component):
             **{f"refused.{why}": count for why, count in sorted(link.wire.refused.items())},
             **{f"commands_rejected.{why}": count for why, count in gate.rejected.items()}, "last_rejection": gate.last_rejection,
             "faults": ", ".join(str(fault) for fault in core.faults.active), **self._end.values}
-        if (reception := link.wire.reception) is not None:
-            values |= {"end_to_end": reception.state, "sender": str(reception.sender or ""), "senders_taken": reception.begun,
-                       "age_ms": 1e3 * reception.age, "age_ms_max": 1e3 * reception.oldest}
+        if (e2e := link.wire.e2e) is not None:
+            values |= {"e2e_state": e2e.state, "sender": format_address(e2e.sender), "e2e_initialisations": e2e.initialisations,
+                       "command_age_ms": 1e3 * e2e.age, "command_age_ms_max": 1e3 * e2e.max_age}
         before, self._before = self._before, (timing.misses, sum(link.wire.refused.values()), gate.rejections)
         missed, refused, rejected = (now - then for now, then in zip(self._before, before))
         if core.trouble:

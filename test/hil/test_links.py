@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ports import free_port
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.e2e import LEAST_GOOD
+from lfdm_ros.hil.e2e import MIN_OK
 from lfdm_ros.hil.link import (
     COMMANDS,
     CONTROLLER,
@@ -102,9 +102,9 @@ def test_our_messages_are_packed_as_cantools_does(message: Any) -> None:
                   **({"cycle": number} if own.answered else {})}
         data = own.pack(values, number)
         assert bytes(data) == message.encode(theirs)
-        back, told = own.unpack(data)
+        back, unpacked = own.unpack(data)
         assert back == pytest.approx({name: value for name, value in message.decode(data).items() if name in own.names})
-        assert told == number and own.unpack(own.pack(values))[1] is None
+        assert unpacked == number and own.unpack(own.pack(values))[1] is None
 
 
 BIG_ENDIAN = """VERSION ""
@@ -211,10 +211,10 @@ def pair(request: pytest.FixtureRequest) -> Any:
 
 def greet(vehicle: Any, controller: Any) -> None:
     """So many messages each way that both ends take the next one."""
-    for _ in range(LEAST_GOOD):
+    for _ in range(MIN_OK):
         vehicle.send(Packet(0, SIGNAL_VALUES))
     heard = controller.receive(5.0)
-    for _ in range(LEAST_GOOD):
+    for _ in range(MIN_OK):
         controller.send(Packet(heard.stamp_ns, COMMAND_VALUES))
     assert vehicle.receive(5.0).stamp_ns == 0 and vehicle.receive(0.0) is controller.receive(0.0) is None
 

@@ -20,7 +20,7 @@ from ports import free_port
 
 from lfdm_ros.cli.bench import load_benchmark
 from lfdm_ros.hil import real_time, timing
-from lfdm_ros.hil.e2e import LEAST_GOOD
+from lfdm_ros.hil.e2e import MIN_OK
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, Wire
 from lfdm_ros.hil.real_time import Wanted, granted, parse_cores
@@ -206,7 +206,7 @@ def test_the_device_ends_at_a_signal_and_not_by_junk(number: signal.Signals) -> 
             stranger.sendto(b"junk", (LinkSettings().can_channel, port))
         link = CanLink(VEHICLE, LinkSettings(), bus)
         link.open()
-        for _ in range(LEAST_GOOD):
+        for _ in range(MIN_OK):
             link.send(Packet(0, dict.fromkeys(SIGNALS, 0.0)))
         assert link.receive(60.0) is not None
     process.send_signal(number)

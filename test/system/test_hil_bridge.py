@@ -20,7 +20,7 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.link import VEHICLE, LinkSettings, make_link
+from lfdm_ros.hil.link import COMMANDS, CONTROLLER, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.hil.report import differences
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
 from lfdm_ros.nodes.hil_bridge import HilBridge
@@ -120,6 +120,45 @@ def test_the_mirror_puts_our_controller_behind_a_link(graph: Any) -> None:
     graph.wait(lambda: clock and nanoseconds(clock[-1].clock) == 490_000_000)
     assert sorted({nanoseconds(state.header.stamp) for state in heard}) == [k * 10_000_000 for k in range(50)]
     assert 5.5 < heard[-1].vx < 7.0 and heard[-1].wheel_speeds[0] > 5.0
+
+
+def test_a_second_device_is_an_error_and_brakes(graph: Any) -> None:
+    here, there, elsewhere = free_port(), free_port(), free_port()
+    status = graph.listen("hil/status", "lfdm_ros/msg/HilStatus")
+    diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+    device, rogue = (make_link("udp", CONTROLLER, LinkSettings(udp_port=port, udp_peer_port=here)) for port in (there, elsewhere))
+    device.open()
+    rogue.open()
+    graph.add(HilBridge, link="udp", rate=20.0, command_timeout=5.0, timeout_ramp=0.0, initial_speed=10.0, udp_port=here,
+              udp_peer_port=there)
+    senders = [device]
+
+    def answered() -> None:
+        """All that came is answered, by each sender."""
+        while (packet := device.receive(0.0)) is not None:
+            for sender in senders:
+                sender.send(Packet(packet.stamp_ns, dict(zip(COMMANDS, (0.0, 0.1, 0.0)))))
+
+    def state() -> str:
+        answered()
+        return status[-1].link_state if status else ""
+
+    graph.wait(lambda: state() == "up", "the first device's being taken")
+    senders.append(rogue)
+    graph.wait(lambda: state() == "invalid" and status[-1].command_timed_out, "braking")
+    assert "second_sender" in status[-1].refused_names
+
+    def said() -> bool:
+        answered()
+        return getattr(graph.diagnosis(diagnostics, "hil_bridge"), "message", "").startswith(
+            f"link udp is invalid: two senders: messages come from 127.0.0.1:{there} and from 127.0.0.1:{elsewhere}")
+
+    graph.wait(said, "the error")
+    assert graph.diagnosis(diagnostics, "hil_bridge").level == b"\x02"
+    senders.remove(rogue)
+    graph.wait(lambda: state() == "up" and not status[-1].command_timed_out, "the first device's being taken again")
+    device.close()
+    rogue.close()
 
 
 @pytest.mark.parametrize(("parameters", "words"), [

@@ -18,19 +18,19 @@ import pytest
 from lfdm_ros.hil import udp
 from lfdm_ros.hil.e2e import (
     CHECKSUM,
-    HOLD,
     INIT,
     INVALID,
-    LEAST_GOOD,
-    MOST_ERRORS,
+    MAX_ERRORS,
+    MIN_OK,
     NO_DATA,
     REPEATED,
     SECOND_SENDER,
+    SECOND_SENDER_HOLD,
     STALE,
     VALID,
-    WINDOW,
+    WINDOW_SIZE,
     WRONG_SEQUENCE,
-    Reception,
+    E2EStateMachine,
 )
 from lfdm_ros.hil.link import COMMANDS, CONTROLLER, SIGNALS, VEHICLE, LinkSettings, Packet
 
@@ -40,78 +40,78 @@ can = pytest.importorskip("can")
 from lfdm_ros.hil.can_bus import CanLink  # noqa: E402
 
 PERIOD, LIMIT = 0.01, 0.2  # [s]
-BEGUN = 2 * LEAST_GOOD  # ticks until both ends take what comes
+BEGUN = 2 * MIN_OK  # ticks until both ends take what comes
 US, OTHER = ("127.0.0.1", 47002), ("127.0.0.1", 50000)
 
 
 # -- the state machine ------------------------------------------------------------------------------------------------------
 
 
-def fed(reception: Reception, errors: Iterable[str], begin: float = 0.0, sender: Any = US) -> list[str]:
+def fed(machine: E2EStateMachine, errors: Iterable[str], begin: float = 0.0, sender: Any = US) -> list[str]:
     """What becomes of messages, one every PERIOD."""
-    return [reception.take(begin + PERIOD * k, error, sender) for k, error in enumerate(errors)]
+    return [machine.update(begin + PERIOD * k, error, sender) for k, error in enumerate(errors)]
 
 
-def valid() -> Reception:
-    reception = Reception(LIMIT)
-    fed(reception, [""] * LEAST_GOOD, -PERIOD * LEAST_GOOD)
-    assert reception.state == VALID and reception.begun == 1
-    return reception
+def valid() -> E2EStateMachine:
+    machine = E2EStateMachine(LIMIT)
+    fed(machine, [""] * MIN_OK, -PERIOD * MIN_OK)
+    assert machine.state == VALID and machine.initialisations == 1
+    return machine
 
 
 def test_the_first_messages_do_not_act() -> None:
-    reception = Reception(LIMIT)
-    assert reception.state == NO_DATA and reception.take(0.0, CHECKSUM, US) == CHECKSUM and reception.state == NO_DATA
-    assert fed(reception, ["", "", WRONG_SEQUENCE, "", "", ""]) == [INIT, INIT, WRONG_SEQUENCE, INIT, INIT, ""]
-    assert reception.state == VALID and not reception.trouble and reception.sender == US
-    reception.reset()
-    fed(reception, [REPEATED] * (MOST_ERRORS + 1))
-    assert reception.state == INVALID
+    machine = E2EStateMachine(LIMIT)
+    assert machine.state == NO_DATA and machine.update(0.0, CHECKSUM, US) == CHECKSUM and machine.state == NO_DATA
+    assert fed(machine, ["", "", WRONG_SEQUENCE, "", "", ""]) == [INIT, INIT, WRONG_SEQUENCE, INIT, INIT, ""]
+    assert machine.state == VALID and not machine.trouble and machine.sender == US
+    machine.reset()
+    fed(machine, [REPEATED] * (MAX_ERRORS + 1))
+    assert machine.state == INVALID
 
 
 @pytest.mark.parametrize("error", [CHECKSUM, REPEATED, WRONG_SEQUENCE, STALE])
 def test_errors_in_the_window_end_it_and_good_messages_begin_it_again(error: str) -> None:
-    reception = valid()
-    assert fed(reception, [error] * MOST_ERRORS) == [error] * MOST_ERRORS and reception.state == VALID
-    assert fed(reception, [error, ""], 0.03) == [error, INVALID]
-    assert reception.trouble == f"4 of the last 7 messages were refused, the last one as {error}"
-    again = fed(reception, [""] * WINDOW, 0.05)
-    assert again == [INVALID] * again.index("") + [""] * (WINDOW - again.index("")) and reception.state == VALID and not reception.trouble
+    machine = valid()
+    assert fed(machine, [error] * MAX_ERRORS) == [error] * MAX_ERRORS and machine.state == VALID
+    assert fed(machine, [error, ""], 0.03) == [error, INVALID]
+    assert machine.trouble == f"4 of the last 7 messages were refused, the last one as {error}"
+    again = fed(machine, [""] * WINDOW_SIZE, 0.05)
+    assert again == [INVALID] * again.index("") + [""] * (WINDOW_SIZE - again.index("")) and machine.state == VALID and not machine.trouble
 
 
 def test_after_silence_the_same_sequence_goes_on_and_another_begins() -> None:
-    reception = valid()
-    reception.look(LIMIT - 2 * PERIOD)
-    assert reception.state == VALID
-    reception.look(1.0)
-    assert reception.state == NO_DATA
-    assert reception.take(1.0, "", US) == "" and reception.begun == 1
-    assert fed(reception, [WRONG_SEQUENCE, "", "", ""], 2.0) == [WRONG_SEQUENCE, INIT, INIT, ""] and reception.begun == 2
-    assert fed(reception, ["", "", ""], 3.0, OTHER) == [INIT, INIT, ""] and reception.sender == OTHER and reception.begun == 3
+    machine = valid()
+    machine.advance(LIMIT - 2 * PERIOD)
+    assert machine.state == VALID
+    machine.advance(1.0)
+    assert machine.state == NO_DATA
+    assert machine.update(1.0, "", US) == "" and machine.initialisations == 1
+    assert fed(machine, [WRONG_SEQUENCE, "", "", ""], 2.0) == [WRONG_SEQUENCE, INIT, INIT, ""] and machine.initialisations == 2
+    assert fed(machine, ["", "", ""], 3.0, OTHER) == [INIT, INIT, ""] and machine.sender == OTHER and machine.initialisations == 3
 
 
 def test_first_messages_with_more_than_the_silence_between_them_are_a_sequence_too() -> None:
-    reception = Reception(LIMIT)
+    machine = E2EStateMachine(LIMIT)
     taken = []
     for k in range(4):
-        reception.look(2 * LIMIT * k)
-        taken.append(reception.take(2 * LIMIT * k, "", US))
-    assert taken == [INIT, INIT, "", ""] and reception.begun == 1
+        machine.advance(2 * LIMIT * k)
+        taken.append(machine.update(2 * LIMIT * k, "", US))
+    assert taken == [INIT, INIT, "", ""] and machine.initialisations == 1
 
 
 def test_a_second_sender_is_invalid_as_long_as_it_is_there() -> None:
-    reception = valid()
-    assert reception.take(0.0, CHECKSUM, OTHER) == CHECKSUM and reception.state == VALID
-    assert reception.take(0.0, "", OTHER) == SECOND_SENDER and reception.state == INVALID
-    assert reception.trouble == "two senders: messages come from 127.0.0.1:47002 and from 127.0.0.1:50000"
+    machine = valid()
+    assert machine.update(0.0, CHECKSUM, OTHER) == CHECKSUM and machine.state == VALID
+    assert machine.update(0.0, "", OTHER) == SECOND_SENDER and machine.state == INVALID
+    assert machine.trouble == "two senders: messages come from 127.0.0.1:47002 and from 127.0.0.1:50000"
     states = []
-    for k in range(round(2 * HOLD / PERIOD)):
-        reception.take(PERIOD * k, "", US)
-        states.append(reception.state)
-    assert states == [INVALID] * round(HOLD / PERIOD) + [VALID] * round(HOLD / PERIOD)
+    for k in range(round(2 * SECOND_SENDER_HOLD / PERIOD)):
+        machine.update(PERIOD * k, "", US)
+        states.append(machine.state)
+    assert states == [INVALID] * round(SECOND_SENDER_HOLD / PERIOD) + [VALID] * round(SECOND_SENDER_HOLD / PERIOD)
     # Once the first is silent the second is taken.
-    taken = fed(reception, [""] * 50, 2.0, OTHER)
-    assert taken[0] == SECOND_SENDER and taken[-1] == "" and reception.sender == OTHER
+    taken = fed(machine, [""] * 50, 2.0, OTHER)
+    assert taken[0] == SECOND_SENDER and taken[-1] == "" and machine.sender == OTHER
 
 
 # -- a fuzz of the wire -----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Queue:
     def close(self) -> None: ...
 
 
-def told(tick: int) -> dict[str, float]:
+def command_of(tick: int) -> dict[str, float]:
     """A command that says by its steering which tick it was computed from."""
     return dict(zip(COMMANDS, (tick / 32000, 0.0, 0.0)))
 
@@ -168,13 +168,13 @@ class CanWire:
         link = CanLink(CONTROLLER, LinkSettings(period=PERIOD, timeout=10.0), queue)
         link.open()
         for _ in range(first):
-            link.send(Packet(0, told(0)))
+            link.send(Packet(0, command_of(0)))
 
         def answer(heard: list[Any], tick: int) -> list[Any]:
             queue.come.extend(heard)
             queue.sent.clear()
             while (packet := link.receive(0.0)) is not None:
-                link.send(Packet(packet.stamp_ns, told(tick)))
+                link.send(Packet(packet.stamp_ns, command_of(tick)))
             return list(queue.sent)
 
         return answer
@@ -197,7 +197,8 @@ class UdpWire:
             nonlocal sequence
             sent = []
             for data in heard:
-                body = struct.pack("<4sHHIIQ3d", b"LFDM", 1, 2, sequence, 3, struct.unpack_from("<Q", data, 16)[0], *told(tick).values())
+                stamp, = struct.unpack_from("<Q", data, 16)
+                body = struct.pack("<4sHHIIQ3d", b"LFDM", 1, 2, sequence, 3, stamp, *command_of(tick).values())
                 sent.append((body + struct.pack("<I", zlib.crc32(body)), sender))
                 sequence += 1
             return sent
@@ -213,7 +214,7 @@ def wire(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def drive(wire: Any, channel: Callable[[int, list[Any], list[Any]], list[Any]], ticks: int = 400) -> tuple[list[int], list[str]]:
     """Ticks of a loop. channel: what arrives at a tick, of the tick, what the vehicle sent and what the device answers to that at once.
 
-    Returns the tick of the newest command that acted, by tick, -1: none, and the state of the reception; no command that acts is too old.
+    Returns the tick of the newest command that acted, by tick, -1: none, and the state of the machine; no command that acts is too old.
     """
     device = wire.device()
     newest, acting, states = -1, [], []
@@ -227,7 +228,7 @@ def drive(wire: Any, channel: Callable[[int, list[Any], list[Any]], list[Any]], 
             assert (tick - computed) * PERIOD <= LIMIT + 1e-9, f"at {tick * PERIOD:g} s acts a command of {computed * PERIOD:g} s"
             newest = computed
         acting.append(newest)
-        states.append(wire.link.wire.reception.state)
+        states.append(wire.link.wire.e2e.state)
         wire.troubles.append(wire.link.wire.trouble)
     return acting, states
 
@@ -249,7 +250,7 @@ class Delay:
 def test_undisturbed_every_command_acts(wire: Any) -> None:
     acting, _ = drive(wire, lambda tick, sent, answers: answers)
     assert acting[BEGUN:] == list(range(BEGUN, 400)) and not wire.link.wire.refused
-    assert wire.link.wire.reception.oldest == 0.0
+    assert wire.link.wire.e2e.max_age == 0.0
 
 
 def test_junk_changes_nothing_unless_it_is_as_our_own(wire: Any) -> None:
@@ -264,7 +265,7 @@ def test_delays(wire: Any, ticks: int, acts: bool) -> None:
     acting, states = drive(wire, Delay(lambda tick: ticks))
     assert (acting[-1] == 399 - ticks) == acts and (states[-1] == VALID) == acts
     if acts:
-        assert wire.link.wire.reception.oldest == pytest.approx(ticks * PERIOD)
+        assert wire.link.wire.e2e.max_age == pytest.approx(ticks * PERIOD)
     else:
         assert acting[-1] == -1 and states[-1] == INVALID and "stale" in wire.link.wire.trouble
 
@@ -324,14 +325,14 @@ def test_a_device_that_begins_anew_is_taken_again(wire: Any) -> None:
         return answers if tick < 100 else again(sent, tick) if tick >= 200 else []
 
     acting, states = drive(wire, channel)
-    assert states[199] == NO_DATA and acting[199] == 99 and acting[-1] == 399 and wire.link.wire.reception.begun == 2
+    assert states[199] == NO_DATA and acting[199] == 99 and acting[-1] == 399 and wire.link.wire.e2e.initialisations == 2
 
 
 def test_counters_that_jump_and_bursts_are_let_through_when_they_are_fresh(wire: Any) -> None:
     lost = Random(1)
     acting, states = drive(wire, lambda tick, sent, answers: [] if lost.random() < 0.1 else answers)
     assert max(tick - newest for tick, newest in enumerate(acting) if tick > 10) < 10
-    wire.link.wire.reception.reset()
+    wire.link.wire.e2e.reset()
     acting, states = drive(wire, Delay(lambda tick: 9 - tick % 10))  # ten at once, every ten
     assert acting[399] == 399 and VALID in states[-10:]
 
