@@ -105,6 +105,7 @@ class Prediction:
         p = vehicle.vector(self._model)
         self._advance = self._roll(self._x, p, self._from, self._to)
         self._vehicle = vehicle
+        self._known: tuple[Measured, np.ndarray] | None = None  # the last state that was made of a measured one
         self._push = np.zeros(len(PUSHED))  # of another vehicle
 
     def clear(self) -> None:
@@ -135,8 +136,10 @@ class Prediction:
         return self._commands[self._acting(time)][:2]
 
     def state(self, measured: Measured) -> np.ndarray:
-        """The model's state (nx,) of what was measured; wheels that were not roll freely."""
-        return measured_state(self._model, self._vehicle, measured)
+        """The model's state (nx,) of what was measured; wheels that were not roll freely. Not to be changed: it is asked for again."""
+        if self._known is None or self._known[0] is not measured:
+            self._known = measured, measured_state(self._model, self._vehicle, measured)
+        return self._known[1]
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         """The state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the command's

@@ -27,6 +27,8 @@ def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
     Raises:
         InputError: the vehicle's springs and geometry hold it nowhere.
     """
+    if not model.resting:
+        return {}
     level = on_level(model) if "height_map" in (f.name for f in model.parameters) else model
     found = _found(level, tuple(vehicle.vector(level)), vehicle.parameters.get("cg_height", 0.0))
     if found is None:
@@ -37,8 +39,6 @@ def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
 
 @cache
 def _found(model: Model, parameters: tuple[float, ...], height: float) -> dict[str, float] | None:
-    if not model.resting:
-        return {}
     names = [field.name for field in model.states]
     places, rates = ([names.index(pair[k]) for pair in model.resting] for k in (0, 1))
     rhs, u = casadi_model(model).rhs, np.array([field.default for field in model.inputs])

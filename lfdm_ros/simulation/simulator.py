@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,7 +57,7 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
     for name, value in values.items():
         if name not in names:
             raise InputError(f"model '{chosen.name}' has no state '{name}'{suggest(name, names)}")
-        if not np.isfinite(value):
+        if not math.isfinite(value):
             raise InputError(f"initial {name} is {value}, not a finite number")
     state = {field.name: 1.0 if field.name == "gear" else 0.0 for field in fields} | equilibrium(chosen, vehicle)
     for field in fields:
