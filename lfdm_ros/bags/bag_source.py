@@ -79,13 +79,26 @@ def _ros2(path: Path, topic: str) -> Iterator[_Messages]:
 
 
 @contextmanager
-def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
+def open_ros1(path: Path) -> Iterator[AnyReader]:
+    """A bag of ROS 1.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         reader = AnyReader([path])
         reader.open()
     except Exception as error:  # a broken file raises anything in the layers below
         raise InputError(f"{path} is no readable bag of ROS 1: {error}; `rosbag reindex` mends one that was not closed") from None
     try:
+        yield reader
+    finally:
+        reader.close()
+
+
+@contextmanager
+def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
+    with open_ros1(path) as reader:
         found = [c for c in reader.connections if c.topic.lstrip("/") == topic.lstrip("/")]
         if not found:
             known = sorted({c.topic for c in reader.connections})
@@ -94,5 +107,3 @@ def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
             raise InputError(f"{path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
         yield _Messages(reader.typestore, found[0].msgtype, (
             (recorded, reader.deserialize(raw, connection.msgtype)) for connection, recorded, raw in reader.messages(connections=found)))
-    finally:
-        reader.close()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,34 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
     return {t.topic.name: len(t.stamps) for t in filled}
 
 
+def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
+    """What to import one by one: of a folder of recordings their main files, or bags, in the order of their names; else `source`.
+
+    Raises:
+        InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these.
+    """
+    path, rules = Path(source), load_mapping(mapping)
+    main = rules.source(rules.main, path.stem)
+    template = main.file or ""
+    if not path.is_dir() or is_bag_folder(path) or "{recording}" not in template:
+        return [path]
+    found = _named_so(path, rules, template)
+    if not found:
+        suffixes = Counter(one.suffix or "no suffix" for one in path.iterdir() if one.is_file())
+        has = ", ".join(f"{count} with {suffix}" for suffix, count in suffixes.most_common(3)) or "none"
+        raise InputError(f"{path} has no recording: {main.where}.file is {template}, and the folder's files are {has}; write there how "
+                         "its files are called, or give one file")
+    return found
+
+
+def _named_so(folder: Path, rules: MappingFile, template: str) -> list[Path]:
+    """What in a folder a template stands for; not the further files of a recording, which other sources name."""
+    found = [one for one in sorted(folder.glob(template.replace("{recording}", "*"))) if one.is_file() or is_bag_folder(one)]
+    others = {other for name in rules.source_items if (other := rules.source(name, "").file) and "{recording}" in other} - {template}
+    further = {folder / other.replace("{recording}", one.stem) for one in found for other in others}
+    return [one for one in found if one not in further]
+
+
 class _Files:
     """The sources of one recording, each read once."""
 
@@ -157,9 +186,9 @@ class _Files:
             self.folder = source
             self.recording = recording or source.resolve().name
             if "{recording}" in template and recording is None:
-                known = sorted(p.stem for p in source.glob(template.replace("{recording}", "*")))
+                known = [one.stem for one in _named_so(source, rules, template)]
                 raise InputError(f"{source} is a folder; give one of its files, or --recording with one of: "
-                                 f"{', '.join(known) or 'none here'}")
+                                 f"{', '.join(known) or f'none here is called {template}'}")
 
     def get(self, name: str) -> _Loaded:
         """Reads a source. Raises _Absent when it is optional and not there."""
@@ -249,6 +278,8 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         try:
             quantity = expressions.evaluate(tree, time, lookup)
             values = np.asarray(quantity.values, dtype=float) if leaf.unit is None else in_unit(quantity, leaf.unit)
+        except InputError:  # of a source
+            raise
         except ValueError as error:
             raise InputError(f"{where}: '{text}' does not fit: {error}") from None
         values = np.broadcast_to(values, time.shape)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from lfdm_ros.bags.bag_source import open_ros1
 from lfdm_ros.bags.driven import not_driven
 from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
 
+ROS1 = "rosbag1"
+
 
 def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
-    """Summary of any rosbag2 bag, in types that JSON has.
+    """Summary of any bag of ROS 2 or ROS 1, in types that JSON has.
 
     Args:
         path: the bag.
@@ -26,13 +31,34 @@ def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
     Raises:
         InputError: there is no bag, or nothing in it can be read.
     """
+    if Path(path).is_file() and Path(path).suffix == ".bag":
+        return _info_ros1(Path(path), digest)
     with open_bag(path) as bag:
         return _info(bag, digest)
 
 
 def _info(bag: Bag, digest: bool) -> dict[str, Any]:
-    seen: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in bag.connections}  # count, first, last
-    for connection, stamp, _ in bag.raw():
+    return {"path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
+            "not_driven": not_driven(bag) or None, **_contents(bag.connections, bag.raw()), "size": _size_on_disk(bag.path),
+            "origin": bag.origin_ns() / 1e9, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None}
+
+
+def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
+    with open_ros1(path) as reader:
+        contents = _contents(reader.connections, reader.messages())
+    sha256 = hashlib.sha256()
+    with path.open("rb") as file:
+        while digest and (block := file.read(1 << 20)):
+            sha256.update(block)
+    return {"path": str(path), "recording": path.stem, "storage": ROS1, "closed": True, "note": None, "not_driven": None, **contents,
+            "size": _size_on_disk(path), "origin": contents["start"] or 0.0, "custom": {},
+            "sha256": sha256.hexdigest() if digest else None}
+
+
+def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, bytes]]) -> dict[str, Any]:
+    """When it was recorded, and its topics."""
+    seen: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in connections}  # count, first, last
+    for connection, stamp, _ in messages:
         entry = seen[connection.topic, connection.msgtype]
         if not entry[0]:
             entry[1] = stamp
@@ -47,13 +73,8 @@ def _info(bag: Bag, digest: bool) -> dict[str, Any]:
         topics.append({"topic": topic, "type": msgtype, "count": count, "rate": rate,
                        "start": (first - start) / 1e9 if count and start is not None else None,
                        "end": (last - start) / 1e9 if count and start is not None else None})
-    return {
-        "path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
-        "not_driven": not_driven(bag) or None,
-        "start": None if start is None else start / 1e9, "duration": 0.0 if start is None or end is None else (end - start) / 1e9,
-        "messages": sum(entry[0] for entry in used), "size": _size_on_disk(bag.path),
-        "origin": bag.origin_ns() / 1e9, "topics": topics, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None,
-    }
+    return {"start": None if start is None else start / 1e9, "duration": 0.0 if start is None or end is None else (end - start) / 1e9,
+            "messages": sum(entry[0] for entry in used), "topics": topics}
 
 
 def format_info(info: dict[str, Any]) -> str:
@@ -69,6 +90,8 @@ def format_info(info: dict[str, Any]) -> str:
     lines.append(f"messages   {info['messages']}")
     if info["sha256"]:
         lines.append(f"sha256     {info['sha256']}")
+    if info["storage"] == ROS1:
+        lines.append("of ROS 1   import it with a mapping whose sources are of format bag (docs/own_vehicle.md)")
     lines += [f"{key:<10} {value}" for key, value in info["custom"].items() if key in ("mapping", "sources")]
     if info["topics"]:
         rows = [("topic", "type", "count", "rate")]

@@ -268,6 +268,13 @@ def is_bag_folder(path: Path) -> bool:
     return path.is_dir() and any(file.name == "metadata.yaml" or file.suffix in _SUFFIXES for file in path.iterdir())
 
 
+def bags_in(path: Path) -> list[Path]:
+    """The bags of a folder that is none itself, in the order of their names; else the path as it is."""
+    if not path.is_dir() or is_bag_folder(path):
+        return [path]
+    return sorted(one for one in path.iterdir() if is_bag_folder(one)) or [path]
+
+
 def open_bag(path: str | Path) -> Bag:
     """Opens a bag for reading; use it as a context manager.
 

@@ -86,6 +86,11 @@ class _Writer:
         for one in self.surveys:
             self._say(f"{one.recording.name}: moves for {one.moving:.0f} s at {one.speeds[0]:.3g} to {one.speeds[1]:.3g} m/s, up to "
                       f"{one.lateral:.2g} m/s^2 across; measured: {', '.join(one.measured)}")
+            if one.beyond:
+                lock = self.p["max_road_wheel_angle"]
+                self._say(f"WARNING: {one.recording.name}: {len(one.beyond)} samples of the steering lie beyond the full lock of "
+                          f"{lock:.3g} rad, the first at {one.beyond[0]:.2f} s, and nothing can be driven with them: leave spikes out in "
+                          "the mapping (where(abs(a) <= most, a, nan)), else correct unit, ratio or max_road_wheel_angle")
         body = [*self._model(), *self._windows(), *self._stage()]
         return Proposal("\n".join([*head, *body]) + "\n", tuple(self.reasons))
 

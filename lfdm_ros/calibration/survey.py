@@ -37,7 +37,7 @@ class Survey:
         stretches: (start, end) s in which the vehicle moves, longest first. speeds: 5 and 95 % [m/s] of them. lateral: 99 % of |v r|
             [m/s^2]. behind: by how much the yaw rate is behind what the steering asks for [s], below 0: ahead. gain: yaw rate over
             v delta / L, of gentle driving, without the bias of noise in the steering. arm: where vy was measured, ahead of the
-            rear axle [m]. NaN: not known.
+            rear axle [m]. beyond: times at which the steering lies beyond the full lock [s]. NaN: not known.
     """
 
     recording: Recording
@@ -51,6 +51,7 @@ class Survey:
     behind: float
     gain: float
     arm: float
+    beyond: tuple[float, ...]
 
     @property
     def moving(self) -> float:
@@ -89,6 +90,8 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
     for start, end in stretches:
         moving |= (time >= start) & (time <= end)
     steering, commanded = _steering(recording, columns, measured, time, vehicle)
+    beyond = np.flatnonzero(np.abs(steering) > 1.0001 * vehicle.parameters["max_road_wheel_angle"])
+    steering = np.where(np.isin(np.arange(len(time)), beyond), np.nan, steering)
     yaw_rate = columns["yaw_rate"] if "yaw_rate" in measured else (
         np.gradient(np.unwrap(columns["yaw"]), time) if "yaw" in measured else np.full(len(time), np.nan))
     good = moving & np.isfinite(yaw_rate) & np.isfinite(steering)
@@ -105,7 +108,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
     # White noise of standard deviation s has second differences of s sqrt(6).
     scatter = {name: float(np.nanstd(np.diff(columns[name], 2))) / np.sqrt(6.0) for name in measured}
     return Survey(recording, measured, scatter, commanded, float(np.median(np.diff(time))), tuple(stretches),
-                  (float(speeds[0]), float(speeds[1])), lateral, behind, gain, arm)
+                  (float(speeds[0]), float(speeds[1])), lateral, behind, gain, arm, tuple(time[beyond].tolist()))
 
 
 _LEAST = 5.0  # [s] of a stretch

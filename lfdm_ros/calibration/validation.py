@@ -24,6 +24,7 @@ from lfdm_ros.files import reason, write_text
 from lfdm_ros.inference.dataset import (
     Dataset,
     Recording,
+    check_inputs,
     find_recordings,
     load_window,
     on_ground,
@@ -32,7 +33,7 @@ from lfdm_ros.inference.dataset import (
     start_notes,
 )
 from lfdm_ros.inference.likelihood import RolloutLikelihood
-from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, Split
+from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, NO_TOPIC, Split
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
@@ -83,7 +84,11 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
     else:
         source = from_vehicle(vehicle, model)  # type: ignore[arg-type]
     source = replace(source, ground=ground)
-    recording = find_recordings([bag])[0]
+    recording, *more = find_recordings([bag])
+    if more:
+        raise InputError(f"{bag}: holds {len(more) + 1} bags; give one of them, such as {recording.path}")
+    if source.inputs.topic != NO_TOPIC or source.inputs.steering:
+        check_inputs(recording, source.inputs, source.vehicle, *(window or ()))
     topics = _topics(recording)
     shown = topic or next((known for known in (source.topic, MEASURED) if known in topics), DEFAULT_STATE)
     found = _compare(recording, source, shown, window, seed, model_error)

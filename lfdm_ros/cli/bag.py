@@ -34,16 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_storage(record)
 
     info = add("info", "show what is in a bag, also one that was not closed properly", "lfdm bag info drive --json")
-    info.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording, or its .mcap or .db3 file")
+    info.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording, its .mcap or .db3 file, or a .bag of ROS 1")
     info.add_argument("--json", action="store_true", help="machine-readable")
     info.add_argument("--no-digest", action="store_true", help="do not hash the content (faster on large bags)")
 
     imported = add("import", "turn a recording in CSV, MAT or NPY files into a bag",
                    "lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag")
-    imported.add_argument("source", metavar="SOURCE", help="the recording's main file, or its folder")
+    imported.add_argument("source", metavar="SOURCE", help="the recording's main file, or its folder; or a folder of recordings, all of "
+                          "which are imported")
     imported.add_argument("--mapping", required=True, metavar="FILE.yaml",
                           help="mapping file, or the name of one that ships with the package")
-    imported.add_argument("--out", required=True, metavar="BAG", help="folder to create")
+    imported.add_argument("--out", required=True, metavar="BAG", help="folder to create; of several recordings with a bag for each")
     imported.add_argument("--recording", metavar="NAME", help="name of the recording (default: the stem of SOURCE)")
     _add_storage(imported)
 
@@ -73,15 +74,37 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from lfdm_ros.bags import import_recording
+    from lfdm_ros.bags import recordings_in
     from lfdm_ros.resources import find_config
 
-    counts = import_recording(args.source, find_config("recordings", args.mapping), args.out, args.recording, args.storage,
+    mapping = find_config("recordings", args.mapping)
+    sources = [Path(args.source)] if args.recording else recordings_in(args.source, mapping)
+    if sources == [Path(args.source)]:
+        _import_one(args, sources[0], mapping, Path(args.out))
+        return 0
+    if Path(args.out).exists():
+        raise InputError(f"{args.out} exists already; choose another path or remove it")
+    refused = []
+    for source in sources:
+        try:
+            _import_one(args, source, mapping, Path(args.out) / source.stem)
+        except InputError as error:
+            refused.append(error)
+            print(f"lfdm bag import: {error}", file=sys.stderr)
+    print(f"imported {len(sources) - len(refused)} of {len(sources)} recordings to {args.out}; other commands take this folder as --bag")
+    if refused:
+        raise InputError(f"{args.source}: {len(refused)} of {len(sources)} recordings were not imported, the first since {refused[0]}")
+    return 0
+
+
+def _import_one(args: argparse.Namespace, source: Path, mapping: Path, out: Path) -> None:
+    from lfdm_ros.bags import import_recording
+
+    counts = import_recording(source, mapping, out, args.recording, args.storage,
                               warn=lambda line: print(f"lfdm bag import: warning: {line}", file=sys.stderr))
     for topic, count in counts.items():
         print(f"{topic}: {count} messages")
-    print(f"wrote {args.out}")
-    return 0
+    print(f"wrote {out}")
 
 
 def _fuzz(args: argparse.Namespace) -> int:

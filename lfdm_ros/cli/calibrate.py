@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
@@ -39,7 +40,8 @@ JSON_INTERVAL = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lfdm calibrate`."""
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe file, or the name of one that ships with the package")
-    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat")
+    parser.add_argument("--bag", action="append", default=[], metavar="BAG",
+                        help="a recording that the recipe names, or a folder of bags; repeat")
     parser.add_argument("--survey", metavar="FILE", help="of a recipe of a friction field: CSV with columns x, y [m], friction and perhaps "
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
@@ -157,9 +159,9 @@ def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 def print_notes(bags: Sequence[str]) -> None:
     """Says on stderr how bags had to be recovered and which of their values may be wrong, before minutes are spent on them."""
-    from lfdm_ros.bags import open_bag
+    from lfdm_ros.bags import bags_in, open_bag
 
-    for path in bags:
+    for path in (path for given in bags for path in bags_in(Path(given))):
         with open_bag(path) as bag:
             if bag.note:
                 print(f"warning: {path}: {bag.note}", file=sys.stderr)

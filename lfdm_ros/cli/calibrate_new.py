@@ -59,12 +59,13 @@ def run(args: argparse.Namespace) -> int:
 def _bags(args: argparse.Namespace, folder: Path) -> list[Path]:
     if args.mapping is None:
         return [Path(bag) for bag in args.new]
-    from lfdm_ros.bags import import_recording
+    from lfdm_ros.bags import import_recording, recordings_in
     from lfdm_ros.resources import find_config
 
-    bags = []
-    for i, source in enumerate(args.new):
-        bags.append(folder / f"{i}_{Path(source).stem}")
-        import_recording(source, find_config("recordings", args.mapping), bags[-1],
+    bags: list[Path] = []
+    mapping = find_config("recordings", args.mapping)
+    for i, source in enumerate(source for given in args.new for source in recordings_in(given, mapping)):
+        bags.append(folder / f"{i}_{source.stem}")
+        import_recording(source, mapping, bags[-1],
                          warn=lambda line: print(f"warning: {line}", file=sys.stderr))
     return bags

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.bags import Series, known_fields, not_driven, open_bag, read_series
+from lfdm_ros.bags import Series, bags_in, known_fields, not_driven, open_bag, read_series
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
@@ -30,6 +30,8 @@ STRETCH = 20  # samples over which the rate of a topic is looked at
 CLOCK_TOLERANCE = 0.05  # stamps that run back by more [s] are a clock that jumped, by less messages out of order
 POSE_SPAN, LEAST_POSES = 0.25, 5  # [s] before and after a start, and poses in there, from which velocities are found
 MOTION = ("vx", "vy", "vz", "yaw_rate", "roll", "pitch", "roll_rate", "pitch_rate")  # states that do not begin at 0 just so
+LOWEST = {"steering": -1.0, "throttle": 0.0, "brake": 0.0}
+FEW_SPIKES = 0.02  # of the samples: more that are out of range are no spikes
 HISTORY = 1.0  # of inputs before a window [s], which delays and lags reach into
 
 
@@ -89,13 +91,13 @@ class Dataset:
 
 
 def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
-    """Opens bags; several may hold recordings of one name, the same manoeuvre driven again.
+    """Opens bags, or all of a folder of bags; several may hold recordings of one name, the same manoeuvre driven again.
 
     Raises:
         InputError: a bag cannot be read, is of a simulated vehicle that did not drive as its commands say, or holds the same as another.
     """
     found: dict[str, Recording] = {}
-    for path in map(Path, bags):
+    for path in (path for given in bags for path in bags_in(Path(given))):
         with open_bag(path) as bag:
             if why := not_driven(bag):
                 raise InputError(f"{path}: teaches nothing, {why}; drive it again, in lockstep or in real time")
@@ -385,6 +387,34 @@ def _grid(observations: Sequence[np.ndarray], start: float, step: float, where: 
     return start + interval * np.arange(int(np.rint(count)) + 1)
 
 
+def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: float = -math.inf, end: float = math.inf) -> None:
+    """Looks at all inputs in [start, end] s at once, which is sooner than to cut them into pieces.
+
+    Raises:
+        InputError: some are out of range: how many, when the first, and what to do.
+    """
+    where = f"{recording.path} ({recording.name})"
+    taken = {name: (inputs.topic, name, 1.0) for name in INPUT_FIELDS if inputs.topic != NO_TOPIC}
+    if inputs.steering:
+        own = inputs.steering
+        taken["steering"] = (own.topic, own.field, own.scale / (vehicle.parameters[own.per] if own.per else 1.0))
+    for name, (topic, field_, scale) in taken.items():
+        data = _series(recording, topic, (field_,))
+        values = scale * data.values[:, 0]
+        seen = (data.time >= start - HISTORY) & (data.time <= end) & np.isfinite(values)
+        outside = np.flatnonzero(seen & ((values < LOWEST[name] - 1e-6) | (values > 1.0 + 1e-6)))
+        if outside.size:
+            worst = outside[np.argmax(np.abs(values[outside]))]
+            unit = f" of the full {name}" if scale == 1.0 else f" of the full lock ({1.0 / scale:.4g} rad)"
+            few = outside.size < FEW_SPIKES * seen.sum()
+            remedy = (f"spikes: leave them out in the mapping, {field_}: where(abs(a) <= most, a, nan), with what stands there now for a "
+                      "and most among its constants, and import again" if few else
+                      "so many are no spikes: correct unit or ratio in the mapping, or the vehicle's full lock")
+            raise InputError(f"{where}: {topic}.{field_} is outside [{LOWEST[name]:g}, 1]{unit} in {outside.size} of {seen.sum()} samples, "
+                             f"the first {values[outside[0]]:.4g} at {data.time[outside[0]]:.3f} s, the largest {values[worst]:.4g} at "
+                             f"{data.time[worst]:.3f} s; {remedy}")
+
+
 def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.ndarray, before: int, hold: bool) -> np.ndarray:
     """Inputs (K, 3) at `times`; the first `before` of them may lie before what was recorded, and then have its first value."""
     steering = inputs.steering
@@ -395,8 +425,9 @@ def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.nd
         scale = steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0)
         columns.insert(0, scale * _resampled(recording, steering.topic, [steering.field], times, hold, before)[0])
     for i, (name, column) in enumerate(zip(INPUT_FIELDS, columns)):
-        lower = -1.0 if name == "steering" else 0.0
+        lower = LOWEST[name]
         if column.min() < lower - 1e-6 or column.max() > 1.0 + 1e-6:
+            check_inputs(recording, inputs, vehicle, times[before], times[-1])
             raise InputError(f"{recording.path} ({recording.name}): {name} reaches [{column.min():.4g}, {column.max():.4g}], "
                              f"outside [{lower:g}, 1]; correct the mapping or the steering scale")
         columns[i] = np.clip(column, lower, 1.0)

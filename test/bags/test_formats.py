@@ -12,7 +12,7 @@ from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.io import savemat
 
-from lfdm_ros.bags import import_recording, open_bag, read_series
+from lfdm_ros.bags import bag_info, format_info, import_recording, open_bag, read_series
 from lfdm_ros.errors import InputError
 
 TIME = np.array([0.0, 0.1, 0.2, 0.3])
@@ -68,7 +68,7 @@ def test_rows_out_of_order_are_sorted_where_it_is_asked(tmp_path, imported):
 def test_an_angle_of_another_source_goes_the_short_way_round(tmp_path, imported):
     (tmp_path / "drive.csv").write_text("t,speed\n0.05,36\n")
     (tmp_path / "gnss.csv").write_text("t,course\n0,179\n0.1,-179\n")
-    gnss = {"file": "gnss.csv", "time": {"column": "t"}, "columns": {"t": "s", "course": "deg"}}
+    gnss = {"file": "gnss.csv", "time": {"column": "t"}, "columns": {"t": "s", "course": {"unit": "deg", "wraps": True}}}
     topics = {"vehicle/state": {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": {"yaw": "gnss.course"}}}
     bag = imported("drive.csv", {**log("{recording}.csv"), "gnss": gnss}, topics)
     assert read_series(bag, "vehicle/state", ["yaw"]).values[0, 0] == pytest.approx(np.pi)
@@ -310,6 +310,17 @@ def test_stamps_of_the_recorder_and_mistakes_about_topics(tmp_path, imported):
         imported("drive", {"log": {**odom, "columns": {"speed": {"column": "twist.twist.speed", "unit": "m/s"}}}})
     with pytest.raises(InputError, match=r"time\.stamp is 'bag'; write header or recorded"):
         imported("drive", {"log": {**odom, "time": {"stamp": "bag"}}})
+
+
+def test_what_is_in_a_bag_of_ros_1(tmp_path):
+    bag_of("bag", tmp_path / "drive.bag")
+    info = bag_info(tmp_path / "drive.bag")
+    assert {topic["topic"]: (topic["type"], topic["count"]) for topic in info["topics"]} == {
+        "/odom": ("nav_msgs/msg/Odometry", 4), "/imu/data": ("sensor_msgs/msg/Imu", 4), "/fix": ("sensor_msgs/msg/NavSatFix", 4),
+        "/drive": ("ackermann_msgs/msg/AckermannDriveStamped", 4), "/twist": ("geometry_msgs/msg/TwistStamped", 4)}
+    assert (info["messages"], info["recording"]) == (20, "drive") and len(info["sha256"]) == 64
+    told = format_info(info)
+    assert "import it with a mapping" in told and "/imu/data" in told
 
 
 def test_a_bag_of_ros_1_that_is_none(tmp_path, imported):

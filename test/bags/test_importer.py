@@ -5,8 +5,10 @@ import pytest
 import yaml
 from scipy.io import savemat
 
-from lfdm_ros.bags import BagWriter, bag_info, import_recording, open_bag, read_series, recording_name
+from lfdm_ros.bags import BagWriter, bag_info, bags_in, import_recording, open_bag, read_series, recording_name
+from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
 
 CSV = "t,speed,psi,gear\n0.0,36,0,1\n0.5,72,90,2\n1.5,108,180,3\n"
 
@@ -325,3 +327,25 @@ topics: {control/command: {type: lfdm_ros/msg/DriverCommand, from: drive, fields
     (tmp_path / "m.yaml").write_text(rules + "between_rows: cubic\n")
     with pytest.raises(InputError, match="cubic"):
         import_recording(tmp_path / "drive.csv", tmp_path / "m.yaml", tmp_path / "other")
+
+
+def test_a_folder_of_logs_is_imported_whole(tmp_path, capsys):
+    """A bag for each, the further files of a recording beside it; what cannot be read is told, and the rest is there."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("monday", "tuesday", "broken"):
+        (logs / f"{name}.csv").write_text(CSV.replace("108", {"monday": "108", "tuesday": "90", "broken": "?"}[name]))
+        (logs / f"{name}_wheel.csv").write_text("t,angle\n0,0\n1.5,3\n")
+    wheel = {"file": "{recording}_wheel.csv", "time": {"column": "t"}, "columns": {"t": "s", "angle": "deg"}}
+    content = mapping(sources__wheel=wheel, **{"topics__vehicle/state__fields__road_wheel_angle": "wheel.angle"})
+    (tmp_path / "map.yaml").write_text(yaml.safe_dump(content))
+    command = ["bag", "import", str(logs), "--mapping", str(tmp_path / "map.yaml"), "--out", str(tmp_path / "bags")]
+    assert main(command) == 2
+    told = capsys.readouterr()
+    assert "imported 2 of 3 recordings" in told.out
+    assert "1 of 3 recordings were not imported" in told.err and "broken.csv, line 4" in told.err
+    assert [path.name for path in bags_in(tmp_path / "bags")] == ["monday", "tuesday"]
+    assert [recording.name for recording in find_recordings([tmp_path / "bags"])] == ["monday", "tuesday"]
+    (tmp_path / "map.yaml").write_text(yaml.safe_dump(mapping(sources__log__file="{recording}.tsv")))
+    assert main([*command[:-1], str(tmp_path / "none")]) == 2
+    assert "sources.log.file is {recording}.tsv, and the folder's files are 6 with .csv" in capsys.readouterr().err

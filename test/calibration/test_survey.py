@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import yaml
 
 from lfdm_ros.bags import import_recording
 from lfdm_ros.calibration.survey import survey
-from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import check_inputs, find_recordings
+from lfdm_ros.inference.plan import NO_TOPIC, Inputs, SteeringSource
 from lfdm_ros.vehicles import typical_vehicle
 
 GAIN, WHEELBASE = 0.88, 2.7
+CAR = typical_vehicle("car", 1500.0, WHEELBASE)
 
 
 @pytest.fixture
 def surveyed(tmp_path):
     """Returns surveyed(late, ...): what is found in a log of 120 s, whose steering is stamped `late` s, in a file of its own."""
 
-    def run(late=0.0, noise=0.0, sign=1.0, frequencies=(0.05, 0.13, 0.31, 0.52, 0.9), gap=False):
+    def run(late=0.0, noise=0.0, sign=1.0, frequencies=(0.05, 0.13, 0.31, 0.52, 0.9), gap=False, spikes=(), angle_is="wheel"):
         rng = np.random.default_rng(7)
         phases = rng.uniform(0.0, 6.0, len(frequencies))
 
@@ -31,6 +36,7 @@ def surveyed(tmp_path):
         rows = np.column_stack([times, vx, yaw_rate + rng.normal(0.0, noise * np.std(yaw_rate), 6000)])
         steering_times = 10.0 + 0.025 * np.arange(4800)
         angles = angle(steering_times) + rng.normal(0.0, noise * np.std(angle(steering_times)), 4800)
+        angles[list(spikes)] += 3.0
         if gap:
             rows = rows[(times < 50.0) | (times > 58.0)]
         np.savetxt(tmp_path / "log.csv", rows, delimiter=",", header="t,vx,yaw_rate")
@@ -38,11 +44,12 @@ def surveyed(tmp_path):
                    header="t,hand_wheel")
         sources = {"log": {"file": "{recording}.csv", "time": {"column": "t"}, "columns": {"t": "s", "vx": "m/s", "yaw_rate": "rad/s"}},
                    "steering": {"file": "steering.csv", "time": {"column": "t"}, "columns": {"t": "s", "hand_wheel": "deg"}}}
-        fields = {"vx": "vx", "yaw_rate": "yaw_rate", "road_wheel_angle": "steering.hand_wheel / 16"}
-        (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"sources": sources, "topics": {
+        fields = {"vx": "vx", "yaw_rate": "yaw_rate", "road_wheel_angle": angle_is.replace("wheel", "steering.hand_wheel / 16")}
+        shutil.rmtree(tmp_path / "bag", ignore_errors=True)
+        (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"sources": sources, "constants": {"most": "30 deg"}, "topics": {
             "vehicle/state": {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": fields}}}))
         import_recording(tmp_path / "log.csv", tmp_path / "mapping.yaml", tmp_path / "bag")
-        return survey(find_recordings([tmp_path / "bag"])[0], typical_vehicle("car", 1500.0, WHEELBASE))
+        return survey(find_recordings([tmp_path / "bag"])[0], CAR)
 
     return run
 
@@ -68,3 +75,21 @@ def test_a_sign_is_no_delay(surveyed):
 
 def test_in_a_slalom_the_nearest_of_shifts_that_agree_is_told(surveyed):
     assert surveyed(0.3, 0.1, frequencies=(0.5,)).behind == pytest.approx(-0.3, abs=0.05)
+
+
+def test_spikes_of_the_steering_are_told_with_number_time_and_remedy(surveyed):
+    """As told, they are gone; a survey is not misled by them either."""
+    by_angle = Inputs(NO_TOPIC, SteeringSource("vehicle/state", "road_wheel_angle", 1.0, "max_road_wheel_angle"))
+    found = surveyed(spikes=(1000, 2000, 3000))
+    assert found.gain == pytest.approx(GAIN, rel=0.02)
+    assert 3 <= len(found.beyond) <= 12 and found.beyond[0] == pytest.approx(35.0, abs=0.05)
+    with pytest.raises(InputError, match=rf"bag \(log\): vehicle/state\.road_wheel_angle is outside \[-1, 1\] of the full lock .* in "
+                       rf"{len(found.beyond)} of 6000 samples, the first .* at {found.beyond[0]:.3f} s, .*"
+                       r"where\(abs\(a\) <= most, a, nan\)"):
+        check_inputs(found.recording, by_angle, CAR)
+    check_inputs(found.recording, by_angle, CAR, 40.0, 55.0)
+    mended = surveyed(spikes=(1000, 2000, 3000), angle_is="where(abs(wheel) <= most, wheel, nan)")
+    assert mended.beyond == ()
+    check_inputs(mended.recording, by_angle, CAR)
+    with pytest.raises(InputError, match="so many are no spikes: correct unit or ratio"):
+        check_inputs(surveyed(angle_is="16 * wheel * 16").recording, by_angle, CAR)
