@@ -80,6 +80,8 @@ def _parts(summary: Mapping[str, Any]) -> list[str]:
         refused = sum(summary["commands_rejected"].values())
         parts.append(f"simulated {summary['simulated_seconds']:.2f} s, {_speed(summary)}, {summary['overruns']} overruns, "
                      + ("no commands" if summary.get("commands_accepted") == refused == 0 else f"{refused} commands refused"))
+    if reasons := summary.get("messages_refused"):
+        parts.append("messages of the link refused or lost: " + ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items())))
     if "task_done" in summary:
         parts.append(f"{summary['task'] or 'no task'} {'done' if summary['task_done'] else 'not done'}")
     if summary.get("collisions") is not None:

@@ -69,8 +69,8 @@ class HilBridge(Component):
         *of_record(LIDAR),
         Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
         Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
-        Parameter("command_timeout", 0.2, "simulated time without a good command until throttle 0 and the brake ramp; a command that "
-                                          "answers an older state is stale", 0.001, 1e6, unit="s"),
+        Parameter("command_timeout", 0.2, "largest age of a command in use: simulated time since the state that it answers; then throttle "
+                                          "0 and the brake ramp. CAN: at most half a round of cycle", 0.001, 1e6, unit="s"),
         Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
         Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"),
         Parameter("own_clock", False, "role controller: states have the time of their arrival on this node's clock; false: the time of the "

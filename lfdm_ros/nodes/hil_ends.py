@@ -138,6 +138,7 @@ class VehicleEnd(_End):
         core = self.core
         return {"simulated_seconds": core.time, "ticks": core.timing.ticks, "overruns": core.timing.misses,
                 "commands_accepted": core.gate.accepted, "commands_rejected": dict(core.gate.rejected), "unanswered": core.unanswered,
+                "messages_refused": dict(core.link.wire.refused),
                 "response_times": core.timing.responses.values.tolist(), "lateness": core.timing.lateness.values.tolist(),
                 **asdict(self._judge.verdict)}
 
@@ -182,7 +183,7 @@ class ControllerEnd(_End):
         """For whoever runs the node in its own process."""
         wire, gate = self.core.link.wire, self.core.gate
         return {"packets_received": wire.received, "packets_sent": wire.sent, "commands_accepted": gate.accepted,
-                "commands_rejected": dict(gate.rejected)}
+                "commands_rejected": dict(gate.rejected), "messages_refused": dict(wire.refused)}
 
     def _publish_state(self, time_ns: int, values: Mapping[str, float]) -> None:
         published_ns = self._node.get_clock().now().nanoseconds if self._own_clock else time_ns

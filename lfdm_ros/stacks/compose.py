@@ -45,10 +45,10 @@ def run_stack(stack: str | os.PathLike[str] | Mapping[str, Any] | Stack, *, spee
     Returns:
         reason (why it ended), wall_seconds and cpu_seconds (of this process, from activation to the end), and where the
         stack has them: simulated_seconds, ticks, speed_factor, speed_factor_asked, slowed_by and held_back (as in SimulatorStatus.msg, of
-        the whole run), overruns, commands_accepted, commands_rejected {reason: count}, not_driven, collisions and the rest of a Verdict,
-        scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to the command with its stamp; of a
-        controller task, task_done, outcomes {name: cycles}, cold_starts, inputs_refused {kind: count} and cycle_times [s]. namespaces:
-        the same of each namespace that nodes are in.
+        the whole run), overruns, commands_accepted, commands_rejected and messages_refused {reason: count}, not_driven, collisions and
+        the rest of a Verdict, scenario_finished, messages_recorded, messages_dropped; response_times [s] from a state to the command
+        with its stamp; of a controller task, task_done, outcomes {name: cycles}, cold_starts, inputs_refused {kind: count} and
+        cycle_times [s]. namespaces: the same of each namespace that nodes are in.
 
     Raises:
         InputError: a file, key, node or parameter is wrong, or a node does not start.

@@ -129,8 +129,8 @@ def test_a_second_device_is_an_error_and_brakes(graph: Any) -> None:
     device, rogue = (make_link("udp", CONTROLLER, LinkSettings(udp_port=port, udp_peer_port=here)) for port in (there, elsewhere))
     device.open()
     rogue.open()
-    graph.add(HilBridge, link="udp", rate=20.0, command_timeout=5.0, timeout_ramp=0.0, initial_speed=10.0, udp_port=here,
-              udp_peer_port=there)
+    node = graph.add(HilBridge, link="udp", rate=20.0, command_timeout=5.0, timeout_ramp=0.0, initial_speed=10.0, udp_port=here,
+                     udp_peer_port=there)
     senders = [device]
 
     def answered() -> None:
@@ -157,6 +157,7 @@ def test_a_second_device_is_an_error_and_brakes(graph: Any) -> None:
     assert graph.diagnosis(diagnostics, "hil_bridge").level == b"\x02"
     senders.remove(rogue)
     graph.wait(lambda: state() == "up" and not status[-1].command_timed_out, "the first device's being taken again")
+    assert node.summary()["messages_refused"]["second_sender"] > 0
     device.close()
     rogue.close()
 
