@@ -20,12 +20,13 @@ from lfdm_ros.bags import bag_info
 from lfdm_ros.bags.storage import CheckpointWriter
 from lfdm_ros.bags.typestore import build_message, require_type, typestore
 from lfdm_ros.bags.writer import STORAGES
-from lfdm_ros.calibration import plots, results
+from lfdm_ros.calibration import results
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.store import APPLIED, PosteriorStore
 from lfdm_ros.cli.main import main
 from lfdm_ros.compiler import code_cache
 from lfdm_ros.errors import InputError
+from lfdm_ros.figures import save_figure
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.scheduling import Here
@@ -116,12 +117,12 @@ def test_results_are_whole_or_as_they_were(tmp_path: Path) -> None:
         figure = Figure()
         figure.subplots().plot(np.arange(100) % 7)
         with pytest.raises(OSError):
-            plots.save(figure, tmp_path / "figure.png")
+            save_figure(figure, tmp_path / "figure.png")
     assert (tmp_path / "vehicle.yaml").read_text() == text and kept.load("rolling") is None
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["vehicle.yaml"]
     kept.save("rolling", run)
     results.write_inference_data(tmp_path / "posterior.nc", data)
-    plots.save(figure, tmp_path / "figure.svg")
+    save_figure(figure, tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml") and not list(tmp_path.glob(".*.partial"))
     assert kept.load("rolling") is not None and results.load_posterior(tmp_path)["mass"].shape == (4, 5000)
 

@@ -6,7 +6,6 @@ import base64
 import io
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from lfdm_ros.calibration.predictive import lag_one
-from lfdm_ros.files import replacing
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 
 DPI, COLOURS = 100, 64  # in a page
-FILE_DPI = 110
 PAIRS = 8  # unknowns in a scatter matrix
 LAGS = 40  # of an autocorrelation
 DATA, POSTERIOR, PRIOR = "#1b1b1b", "#0b6fa4", "#c26a00"
@@ -37,12 +34,6 @@ def to_png(figure: Figure) -> str:
     small = io.BytesIO()
     drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png")
     return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Writes a figure in the format of its name, whole or not at all. Raises OSError as the disk does, ValueError: no such format."""
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=FILE_DPI, format=path.suffix.removeprefix(".") or "png")
 
 
 def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:

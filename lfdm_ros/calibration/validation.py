@@ -20,6 +20,7 @@ from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.calibration.source import MEASURED, Source, from_posterior, from_vehicle, like
 from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
 from lfdm_ros.errors import InputError
+from lfdm_ros.figures import save_figure
 from lfdm_ros.files import reason, write_text
 from lfdm_ros.inference.dataset import (
     Dataset,
@@ -71,7 +72,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         What summary.json says.
 
     Raises:
-        InputError: not exactly one of posterior and vehicle, or the recording lacks what is needed.
+        InputError: not exactly one of posterior and vehicle, the recording lacks what is needed; or as `save_figure`.
     """
     if (posterior is None) == (vehicle is None):
         raise InputError("give either a posterior directory or a vehicle")
@@ -129,7 +130,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         page = report.prediction_report(summary, found.datasets, found.predictives, scale, found.pieces)
         write_text(directory / "report.html", page)
         if figure is not None:
-            plots.save(_overview(found, source.model), Path(figure))
+            save_figure(_overview(found, source.model), Path(figure))
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {reason(error)}") from None
     return summary

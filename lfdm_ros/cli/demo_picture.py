@@ -26,7 +26,7 @@ def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Pa
     import matplotlib.pyplot as plt
 
     from lfdm_ros.calibration import load_posterior_summary
-    from lfdm_ros.calibration.plots import save
+    from lfdm_ros.figures import save_figure
 
     posterior = load_posterior_summary(result, thinned=DRAWS)
     parameters = {p.name: p for stage in recipe.stages for p in stage.parameters}
@@ -40,7 +40,7 @@ def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Pa
     bands = {PRIOR: _responses(recipe, parameters, posterior["parameter_names"], prior_draws, bag),
              POSTERIOR: _responses(recipe, parameters, posterior["parameter_names"], posterior["thinned_draws"], bag)}
     _prediction(axes, bands, bag)
-    save(figure, path)
+    save_figure(figure, path)
     plt.close(figure)
 
 

@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError
+from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models.registry import SLOTS
 
 EPILOG = """example:
@@ -19,7 +21,7 @@ EPILOG = """example:
   lfdm drive obstacle_field_60 --seed 7 --density 8
   lfdm drive nato_lane_change --state-age 0.1 --delay 0.1 --set compensate=false
   lfdm drive curve --ground ice_in_the_bend
-  lfdm drive slalom --plant eighteen_dof --set model=eight_dof --json
+  lfdm drive slalom --model eighteen_dof --set model=eight_dof --json
   lfdm drive nato_lane_change --driver operator --latency 0.5 --set link_jitter=0.02 --set distraction=urban
 
 Exit status 1: the vehicle hit something, lifted a wheel, or did not arrive (nor stop before what blocks its way)."""
@@ -37,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vehicle", default="hmmwv", metavar="NAME", help="name in config/vehicles, or a file (default %(default)s)")
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the vehicle, SI, that is not "
                         "as its file says, known to the controller, for example sprung_mass=2600; repeat")
-    parser.add_argument("--plant", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
+    parser.add_argument("--model", metavar="MODEL", help="model of the simulated vehicle (default: the largest that the vehicle has)")
+    add_former(parser, "--plant", "--model")
     parser.add_argument("--tyre", choices=tuple(SLOTS["tyre"]), help="its tyre model (default: tmeasy where the vehicle has it, else its "
                         "own)")
     parser.add_argument("--ground", metavar="NAME", help="drive on this ground (config/grounds, a YAML file, or a bag); the controller "
@@ -49,8 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the controller and its lattice "
                         "(lattice_...) or of the operator and its link (link_...), the tracker (tracker_...) or the LIDAR (lidar_...), for "
                         "example model=eight_dof, compensate=false, lidar_range=50; repeat (docs/parameters.md)")
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw the run")
-    parser.add_argument("--animation", type=Path, metavar="FILE.gif", help="draw the run as it was, at twice its pace (takes a minute)")
+    add_figure_argument(parser, "the run")
+    parser.add_argument("--animation", type=Path, metavar="FILE", help="draw the run as it was, at twice its pace: .gif, or .mp4 where "
+                        "ffmpeg is installed (takes a minute)")
     parser.add_argument("--json", action="store_true", help="print what happened as JSON")
 
 
@@ -92,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
         if left := ground.left_at(scenario.path):
             print(f"warning: {left}", file=sys.stderr)
         underfoot, known = Underfoot(vehicle, ground), Underfoot(vehicle, ground, known=True)  # their maps live as long as these do
-        driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.plant or "", args.tyre)
-    plant = Plant.of(vehicle, args.plant, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
+        driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.model or "", args.tyre)
+    plant = Plant.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
     trial = studies.Trial(args.scenario, args.seed, controller="operator" if operated else "mpc", settings=settings, plant=plant,
                           vehicle=args.vehicle, changes=changes, density=args.density)
@@ -104,10 +108,10 @@ def run(args: argparse.Namespace) -> int:
         driver = Remote.over(Operator(vehicle, OperatorSettings(**asked), seed), link, link, seed)
     else:
         # On soil the limits of wheel loads are those of the tyres on the road.
-        limits = limits_of(vehicle, settings, Plant.of(vehicle, args.plant, args.tyre).tyre)
+        limits = limits_of(vehicle, settings, Plant.of(vehicle, args.model, args.tyre).tyre)
         driver = Controller(predicted, settings, limits, GuideSettings(**further))
     film = None
-    if args.animation is not None:
+    if args.figure is not None or args.animation is not None:
         from lfdm_ros.studies.pictures import Film
 
         film = Film(vehicle.lidar)
@@ -122,10 +126,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(scenario.name, what)
     if args.figure is not None:
-        from lfdm_ros.studies.pictures import draw_run, save_png
+        from lfdm_ros.studies.pictures import draw_run
 
-        save_png(draw_run(scenario, found, vehicle.footprint, f"{scenario.name}: {ending(what)}"), args.figure)
-    if film is not None and film.frames:
+        assert film is not None
+        save_figure(draw_run(scenario, found, vehicle.footprint, ending(what), film), args.figure)
+    if args.animation is not None and film is not None and film.frames:
         from lfdm_ros.studies.pictures import animate
 
         animate(args.animation, scenario, found, vehicle.footprint, film)
@@ -139,9 +144,11 @@ def _check(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if value is not None and not 0.0 <= value <= 2.0:
             raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
-    for path in (args.figure, args.animation):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise InputError(f"{path}: no such folder")
+    require_figure(args.figure)
+    if args.animation is not None:
+        from lfdm_ros.studies.pictures import require_animation
+
+        require_animation(args.animation)
     if args.driver != "operator" and (args.latency or args.driver_seed is not None):
         raise InputError("--latency, --driver-seed: of an operator; give --driver operator too (for the controller: --state-age, --delay)")
 

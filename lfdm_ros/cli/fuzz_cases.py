@@ -152,7 +152,7 @@ def _read_vehicle(path: Path, rng: Random) -> int:
     inputs = path.with_name("inputs.txt")
     inputs.write_text(_INPUTS, encoding="utf-8")
     return main(["simulate", "--vehicle", str(path), "--model", rng.choice(model_names()), "--inputs", str(inputs), "--until", "0.05",
-                 "--speed", "5", "--out", str(path.with_name("out.csv"))])
+                 "--initial-speed", "5", "--out", str(path.with_name("out.csv"))])
 
 
 def _read_scenario(path: Path, rng: Random) -> None:

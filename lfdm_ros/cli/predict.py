@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.figures import add_figure_argument, require_figure
 
 EPILOG = """example:
   lfdm predict --posterior result --bag test_1 --window 1.0:12.5 --out prediction
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the noise in the predictive (default: 1)")
     parser.add_argument("--no-model-error", action="store_true", help="intervals of parameters and noise alone, not widened by what the "
                         "model was seen to miss out of sample")
-    parser.add_argument("--figure", metavar="FILE", help="image of the responses against the data, for example prediction.png")
+    add_figure_argument(parser, "the responses against the data")
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for the results")
 
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs `lfdm predict`; returns the exit status."""
     from lfdm_ros.cli.calibrate import print_notes
 
+    require_figure(args.figure)
     if args.like is not None and args.vehicle is None:
         raise InputError("--like is for a vehicle: give --vehicle NAME or FILE with it")
     if args.posterior or args.like:

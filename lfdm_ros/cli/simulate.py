@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lfdm_ros.bounds import require
+from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
@@ -44,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dt", type=float, default=1e-3, help="physics step [s] (default %(default)s)")
     parser.add_argument("--until", type=float, help="end time [s] (default: the last row of the inputs)")
     parser.add_argument("--output-step", type=float, default=0.01, help="time between rows [s] (default %(default)s)")
-    parser.add_argument("--speed", type=float, default=0.0, help="initial speed [m/s] (default standing)")
+    parser.add_argument("--initial-speed", type=float, default=0.0, metavar="M/S", help="speed at time 0 [m/s] (default standing)")
+    add_former(parser, "--speed", "--initial-speed", type=float)
     parser.add_argument("--also", action="append", default=[], metavar="NAME",
                         help="another output as a further column, e.g. lifted_wheels or tyre_fz_fl; may be repeated")
     parser.add_argument("--out", required=True, type=Path, help="CSV file to write")
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     until = float(profile.time[-1]) if args.until is None else args.until
     if not 0.0 < until < 1e6:
         raise InputError(f"end time {until:g} s: give --until above 0 and below 1e6, or inputs whose last time is")
-    require("vx", args.speed, "--speed")
+    require("vx", args.initial_speed, "--initial-speed")
     _check_work(until, args.dt, args.output_step)
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
@@ -95,10 +97,10 @@ def run(args: argparse.Namespace) -> int:
     if args.dt > simulator.model.largest_step:
         print(f"warning: {simulator.model.name} wants a step of at most {simulator.model.largest_step:g} s; with --dt {args.dt:g} "
               "its results may be wrong", file=sys.stderr)
-    simulator.reset(vx=args.speed)
+    simulator.reset(vx=args.initial_speed)
     try:
         rollout(simulator, profile, args.output_step, args.output_step)  # loads, or compiles, what a run needs
-        simulator.reset(vx=args.speed)
+        simulator.reset(vx=args.initial_speed)
         loaded = time.perf_counter()
         times, outputs = rollout(simulator, profile, until, args.output_step)
     except SimulationDiverged as error:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError
-from lfdm_ros.files import replacing
+from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.terrain.soil_wheel import Motion, Outcome, Settled, SoilWheel, settle
 from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
@@ -23,7 +24,7 @@ EPILOG = """examples:
   lfdm soil
   lfdm soil lete_sand dry_sand
   lfdm soil lete_sand mine.yaml --radius 0.47 --width 0.318 --rigid --load 6310
-  lfdm soil lete_sand sandy_loam_15 clayey_soil_38 dry_sand --plot pull.png"""
+  lfdm soil lete_sand sandy_loam_15 clayey_soil_38 dry_sand --figure pull.png"""
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rigid", action="store_true", help="a rigid wheel")
     parser.add_argument("--load", type=float, help="wheel load [N] (default: the vehicle's at rest)")
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw drawbar pull over slip and sinkage over load into this PNG")
+    add_figure_argument(parser, "drawbar pull over slip and sinkage over load")
+    add_former(parser, "--plot", "--figure", type=Path)
 
 
 def run(args: argparse.Namespace) -> int:
     names = args.soils or soil_names()
     soils = [load_soil(name) for name in names]
-    if not args.soils and not args.plot:
+    require_figure(args.figure)
+    if not args.soils and not args.figure:
         if args.json:
             print(json.dumps([{"name": soil.name, "description": soil.description, **soil.parameters} for soil in soils], indent=1))
             return 0
@@ -70,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         for case in cases:
             _show(case)
-    if args.plot:
-        _plot(args.plot, cases)
+    if args.figure:
+        _draw(args.figure, cases)
     return 0
 
 
@@ -110,13 +113,11 @@ def _show(case: Case) -> None:
         print(f"  {slip:5.2f} {forces}  {at.outcome.value}")
 
 
-def _plot(path: Path, cases: list[Case]) -> None:
-    import matplotlib
+def _draw(path: Path, cases: list[Case]) -> None:
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
     slips = np.concatenate([np.linspace(-0.3, 0.1, 33), np.linspace(0.12, 0.8, 35)])
     for case in cases:
         pulls = [(at.forces.fx if at.forces and at.outcome is Outcome.SUPPORTED else np.nan) for at in (case.at(s) for s in slips)]
@@ -128,6 +129,4 @@ def _plot(path: Path, cases: list[Case]) -> None:
     left.set(xlabel="slip [1]", ylabel="drawbar pull [kN]", title=f"load {cases[0].load / 1e3:.2f} kN")
     right.set(xlabel="wheel load [kN]", ylabel="sinkage [mm]", title="slip 0.2")
     left.legend(fontsize=8)
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=110, format="png")
-    plt.close(figure)
+    save_figure(figure, path)

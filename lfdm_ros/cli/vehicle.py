@@ -21,7 +21,7 @@ example:
   lfdm vehicle import HMMWV/vehicle.json HMMWV/tmeasy.json --out hmmwv_lfdm.yaml
   lfdm vehicle import 24dof/vehicle.json 24dof/tmeasy.json 24dof/suspension.json --out hmmwv_lfdm.yaml
   lfdm vehicle show hmmwv
-  lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --picture suspension.png"""
+  lfdm vehicle check hmmwv_multibody --travel=-100:100:50 --figure suspension.png"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

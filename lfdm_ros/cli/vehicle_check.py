@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError
+from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models import AXLES
 from lfdm_ros.vehicles import load_vehicle
 
@@ -30,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--travel", metavar="FROM:TO:STEP", default="-100:100:25",
                         help="wheel travel of the tables, mm from the construction pose, + up; write --travel=-100:... (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--picture", metavar="FILE.png", type=Path, help="draw camber, toe-in, track and motion ratio over all the travel")
+    add_figure_argument(parser, "camber, toe-in, track and motion ratio over all the travel")
+    add_former(parser, "--picture", "--figure", type=Path)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.simulation.suspension import Suspension, reach_in_mm
 
     travels = _travels(args.travel)
-    if args.picture is not None and (args.picture.suffix != ".png" or not args.picture.resolve().parent.is_dir()):
-        raise InputError(f"--picture {args.picture}: give a name that ends in .png, in a folder that is there")
+    require_figure(args.figure)
     suspension = Suspension(load_vehicle(args.vehicle))
     reach = {axle: suspension.reach(axle) for axle in AXLES}
     tables = {axle: suspension.rows(axle, travels) for axle in AXLES}
@@ -55,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
               for end, why, out in ((of.lowest, of.below, travel < of.lowest), (of.highest, of.above, travel > of.highest)) if out]
     beyond += [f"front {side}: steering {row['steering']:g} is out of reach of the tie rod" for row in steering
                for side in ("left", "right") if not math.isfinite(row[f"{side}_deg"])]
-    if args.picture is not None:
-        _draw(args.picture, suspension, reach, static)
+    if args.figure is not None:
+        _draw(args.figure, suspension, reach, static)
     if args.json:
         finite = [{key: value if math.isfinite(value) else None for key, value in row.items()} for row in steering]
         print(json.dumps({**tables, "static": static, "reach": {axle: reach_in_mm(of) for axle, of in reach.items()},
@@ -99,12 +101,10 @@ def _print_axle(axle: str, rows: list[dict[str, float]], reach: Any, static: dic
 
 def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, Any]) -> None:
     """Writes the picture."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), sharex=True, layout="constrained")
+    figure = Figure(figsize=(9, 6.5), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True)
     panels = {"camber_deg": "camber [deg]", "toe_in_deg": "toe-in [deg]", "track_mm": "track [mm]", "motion_ratio": "motion ratio"}
     for (axle, of), colour in zip(reach.items(), ("#1f6fb2", "#c0392b")):
         # A hair inside: at the very end slopes are infinite. No wheel goes higher than the bump stop and 60 mm of it.
@@ -119,5 +119,4 @@ def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, 
         axis.grid(alpha=0.3)
     figure.supxlabel("wheel travel from the construction pose [mm]; dashed: at rest, dotted: where the rebound stop begins", fontsize=10)
     axes.flat[0].legend()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save_figure(figure, path)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from lfdm_ros.cli.former import add_former
 from lfdm_ros.documents import parse_yaml
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.models import model_names
@@ -21,7 +22,7 @@ classes: """ + "; ".join(f"{name}: {like.title}" for name, like in CLASSES.items
 
 example:
   lfdm vehicle new --mass 1500 --wheelbase 2.7 --out my_car.yaml
-  lfdm vehicle new --class small --mass 1.6 --wheelbase 0.174 --front-share 0.54 --known track_front=0.16 --out my_rc_car.yaml"""
+  lfdm vehicle new --class small --mass 1.6 --wheelbase 0.174 --front-share 0.54 --change track_front=0.16 --out my_rc_car.yaml"""
 
 _OPTIONS = {"track": ("track_front", "m", "from wheel to wheel"), "cg_height": ("cg_height", "m", "of the centre of mass above the ground"),
             "wheel_radius": ("wheel_radius", "m", "loaded"), "yaw_inertia": ("yaw_inertia", "kg*m^2", "of the whole vehicle"),
@@ -41,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--power", type=float, metavar="KW", help="at the wheels")
     for name, (_, unit, text) in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar=unit.upper(), help=text)
-    parser.add_argument("--known", action="append", default=[], metavar="NAME=VALUE", help="any other value of vehicle files, SI; repeat")
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE", help="any other value of vehicle files, SI; repeat")
+    add_former(parser, "--known", "--change")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.yaml", help="its stem becomes the vehicle's name")
 
 
@@ -54,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.resolve().parent.is_dir():
         raise InputError(f"--out {args.out}: no folder {args.out.parent}")
     known = {key: getattr(args, name) for name, (key, _, _) in _OPTIONS.items() if getattr(args, name) is not None}
-    for text in args.known:
+    for text in args.change:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--known {quote(text)}: write NAME=VALUE, in SI units")
-        known[name.strip()] = check(name.strip(), parse_yaml(value, f"--known {quote(text)}"), f"--known {quote(text)}")
+            raise InputError(f"--change {quote(text)}: write NAME=VALUE, in SI units")
+        known[name.strip()] = check(name.strip(), parse_yaml(value, f"--change {quote(text)}"), f"--change {quote(text)}")
     power = None if args.power is None else 1000.0 * args.power
     vehicle = typical_vehicle(args.out.stem, args.mass, args.wheelbase, args.kind, known, front_share=args.front_share, power=power)
     save_vehicle(vehicle, args.out)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
+import subprocess
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,43 +67,105 @@ class Film:
             self.frames.append((now, cycle, self._scan))
 
 
-def draw_run(scenario: Scenario, run: Run, footprint: Footprint, title: str) -> Figure:
-    """The way over the ground, the vehicle once a second; speed, steering and pedals, least wheel load over time."""
-    figure = Figure(figsize=(10.0, 6.2), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
-    upper, lower = parts
-    axis = upper.subplots()
+def draw_run(scenario: Scenario, run: Run, footprint: Footprint, ending: str, film: Film) -> Figure:
+    """A run from above and over time, for a page.
+
+    From above, to scale: obstacles where they were at the end, lane, goal, the vehicle's outline once a second and the plans of those
+    times. Over time: speed, steering, pedals, least wheel load by that at rest.
+
+    Args:
+        ending: how the run ended, below the name of the scenario.
+        film: of the run, for its plans.
+    """
     x, y, yaw = (run.column(name) for name in ("x", "y", "yaw"))
-    _ground(axis, scenario, 0.0)
-    axis.plot(x, y, color=VEHICLE, lw=1.4)
+    low, high = _extent(scenario, x, y)
+    width, height = high - low
+    inches = float(np.clip(8.2 * height / width, 1.2, 4.0))  # of the view from above
+    figure = Figure(figsize=(9.0, 6.0 + inches), layout="constrained")
+    grid = figure.add_gridspec(5, 1, height_ratios=(inches, 1.0, 1.0, 1.0, 1.0))
+    axis = figure.add_subplot(grid[0])
+    _ground(axis, scenario, run.times[-1], trails=True)
+    plans = [cycle.plan for now, cycle, _ in film.frames if cycle.plan is not None and cycle.plan.names and now % 1.0 < film.step / 2.0]
+    for k, plan in enumerate(plans):
+        axis.plot(*plan.states[:, [plan.names.index("x"), plan.names.index("y")]].T, color=PLAN, lw=0.8, alpha=0.8,
+                  label=None if k else "plan, once a second")
+    axis.plot(x, y, color=VEHICLE, lw=2.4, alpha=0.6, zorder=1.5, label="vehicle, outline once a second")
     every = max(1, round(1.0 / (run.times[1] - run.times[0]))) if len(run.times) > 1 else 1
-    for k in range(0, len(x), every):
-        axis.add_patch(Outline(_corners(x[k], y[k], yaw[k], footprint), fill=False, ec=VEHICLE, lw=0.7))
-    axis.add_patch(Outline(_corners(x[-1], y[-1], yaw[-1], footprint), fc=VEHICLE, ec=VEHICLE, lw=0.7))
-    reach = max(12.0, float(np.abs(y).max()) + 6.0)
-    axis.set(xlim=(x.min() - 10.0, x.max() + 15.0), ylim=(-reach, reach), aspect="equal", xlabel="x [m]", ylabel="y [m]", title=title)
-    axes = lower.subplots(3, sharex=True)
-    axes[0].plot(run.times, run.column("vx"), color=VEHICLE)
-    axes[0].set_ylabel("speed [m/s]")
-    times = run.times[:len(run.commands)]
-    for column, (name, colour) in enumerate((("steering", VEHICLE), ("throttle", GOAL), ("brake", SEEN))):
-        axes[1].plot(times, run.commands[:, column], color=colour, lw=1.0, label=name)
-    axes[1].legend(fontsize=7, ncols=3, loc="upper right")
-    axes[1].set_ylabel("command")
-    loads = np.column_stack([run.column(f"tyre_fz_{wheel}") for wheel in ("fl", "fr", "rl", "rr")])
-    axes[2].plot(run.times, (loads / np.maximum(loads[0], 1.0)).min(axis=1), color=VEHICLE)
-    axes[2].axhline(0.0, color=SEEN, lw=0.8)
-    axes[2].set(ylabel="least wheel load", xlabel="time [s]")
+    for k in (*range(0, len(x) - 1, every), len(x) - 1):
+        axis.add_patch(Outline(_corners(x[k], y[k], yaw[k], footprint), fill=k == len(x) - 1, fc=VEHICLE, ec=VEHICLE, lw=0.7, zorder=3))
+    if run.collisions:
+        axis.plot(x[-1], y[-1], "x", color=SEEN, ms=12, mew=2.5, zorder=4, label=f"hit {run.collisions[0]}")
+    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="x [m]", ylabel="y [m]")
+    axis.set_aspect("equal")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8, frameon=False, alignment="left",
+                  title="\n".join(textwrap.wrap(f"{scenario.name}: {ending}", 95)), title_fontsize=11)
+    _draw_signals([figure.add_subplot(grid[k]) for k in range(1, 5)], scenario, run)
     return figure
 
 
-def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film: Film) -> int:
-    """Writes a GIF that follows the vehicle at twice its pace; returns its size in bytes, below 1.5 MB: else with fewer frames and colours.
+def _extent(scenario: Scenario, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (2,) of what a picture from above shows [m]: the way with its surroundings, and the goal."""
+    points = np.column_stack([x, y])
+    if scenario.goal is not None:
+        points = np.vstack([points, (scenario.goal.x, scenario.goal.y)])
+    low, high = points.min(axis=0) - 10.0, points.max(axis=0) + 10.0
+    short = np.maximum(0.0, np.maximum(24.0, 0.15 * (high - low).max()) - (high - low))
+    return low - 0.5 * short, high + 0.5 * short
+
+
+def _draw_signals(axes: Sequence[Any], scenario: Scenario, run: Run) -> None:
+    speed, steering, pedals, load = axes
+    speed.plot(run.times, run.column("vx"), color=VEHICLE, lw=1.2)
+    if scenario.speed is not None:
+        speed.axhline(scenario.speed, color=OBSTACLE, lw=0.9, ls="--", label="asked for")
+        speed.legend(fontsize=8, loc="lower right", frameon=False)
+    top = max(float(run.column("vx").max()), scenario.speed or 0.0, 1.0)
+    speed.set(ylabel="speed\n[m/s]", ylim=(min(0.0, 1.1 * float(run.column("vx").min())), 1.1 * top))
+    times = run.times[:len(run.commands)]
+    steering.plot(times, run.commands[:, 0], color=VEHICLE, lw=1.2)
+    most = max(0.1, 1.1 * float(np.abs(run.commands[:, 0]).max(initial=0.0)))
+    steering.set(ylabel="steering\n(+ left)", ylim=(-most, most))
+    for column, (name, colour) in enumerate((("throttle", GOAL), ("brake", SEEN)), 1):
+        pedals.plot(times, run.commands[:, column], color=colour, lw=1.2, label=name)
+    lowest, highest = (float(f(run.commands[:, 1:], initial=0.0)) for f in (np.min, np.max))
+    pedals.set(ylabel="pedals", ylim=(1.1 * min(lowest, -0.02), 1.1 * max(highest, 0.1)))
+    pedals.legend(fontsize=8, ncols=2, loc="upper right", frameon=False)
+    loads = np.column_stack([run.column(f"tyre_fz_{wheel}") for wheel in ("fl", "fr", "rl", "rr")])
+    load.plot(run.times, 100.0 * (loads / np.maximum(loads[0], 1.0)).min(axis=1), color=VEHICLE, lw=1.2)
+    load.axhline(0.0, color=SEEN, lw=0.8)
+    load.set(ylabel="least wheel\nload [%]", ylim=(-8.0, 110.0), xlabel="time [s]")
+    for axis in axes:
+        axis.set_xlim(run.times[0], max(run.times[-1], run.times[0] + 1e-3))
+        axis.grid(alpha=0.25, lw=0.6)
+        axis.tick_params(labelbottom=axis is load)
+    axes[0].figure.align_ylabels(axes)
+
+
+def require_animation(path: Path, option: str = "--animation") -> None:
+    """Checks the name of an animation before the run that it shows.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: neither .gif nor .mp4, .mp4 without ffmpeg, or no such folder.
     """
+    if path.suffix.lower() not in (".gif", ".mp4"):
+        raise InputError(f"{option} {path}: give a name that ends in .gif or .mp4")
+    if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+        raise InputError(f"{option} {path}: .mp4 is written by ffmpeg, which is not installed here (apt install ffmpeg); or give .gif")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"{option} {path}: no such folder")
+
+
+def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film: Film) -> None:
+    """Writes a GIF or MP4 that follows the vehicle at twice its pace. A GIF has at most 1.5 MB: else fewer frames and colours.
+
+    Raises:
+        InputError: as `require_animation`, or the file cannot be written.
+    """
+    require_animation(path)
     pictures = [_frame(scenario, run, footprint, film, k) for k in range(len(film.frames))]
+    if path.suffix.lower() == ".mp4":
+        _write_mp4(path, pictures, 2.0 / film.step)
+        return
     for skip, colours in ((1, 32), (1, 16), (2, 16), (3, 16), (5, 8)):
         chosen = [picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE) for picture in pictures[::skip]]
         written = io.BytesIO()
@@ -113,7 +178,17 @@ def animate(path: Path, scenario: Scenario, run: Run, footprint: Footprint, film
             partial.write_bytes(written.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {reason(error)}") from None
-    return written.tell()
+
+
+def _write_mp4(path: Path, pictures: Sequence[Image.Image], rate: float) -> None:
+    """`rate` [1/s]."""
+    with replacing(path) as partial:
+        command = ["ffmpeg", "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "{}x{}".format(*pictures[0].size),
+                   "-r", f"{rate:g}", "-i", "-", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4", str(partial)]
+        done = subprocess.run(command, input=b"".join(picture.tobytes() for picture in pictures), capture_output=True)
+        if done.returncode:
+            last = (done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise InputError(f"cannot write {path}: ffmpeg: {last}")
 
 
 def _frame(scenario: Scenario, run: Run, footprint: Footprint, film: Film, number: int) -> Image.Image:
@@ -152,17 +227,39 @@ def _echoes(scan: Scan, lidar: Mount, x: float, y: float, yaw: float) -> tuple[n
     return sx + scan.ranges[there] * np.cos(angles[there]), sy + scan.ranges[there] * np.sin(angles[there])
 
 
-def _ground(axis: Any, scenario: Scenario, time: float) -> None:
+def _ground(axis: Any, scenario: Scenario, time: float, trails: bool = False) -> None:
+    """Lane, goal and the obstacles of a time [s]; with `trails`, how those came that move, and names for a legend."""
     if scenario.path is not None:
-        axis.plot(*scenario.path.T, color=PATH, lw=1.0, ls="--")
+        axis.plot(*scenario.path.T, color=OBSTACLE if trails else PATH, lw=1.0, ls="--", label="path" if trails else None)
+        if trails and scenario.corridor is not None:
+            for k, side in enumerate(_edges(scenario.path, scenario.corridor)):
+                axis.plot(*side.T, color=PATH, lw=1.0, label=None if k else "lane")
+    named = False
     for obstacle in scenario.world.obstacles:
         dx, dy = time * obstacle.vx, time * obstacle.vy
+        label = "obstacle" if trails and not named else None
         if isinstance(obstacle, Circle):
-            axis.add_patch(Disc((obstacle.x + dx, obstacle.y + dy), obstacle.radius, color=OBSTACLE))
+            axis.add_patch(Disc((obstacle.x + dx, obstacle.y + dy), obstacle.radius, color=OBSTACLE, lw=0.0, label=label))
+            x, y = obstacle.x, obstacle.y
         else:
-            axis.add_patch(Outline(obstacle.vertices + [dx, dy], color=OBSTACLE))
+            axis.add_patch(Outline(obstacle.vertices + [dx, dy], color=OBSTACLE, lw=0.0, label=label))
+            x, y = obstacle.vertices.mean(axis=0)
+        named = True
+        if trails and (dx or dy):
+            axis.plot([x, x + dx], [y, y + dy], color=OBSTACLE, lw=0.8, ls=":")
     if scenario.goal is not None:
-        axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5))
+        axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5,
+                            label="goal" if trails else None))
+
+
+def _edges(path: np.ndarray, corridor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Left and right edge (n, 2) of the corridor (k, 3) of a path (n, 2) [m]."""
+    steps = np.diff(path, axis=0)
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
+    tangents = np.gradient(path, axis=0)
+    normals = np.column_stack([-tangents[:, 1], tangents[:, 0]]) / np.maximum(np.hypot(*tangents.T), 1e-9)[:, None]
+    left, right = (np.interp(along, corridor[:, 0], corridor[:, k])[:, None] for k in (1, 2))
+    return path + left * normals, path - right * normals
 
 
 def _corners(x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:

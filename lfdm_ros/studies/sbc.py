@@ -520,9 +520,9 @@ def study(designs: Sequence[Repeated], out: str | os.PathLike[str], *, replicati
 
 
 def _draw(directory: Path, design: Repeated, found: Replications) -> None:
-    from lfdm_ros.calibration.plots import save
+    from lfdm_ros.figures import save_figure
 
-    save(plot(found, design.title), directory / f"sbc_{design.name}.png")
+    save_figure(plot(found, design.title), directory / f"sbc_{design.name}.png")
 
 
 def _block(design: Repeated, replications: range) -> Replications:

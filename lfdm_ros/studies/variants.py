@@ -338,9 +338,9 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess(found))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            from lfdm_ros.calibration.plots import save
+            from lfdm_ros.figures import save_figure
 
-            save(plot(outcome), directory / f"{study}.png")
+            save_figure(plot(outcome), directory / f"{study}.png")
 
     try:
         kept.mkdir(parents=True, exist_ok=True)

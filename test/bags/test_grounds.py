@@ -96,7 +96,7 @@ def test_simulate_takes_a_bag_for_its_ground(on_ice: Path, tmp_path: Path, capsy
     ends = []
     for extra in ((), ("--ground", str(on_ice))):
         out = tmp_path / f"{len(extra)}.csv"
-        assert main(["simulate", "--vehicle", "hmmwv", "--inputs", str(tmp_path / "inputs.txt"), "--speed", "15", "--out", str(out),
+        assert main(["simulate", "--vehicle", "hmmwv", "--inputs", str(tmp_path / "inputs.txt"), "--initial-speed", "15", "--out", str(out),
                      *extra]) == 0
         lines = out.read_text().splitlines()
         ends.append(float(dict(zip(lines[0].split(","), lines[-1].split(",")))["vx"]))

@@ -63,7 +63,7 @@ def test_a_run_without_a_second_period_is_told(scenario: Path, capsys: pytest.Ca
 
 
 def test_an_operator_drives_behind_a_link(scenario: Path, capsys: pytest.CaptureFixture) -> None:
-    arguments = ["drive", str(scenario), "--driver", "operator", "--driver-seed", "2", "--plant", "eight_dof", "--json"]
+    arguments = ["drive", str(scenario), "--driver", "operator", "--driver-seed", "2", "--model", "eight_dof", "--json"]
     runs = []
     for more in ([], ["--latency", "0.3", "--set", "link_drop=0.2", "--set", "distraction=urban", "--set", "lidar_range=50"]):
         scenario.write_text(SCENARIO)

@@ -65,7 +65,7 @@ def test_what_compiling_takes_is_told_apart_from_the_run(tmp_path, inputs, capsy
     (["--dt", "1e-12"], "--dt"), (["--dt", "0"], "--dt"), (["--dt", "nan"], "--dt"), (["--dt", "inf"], "--dt"),
     (["--until", "1e18"], "--until"),
     (["--output-step", "1e-12"], "--output-step"), (["--output-step", "1e-320"], "--output-step"), (["--until", "nan"], "--until"),
-    (["--speed", "nan"], "speed"), (["--speed", "1e300"], "speed"), (["--out", "/dev/full"], "No space left"),
+    (["--initial-speed", "nan"], "speed"), (["--initial-speed", "1e300"], "speed"), (["--out", "/dev/full"], "No space left"),
     (["--out", "/"], "directory"),
 ])
 def test_bad_use_exits_2_with_one_line(tmp_path, inputs, capsys, change, words):
@@ -115,7 +115,7 @@ def test_models_json(capsys):
                                          ("eleven_dof", "fiala"), ("eighteen_dof", "tmeasy_nr"), ("twenty_four_dof", None)])
 def test_every_model_runs(tmp_path, inputs, model, tyre):
     out = tmp_path / "run.csv"
-    command = ["simulate", "--vehicle", "hmmwv", "--model", model, "--inputs", str(inputs), "--out", str(out), "--speed", "5"]
+    command = ["simulate", "--vehicle", "hmmwv", "--model", model, "--inputs", str(inputs), "--out", str(out), "--initial-speed", "5"]
     assert main(command + (["--tyre", tyre] if tyre else [])) == 0
     table = np.loadtxt(out, delimiter=",", skiprows=1)
     assert np.isfinite(table).all() and table[-1, 1] > 1.0

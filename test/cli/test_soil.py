@@ -30,7 +30,7 @@ def test_rows_are_those_of_the_wheel_and_say_what_becomes_of_it(capsys):
 
 
 def test_curves_are_drawn(tmp_path, capsys):
-    assert main(["soil", "lete_sand", "--plot", str(tmp_path / "pull.png")]) == 0
+    assert main(["soil", "lete_sand", "--figure", str(tmp_path / "pull.png")]) == 0
     assert (tmp_path / "pull.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -103,7 +103,7 @@ def test_what_is_out_of_reach_is_said_with_its_place(capsys, tmp_path):
     # A run that comes there says so, too.
     (tmp_path / "inputs.txt").write_text("0 0 0 0\n0.5 1 0 0\n1 1 0 0\n")
     assert main(["simulate", "--vehicle", str(tmp_path / "bent.yaml"), "--model", "multibody_hmmwv", "--inputs",
-                 str(tmp_path / "inputs.txt"), "--speed", "5", "--until", "1", "--out", str(tmp_path / "run.csv")]) == 2
+                 str(tmp_path / "inputs.txt"), "--initial-speed", "5", "--until", "1", "--out", str(tmp_path / "run.csv")]) == 2
     assert "the front left wheel is out of the reach of its linkage at t = 0.2" in capsys.readouterr().err
 
 
@@ -116,7 +116,7 @@ def test_a_vehicle_that_stands_nowhere_is_told(capsys, tmp_path):
 
 
 def test_it_draws(tmp_path, capsys):
-    assert main(["vehicle", "check", "hmmwv_multibody", "--picture", str(tmp_path / "travel.png")]) == 0
+    assert main(["vehicle", "check", "hmmwv_multibody", "--figure", str(tmp_path / "travel.png")]) == 0
     assert (tmp_path / "travel.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert "everything asked for is within reach" in capsys.readouterr().out
 
@@ -124,7 +124,7 @@ def test_it_draws(tmp_path, capsys):
 @pytest.mark.parametrize(("arguments", "words"), [
     (["hmmwv"], "'hmmwv' has no suspension to check"), (["hmmwv_multibody", "--travel", "1:2"], "--travel 1:2: write FROM:TO:STEP"),
     (["hmmwv_multibody", "--travel", "0:1:0"], "--travel 0:1:0"), (["hmmwv_multibody", "--travel=nan:1:1"], "--travel nan:1:1"),
-    (["hmmwv_multibody", "--picture", "nowhere/a.png"], "--picture nowhere/a.png"),
+    (["hmmwv_multibody", "--figure", "nowhere/a.png"], "--figure nowhere/a.png"),
 ])
 def test_bad_use_exits_2_with_one_line(capsys, arguments, words):
     assert main(["vehicle", "check", *arguments]) == 2

@@ -468,7 +468,7 @@ def test_a_mind_of_an_operator_in_one_file(outside, tmp_path, mind):
         pytest.importorskip("pyactr", reason="the example needs pyactr, which this package does not")
     (tmp_path / "bend.yaml").write_text("path: [[0, 0], [20, 0], [40, 1.5], [60, 1.5], [80, 1.5]]\nspeed: 8.0\ninitial: {speed: 8.0}\n"
                                         "duration: 15.0\n")
-    done = outside(f"{mind}_operator.py", "drive", "bend.yaml", "--driver", "operator", "--set", f"cognition={mind}", "--plant",
+    done = outside(f"{mind}_operator.py", "drive", "bend.yaml", "--driver", "operator", "--set", f"cognition={mind}", "--model",
                    "eight_dof", "--json")
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)

@@ -48,8 +48,9 @@ def test_axle_loads_and_inertia_of_a_car_that_was_measured():
 
 def test_the_command_writes_a_file_and_says_what_models_need(tmp_path, capsys):
     out = tmp_path / "my_car.yaml"
-    assert main(["vehicle", "new", "--mass", "1500", "--wheelbase", "2.7", "--cg-height", "0.6", "--known", "yaw_inertia=2400",
-                 "--known", "front_overhang=0.9", "--known", "rear_overhang=1.0", "--known", "overall_width=1.8", "--out", str(out)]) == 0
+    assert main(["vehicle", "new", "--mass", "1500", "--wheelbase", "2.7", "--cg-height", "0.6", "--change", "yaw_inertia=2400",
+                 "--change", "front_overhang=0.9", "--change", "rear_overhang=1.0", "--change", "overall_width=1.8",
+                 "--out", str(out)]) == 0
     vehicle = load_vehicle(out)
     assert (vehicle.name, vehicle.parameters["cg_height"], vehicle.parameters["yaw_inertia"]) == ("my_car", 0.6, 2400.0)
     assert (vehicle.sources["yaw_inertia"], vehicle.assumed) == ("given", "")
