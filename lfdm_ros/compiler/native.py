@@ -16,6 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, machine_code
 
 _NAMES: dict[type, str] = {POINTER: "voidptr", INTEGER: "int64", REAL: "float64"}
@@ -23,29 +25,41 @@ _LLVM: dict[type, str] = {POINTER: "ptr", INTEGER: "i64", REAL: "double"}
 
 
 @cache
-def native(module: str, arguments: Sequence[type], result: type, sources: Sequence[str] = ()) -> Callable[..., Any]:
-    """The function `entry` of a module as machine code; a call releases the GIL.
+def native(module: str, arguments: Sequence[type], result: type, sources: Sequence[str] = (), entry: str = "entry") -> Callable[..., Any]:
+    """A function of a module as machine code; a call releases the GIL.
 
     Args:
         module: its name; it is imported only where its code is not in the cache.
         arguments, result: POINTER, INTEGER or REAL; the function makes arrays of addresses by numba's `carray`.
         sources: modules beside it that its code is made of.
+        entry: name of the function.
 
     Raises:
         ValueError: the function makes arrays of its own.
     """
     texts = [Path(found.origin).read_bytes() for name in (module, *sources) if (found := importlib.util.find_spec(name)) and found.origin]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
-    key = f"native {module} {digest} numba {version('numba')} {[_LLVM[a] for a in arguments]} {_LLVM[result]}"
-    return machine_code(key, lambda: _text(module, arguments, result)).function("entry", list(arguments), result)
+    key = f"native {module} {entry} {digest} numba {version('numba')} {[_LLVM[a] for a in arguments]} {_LLVM[result]}"
+    return machine_code(key, lambda: _text(module, entry, arguments, result)).function("entry", list(arguments), result)
 
 
-def _text(module: str, arguments: Sequence[type], result: type) -> str:
-    """The LLVM module of `entry` under that name, and of numba's what it needs, without Python."""
+def addresses(*arguments: Any) -> list[Any]:
+    """The arguments of a call, of each array its address: it must live as long as that is used.
+
+    Raises:
+        ValueError: an array is not contiguous.
+    """
+    if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
+        raise ValueError("machine code takes contiguous arrays")
+    return [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+def _text(module: str, entry: str, arguments: Sequence[type], result: type) -> str:
+    """The LLVM module of a function under the name `entry`, and of numba's what it needs, without Python."""
     from numba import cfunc, types
 
     signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))
-    compiled = cfunc(signature, nopython=True, error_model="numpy")(importlib.import_module(module).entry)
+    compiled = cfunc(signature, nopython=True, error_model="numpy")(getattr(importlib.import_module(module), entry))
     text = compiled.inspect_llvm()
     if re.search(r"@NRT_(MemInfo_alloc|Allocate)", text):
         raise ValueError(f"{module}: its arrays come from outside: numba's memory is not there where the code comes from the cache")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control import problem
 from lfdm_ros.control.plan import PlanOutcome
 from lfdm_ros.control.planned_vehicle import PlannedVehicle
@@ -53,8 +56,18 @@ class Program:
         self.qp = StageQp(StageDimensions(stages, n, m, (trajectory.place["steering"], trajectory.place["pedal"]), rows))
         self.weighting, self.linear = np.zeros((stages + 1, len(RESIDUALS))), np.zeros((stages + 1, n))
         self._kinds = np.array(layout.kinds)  # of the rows, in order
-        kinds, self._first_rows = np.unique(self._kinds, return_index=True)
+        kinds = np.unique(self._kinds)
         self._kind_names = [KINDS[kind] for kind in kinds]
+        self._row_kinds = np.searchsorted(kinds, self._kinds)
+        self._paid, self._nearest, self._no_step = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros((stages + 1, n))
+        qp, loops = self.qp, partial(native, "lfdm_ros.solvers.stage_native", sources=("lfdm_ros.solvers.stage_loops",))
+        costs = loops((POINTER, POINTER, INTEGER, *[POINTER] * 6, *[INTEGER] * 6), INTEGER, entry="costs")
+        self._costs = partial(costs, *addresses(
+            self.value, self.jacobian, n, self.weighting, qp.Q, qp.S, qp.R, qp.q, qp.r, stages, n, m, self.value.shape[1], compiled.columns,
+            len(RESIDUALS)))
+        reached = loops((*[POINTER] * 7, *[INTEGER] * 4, POINTER), INTEGER, entry="reached")
+        self._reached = partial(reached, *addresses(
+            qp.C, qp.row_lower, qp.row_upper, qp.penalty, self._row_kinds, self._paid, self._nearest, stages, n, rows, len(kinds)))
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in layout.states])
 
     def solver(self, settings: Settings) -> Hpipm | Piqp | Ipopt:
@@ -100,18 +113,12 @@ class Program:
         np.subtract(self.value[:-1, self.states], self._trajectory.z[1:], out=qp.b)
 
     def _fill_cost(self, reference: Reference) -> None:
-        qp, n, m = self.qp, self.states.stop, len(CONTROLS)
-        slopes, errors = self.jacobian[:, self.residuals, :n + m], self.value[:, self.residuals]
-        weights = self.weighting
+        qp, errors, weights = self.qp, self.value[:, self.residuals], self.weighting
         weights[:] = self._weights
         weights[:, 0] *= reference.lateral
         if reference.free_end:
             weights[-1, 1] = 0.0
-        weighted = np.swapaxes(slopes * weights[:, :, None], 1, 2)
-        hessian = weighted @ slopes
-        gradient = (weighted @ errors[:, :, None])[:, :, 0]
-        qp.Q[:], qp.S[:], qp.R[:] = hessian[:, :n, :n], hessian[:-1, n:, :n], hessian[:-1, n:, n:]
-        qp.q[:], qp.r[:] = gradient[:, :n], gradient[:-1, n:]
+        self._costs()
         self._errors = weights * errors * errors
         # Time that remains at the end: the nearer along the path, the less.
         hurry = -reference.hurry / max(reference.highest, 1.0)
@@ -145,10 +152,8 @@ class Program:
         terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
         violated: list[str] = []
-        moved = 0.0 if dx is None else np.matmul(self.qp.C[1:], dx[1:, :, None])[..., 0]
-        worst = np.maximum(self.qp.row_lower[1:] - moved, moved - self.qp.row_upper[1:])
-        paid = np.add.reduceat((self.qp.penalty[1:] * np.maximum(worst, 0.0)).sum(axis=0), self._first_rows).tolist()
-        nearest = np.maximum.reduceat(worst.max(axis=0), self._first_rows).tolist()
+        self._reached(*addresses(self._no_step if dx is None else np.ascontiguousarray(dx)))
+        paid, nearest = self._paid.tolist(), self._nearest.tolist()
         for kind, cost, distance in zip(self._kind_names, paid, nearest):
             terms[kind] = cost
             if distance > ACTIVE:

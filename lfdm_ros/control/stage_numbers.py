@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.planned_vehicle import PlannedVehicle
@@ -13,10 +15,9 @@ from lfdm_ros.control.problem import Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.trajectory import Trajectory
-from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
-FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
 
 
 class StageNumbers:
@@ -39,6 +40,9 @@ class StageNumbers:
         self.column["decay"][:] = np.exp(-step / lag) if layout.lag else 0.0
         first = names.index("obstacle_x_0") if layout.obstacles else len(names)
         self.obstacles = self.c[:, first:].reshape(count, layout.obstacles, 3)
+        self._slots, self._pose = np.empty((count, layout.obstacles, 3)), np.array([trajectory.place[name] for name in ("x", "y", "yaw")])
+        self._avoid = native("lfdm_ros.control.stage_obstacles_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, REAL, POINTER,
+                             INTEGER), INTEGER, ("lfdm_ros.control.stage_obstacles",))
         self.lower, self.upper = np.full((2, count, len(layout.rows)), np.inf)
         self.lower *= -1.0
         self._row = {name: i for i, name in enumerate(layout.rows)}
@@ -120,27 +124,11 @@ class StageNumbers:
 
     def avoid(self, obstacles: Obstacles | None, time: float) -> None:
         """The obstacles next to each stage, half on its left and half on its right; `time` [s] is that of the plan's begin."""
-        numbers, t = self.obstacles, self._trajectory
-        slots = numbers.shape[1]
+        t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
-        x, y, yaw = t.column("x"), t.column("y"), t.column("yaw")
-        numbers[:, :, 0], numbers[:, :, 1], numbers[:, :, 2] = (x + FAR_AWAY)[:, None], y[:, None], 0.0
-        if obstacles is None or not len(obstacles.radii):
-            return
-        ahead = (time - obstacles.time) + t.grid
-        dx = obstacles.centres[:, 0] + ahead[:, None] * obstacles.velocities[:, 0] - x[:, None]
-        dy = obstacles.centres[:, 1] + ahead[:, None] * obstacles.velocities[:, 1] - y[:, None]
-        distance = np.sqrt(dx * dx + dy * dy) - obstacles.radii
-        left = np.cos(yaw)[:, None] * dy - np.sin(yaw)[:, None] * dx > 0.0
-        half, stages = slots // 2, np.arange(len(x))[:, None]
-        for side, first in ((left, 0), (~left, half)):
-            beside = np.where(side, distance, np.inf)
-            count = min(half, beside.shape[1])
-            best = np.argpartition(beside, count - 1, axis=1)[:, :count] if count < beside.shape[1] else np.broadcast_to(
-                np.arange(count), (len(x), count))
-            near = beside[stages, best] < FAR_AWAY
-            slot = slice(first, first + count)
-            numbers[:, slot, 0] = np.where(near, x[:, None] + dx[stages, best], numbers[:, slot, 0])
-            numbers[:, slot, 1] = np.where(near, y[:, None] + dy[stages, best], numbers[:, slot, 1])
-            numbers[:, slot, 2] = np.where(near, obstacles.radii[best], 0.0)
+        o = NOTHING if obstacles is None or not len(obstacles.radii) else obstacles
+        circles = np.column_stack([o.centres, o.velocities, o.radii])
+        self._avoid(*addresses(t.z, *t.z.shape, self._pose, t.grid, circles, len(circles), time - o.time if len(circles) else 0.0,
+                               self._slots, slots))
+        self.obstacles[:] = self._slots

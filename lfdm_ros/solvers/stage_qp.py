@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
+
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
+from lfdm_ros.compiler.native import addresses, native
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,18 @@ class StageQp:
         self.penalty, self.curvature = np.ones((stages + 1, g)), np.zeros((stages + 1, g))
         self.lower_x, self.upper_x = np.full((stages + 1, v), -np.inf), np.full((stages + 1, v), np.inf)
         self.lower_u, self.upper_u = np.full((stages, m), -np.inf), np.full((stages, m), np.inf)
+        self._bounded = np.array(d.bounded, dtype=np.int64)
+        self._violation: Callable[[int, int], float] | None = None
 
     def residual(self, dx: np.ndarray, du: np.ndarray) -> float:
         """How far a solution is from meeting the dynamics and the bounds, largest absolute violation; inf if it is not finite."""
-        gaps = dx[1:] - np.matmul(self.A, dx[:-1, :, None])[..., 0] - np.matmul(self.B, du[..., None])[..., 0] - self.b
-        bounded = dx[1:, list(self.dimensions.bounded)]
-        worst = np.max([np.abs(gaps).max(), (self.lower_u - du).max(), (du - self.upper_u).max(),
-                        (self.lower_x[1:] - bounded).max(initial=-np.inf), (bounded - self.upper_x[1:]).max(initial=-np.inf)])
-        return float(worst) if np.isfinite(worst) and np.isfinite(dx[0]).all() else float("inf")
+        if self._violation is None:
+            d = self.dimensions
+            call = native("lfdm_ros.solvers.stage_native", (*[POINTER] * 8, *[INTEGER] * 4, POINTER, POINTER), REAL,
+                          ("lfdm_ros.solvers.stage_loops",), "violation")
+            self._violation = partial(call, *addresses(self.A, self.B, self.b, self._bounded, self.lower_x, self.upper_x, self.lower_u,
+                                                       self.upper_u, d.stages, d.states, d.controls, len(self._bounded)))
+        return float(self._violation(*addresses(np.ascontiguousarray(dx), np.ascontiguousarray(du))))
 
 
 @dataclass(frozen=True)

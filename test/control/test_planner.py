@@ -15,7 +15,7 @@ from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.problem import KINDS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.reference import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stage_numbers import FAR_AWAY
+from lfdm_ros.control.stage_obstacles import FAR_AWAY, avoid
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation.world import Circle, Footprint, World
@@ -187,6 +187,27 @@ def test_rows_grow_in_the_direction_they_say():
     assert residuals()[0] == pytest.approx(0.5) and residuals()[1] == pytest.approx(0.2)
     z.vy, z.yaw_rate = 0.3, 0.1
     assert residuals()[3] == pytest.approx(0.3 - 1.5 * 0.1)
+
+
+def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
+    """As whole arrays say, and as the text in Python."""
+    rng, numbers, t = np.random.default_rng(4), bicycle.numbers, bicycle.trajectory
+    half, pose = numbers.obstacles.shape[1] // 2, np.array([t.place[name] for name in ("x", "y", "yaw")])
+    for count in (0, 1, 3, 12):
+        t.z[:] = rng.normal(0.0, 20.0, t.z.shape)
+        seen = Obstacles(rng.normal(0.0, 40.0, (count, 2)), rng.random(count), rng.normal(0.0, 1.0, (count, 2)), 0.5)
+        numbers.avoid(seen, 2.0)
+        found = np.empty(numbers.obstacles.shape)
+        avoid(t.z, pose, t.grid, np.column_stack([seen.centres, seen.velocities, seen.radii]), 1.5, found)
+        np.testing.assert_allclose(numbers.obstacles, found, rtol=0.0, atol=1e-12)
+        for k, (x, y, yaw) in enumerate(t.z[:, pose].tolist()):
+            at = seen.centres + (1.5 + t.grid[k]) * seen.velocities
+            away = np.hypot(*(at - [x, y]).T) - seen.radii
+            left = math.cos(yaw) * (at[:, 1] - y) - math.sin(yaw) * (at[:, 0] - x) > 0.0
+            for first, side in ((0, left), (half, ~left)):
+                near = [i for i in np.argsort(away) if side[i] and away[i] < FAR_AWAY][:half]
+                expected = [(*at[i], seen.radii[i]) for i in near] + [(x + FAR_AWAY, y, 0.0)] * (half - len(near))
+                np.testing.assert_allclose(numbers.obstacles[k, first:first + half], expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("lag", [False, True])
