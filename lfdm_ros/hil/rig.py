@@ -18,6 +18,7 @@ from typing import Any
 
 from lfdm_ros.engine.command_gate import CommandGate, Inputs
 from lfdm_ros.engine.plant import Plant
+from lfdm_ros.hil.e2e import INIT, INVALID
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, Link, Packet
 from lfdm_ros.hil.real_time import Wanted, granted
@@ -348,7 +349,14 @@ class Rig:
             self._news_for(self._listeners.command, stamp_ns, inputs)
         return good
 
+    def _is_blocked(self) -> bool:
+        """Whether a device sends, but nothing of it is used, and no injected fault is the reason."""
+        e2e = self.link.wire.e2e
+        return e2e is not None and e2e.state in (INIT, INVALID) and self.timed_out and not self.faults.active
+
     def _advance(self) -> None:
+        if self.pace.mode == REAL_TIME and self._is_blocked():
+            self.gate.uncommanded += self.timing.period
         self._plant.drive(self.time, self._realism.command(self.gate.inputs(self.time)))  # type: ignore[arg-type]
         self.time_ns += self._period_ns
 

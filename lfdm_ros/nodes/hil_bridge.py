@@ -106,6 +106,9 @@ class HilBridge(Component):
 
     def deactivate(self) -> None:
         self._end.core.stop()
+        if why := self._end.not_driven:
+            self.errors.append(f"{self.label}: {why}")
+            self.get_logger().error(why)
 
     def cleanup(self) -> None:
         self.destroy_timer(self._timer)

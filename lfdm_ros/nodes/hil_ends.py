@@ -63,6 +63,11 @@ class _End:
         """More for /diagnostics."""
         return {}
 
+    @property
+    def not_driven(self) -> str:
+        """Why a vehicle of ours was not driven by the device; empty: it was."""
+        return ""
+
     def __init__(self, node: Component) -> None:
         self._node = node
         self._faults_publisher = node.publisher("hil/faults")
@@ -129,6 +134,10 @@ class VehicleEnd(_End):
     def values(self) -> dict[str, int]:
         return self._on_the_map.values
 
+    @property
+    def not_driven(self) -> str:
+        return self.core.gate.not_driven(self.core.time)
+
     def start(self) -> None:
         self._ground.publish()
         super().start()
@@ -138,7 +147,7 @@ class VehicleEnd(_End):
         core = self.core
         return {"simulated_seconds": core.time, "ticks": core.timing.ticks, "overruns": core.timing.misses,
                 "commands_accepted": core.gate.accepted, "commands_rejected": dict(core.gate.rejected), "unanswered": core.unanswered,
-                "messages_refused": dict(core.link.wire.refused),
+                "messages_refused": dict(core.link.wire.refused), "not_driven": self.not_driven,
                 "response_times": core.timing.responses.values.tolist(), "lateness": core.timing.lateness.values.tolist(),
                 **asdict(self._judge.verdict)}
 

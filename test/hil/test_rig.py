@@ -20,7 +20,7 @@ from ports import free_port
 
 from lfdm_ros.cli.bench import load_benchmark
 from lfdm_ros.hil import real_time, timing
-from lfdm_ros.hil.e2e import MIN_OK
+from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import COMMANDS, SIGNALS, VEHICLE, LinkSettings, Packet, Wire
 from lfdm_ros.hil.real_time import Wanted, granted, parse_cores
@@ -225,6 +225,20 @@ def test_real_time_over_udp_loses_nothing() -> None:
     assert ends == ["simulated 0.3 s"] and states == [k * 50_000_000 for k in range(7)]
     assert link.stamps == [k * 10_000_000 for k in range(31)] and rig.gate.accepted == 30
     assert rig.timing.ticks == 31 and rig.timing.lateness.counts.sum() == 31 and rig.timing.responses.number == 30
+
+
+@pytest.mark.parametrize(("faults", "blocked"), [((), True), ((Fault("bias", "ax", value=1.0),), False)])
+def test_a_device_of_which_nothing_is_used_is_no_drive(faults: tuple[Fault, ...], blocked: bool) -> None:
+    """Unless a fault is injected, which may be why."""
+    def stale(packet: Packet) -> list[Packet]:
+        link.e2e.update(1e-9 * packet.stamp_ns, "stale")
+        return []
+
+    link = Device(stale)
+    link.e2e = E2EStateMachine(10.0)
+    rig = lane_change_rig(link, Pace(stop_time=1.5), Listeners(), Injector(faults))
+    rig.run()
+    assert rig.link.wire.trouble and ("commands did not act for 1.3 of 1.5 s" in rig.gate.not_driven(rig.time)) == blocked
 
 
 class Clock:
