@@ -139,6 +139,14 @@ def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path, processes: 
     assert len(set(read_series(bag, "vehicle/state", ["vx"]).time)) == 401
 
 
+def test_a_scenario_that_ends_in_an_obstacle_is_no_success(tmp_path: Path) -> None:
+    scenario = tmp_path / "wall.yaml"
+    scenario.write_text(f"{SCENARIO}\nobstacles: [{{circle: {{x: 20.0, y: 0.0, radius: 3.0}}}}]\n")
+    process = lfdm("up", "simulator", "--speed", "0", "--set", f"scenario={scenario}", "--set", "stepping=lockstep")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1 and "finished after" in errors and "; 1 collisions" in errors, errors
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.15, 0.3, 0.6])
 def test_ctrl_c_while_the_nodes_start_leaves_a_whole_bag(tmp_path: Path, delay: float) -> None:
     bag = tmp_path / "bag"
