@@ -100,7 +100,7 @@ def find_recordings(bags: Sequence[str | os.PathLike[str]]) -> list[Recording]:
     for path in (path for given in bags for path in bags_in(Path(given))):
         with open_bag(path) as bag:
             if why := not_driven(bag):
-                raise InputError(f"{path}: teaches nothing, {why}; drive it again, in lockstep or in real time")
+                raise InputError(f"{path}: cannot be used: {why}; drive it again in lockstep, or with a larger command_timeout")
             name, content = name_of(bag), content_sha256(bag)
             if content in found:
                 raise InputError(f"{path}: holds the same as {found[content].path}; give it once")

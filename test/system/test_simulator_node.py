@@ -281,7 +281,7 @@ def test_a_run_in_which_commands_did_not_act_has_failed_and_its_last_status_says
     recorder.release()
     info = bag_info(tmp_path / "bag", digest=False)
     assert info["not_driven"] == failed and failed in format_info(info)
-    with pytest.raises(InputError, match=r"teaches nothing, commands did not act for .* drive it again, in lockstep or in real time"):
+    with pytest.raises(InputError, match=r"cannot be used: commands did not act for .*; drive it again in lockstep"):
         find_recordings([tmp_path / "bag"])
 
 
