@@ -1,9 +1,10 @@
-"""Processes as Linux tells of them in /proc: who descends from whom, what they have used, what they hold. Who has ended has nothing."""
+"""Processes as Linux tells of them: who descends from whom, what they have used, what they hold. Who has ended has nothing."""
 
 from __future__ import annotations
 
 import os
 import re
+import select
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -75,6 +76,24 @@ def opened(pid: int, folder: Path) -> set[str]:
 def mapped(pid: int, folder: Path) -> set[str]:
     """The names of the files in a folder that it has mapped."""
     return set(re.findall(rf"{re.escape(str(folder))}/(\S+)", _text(_PROC / str(pid) / "maps")))
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal (SIGSTOP) has stopped it: SIGINT and SIGTERM wait then until it is continued."""
+    return _fields(pid)[:1] == ["T"]
+
+
+def wait_for_end(pid: int) -> None:
+    """Waits until a process, anybody's, has ended.
+
+    Raises:
+        ProcessLookupError: there is none.
+    """
+    process = os.pidfd_open(pid)
+    try:
+        select.select([process], [], [])
+    finally:
+        os.close(process)
 
 
 def _fields(pid: int) -> list[str]:

@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ from rclpy.executors import ExternalShutdownException
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
+from lfdm_ros import procfs
 from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.rclpy_adapter import SLICE, Turns, make_executor
@@ -33,9 +35,8 @@ _LARGEST_DRAIN = 1.0
 _QUIET = 5
 # A signal that comes so soon [s] after another is the same wish.
 AGAIN = 2.0
-# How a process of ours says to a node who started it.
+# The argument by which a run of ours or ros2 launch says to a node with which process it ends.
 PARENT = "--parent"
-_LOOK_FOR_PARENT = 0.5  # [s]
 _LARGEST_END = 30.0  # [s] for a node to end that has lost its parent
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
@@ -228,10 +229,11 @@ def exit_status(reason: str) -> int:
 
 
 def _end_with(parent: int, runtime: Runtime) -> None:
-    """Ends the run once the process that started this one is gone, however it went; insists if that takes too long."""
+    """Ends the run once the process `parent` is gone, however it went; insists if that takes too long."""
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_LOOK_FOR_PARENT)
+        # Not os.getppid(): with a launch prefix such as gdb there is a process in between.
+        with suppress(ProcessLookupError):  # it is gone already
+            procfs.wait_for_end(parent)
         runtime.stop(TERMINATED)
         time.sleep(_LARGEST_END)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -242,7 +244,7 @@ def _end_with(parent: int, runtime: Runtime) -> None:
 def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> int:
     """The main function of a node's executable: unconfigured, until its lifecycle services or a manager say more.
 
-    With the arguments "--parent PID" it ends when that process does, by which it was started.
+    With the arguments "--parent PID" it ends when that process does, as runs of ours and our launch files ask for.
 
     Returns:
         0 when the node ended the run itself or was stopped by a signal, as launch expects; 1 when something failed on the way; 2 on

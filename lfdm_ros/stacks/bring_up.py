@@ -6,15 +6,18 @@ nothing moves before whoever drives it is there.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from rcl_interfaces.msg import Log
 from rclpy.context import Context
 from rclpy.node import Node, NodeNameNonExistentError
 
+from lfdm_ros import procfs
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.ros import qos
@@ -129,15 +132,25 @@ class Manager:
             self._frozen(remote.entry)
 
 
-def death(name: str, status: int, *, signalled: bool) -> str:
+def resume(pid: int) -> bool:
+    """Has a process that was stopped (SIGSTOP) go on, so that it hears that it is to end, and a recorder closes its bag; True: it was."""
+    stopped = procfs.is_stopped(pid)
+    if stopped:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    return stopped
+
+
+def death(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:
     """One line on a node's process that has ended otherwise than it should, else "".
 
     Args:
         status: exit status; negative: the signal that ended it.
         signalled: a signal of ours has asked it to end.
+        stopped: it had to be resumed for that.
     """
     if status == 0 or (signalled and status in _SIGNALLED):
-        return ""
+        return f"node {name} was stopped (SIGSTOP) when the run ended; it was resumed, and has ended" if stopped else ""
     if status < 0:
         return f"node {name} was killed by signal {-status} ({signal.strsignal(-status)})"
     return f"node {name} ended with status {status}, see its log"

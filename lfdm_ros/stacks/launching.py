@@ -20,7 +20,8 @@ from launch_ros.ros_adapters import get_ros_node
 
 from launch import LaunchContext, LaunchDescription
 from lfdm_ros.errors import InputError
-from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others
+from lfdm_ros.ros.runtime import PARENT
+from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others, resume
 from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
@@ -59,6 +60,7 @@ class _Run:
     def __init__(self, stack: Stack, node: Any) -> None:
         self._processes: dict[str, LifecycleNode] = {}
         self._restarts = Counter[str]()
+        self._resumed = set[str]()  # those that were stopped when all were to end
         # Launch itself tells of nodes that end.
         self._manager = Manager(stack, node, dead=lambda: "", frozen=self._kill)
         self._log = node.get_logger()
@@ -66,7 +68,7 @@ class _Run:
     def action(self, entry: NodeEntry) -> LifecycleNode:
         """The action that runs a node."""
         def ended(event: Any, context: LaunchContext) -> list[Any]:
-            if died := death(entry.name, event.returncode, signalled=context.is_shutdown):
+            if died := death(entry.name, event.returncode, signalled=context.is_shutdown, stopped=entry.full_name in self._resumed):
                 if context.is_shutdown or self._restarts[entry.full_name] >= entry.respawn:
                     raise InputError(died)  # whoever loses a node loses the run
                 self._restarts[entry.full_name] += 1
@@ -79,7 +81,8 @@ class _Run:
         module, *arguments = entry.program
         executable = module.rpartition(".")[2]
         self._processes[entry.full_name] = LifecycleNode(
-            package="lfdm_ros", executable=executable, arguments=arguments, name=entry.name, namespace=entry.namespace, output="screen",
+            package="lfdm_ros", executable=executable, name=entry.name, namespace=entry.namespace, output="screen",
+            arguments=[*arguments, PARENT, str(os.getpid())],  # launch itself leaves them running when it is killed
             ros_arguments=["--enclave", entry.full_name],
             parameters=[dict(entry.parameters)] if entry.parameters else [], remappings=list(entry.remappings.items()), on_exit=ended,
             sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=_PATIENCE),
@@ -87,9 +90,8 @@ class _Run:
         return self._processes[entry.full_name]
 
     def _kill(self, entry: NodeEntry) -> None:
-        details = self._processes[entry.full_name].process_details
-        if details is not None:
-            os.kill(details["pid"], signal.SIGKILL)
+        if pid := _pid(self._processes[entry.full_name]):
+            os.kill(pid, signal.SIGKILL)
 
     def begin(self, context: LaunchContext) -> None:
         """Brings the nodes up, and watches them."""
@@ -100,4 +102,17 @@ class _Run:
                     if context.is_shutdown:
                         return
 
-        context.add_completion_future(context.asyncio_loop.create_task(serve()))
+        async def resume_stopped() -> None:
+            while not context.is_shutdown:
+                await asyncio.sleep(_SERVE)
+            while running := {name: pid for name, node in self._processes.items() if (pid := _pid(node)) and node.return_code is None}:
+                self._resumed |= {name for name, pid in running.items() if resume(pid)}
+                await asyncio.sleep(_SERVE)
+
+        for task in (serve(), resume_stopped()):
+            context.add_completion_future(context.asyncio_loop.create_task(task))
+
+
+def _pid(node: LifecycleNode) -> int:
+    """The number of its process, also of one that has ended; 0: none has been started."""
+    return int((node.process_details or {}).get("pid", 0))

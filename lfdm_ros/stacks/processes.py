@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rclpy.node import Node
 
 from lfdm_ros.errors import InputError, RunError
 from lfdm_ros.ros.runtime import PARENT, Runtime
-from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, manager_node, refuse_others
+from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, manager_node, refuse_others, resume
 from lfdm_ros.stacks.simulator_watch import SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
@@ -129,13 +130,13 @@ class _Child:
     def ended(self) -> str:
         """How it has ended of itself; "": it runs, or is to be started again."""
         status = self._process.poll()
-        return "" if status is None or self._dead else self._death(status, signalled=False) or f"{self.entry.name} ended"
+        return "" if status is None or self._dead else self._death(status) or f"{self.entry.name} ended"
 
     @property
     def _dead(self) -> str:
         """How it died, where it is to be started again."""
         status = self._process.poll()
-        return self._death(status, signalled=False) if status is not None and self.restarts < self.respawn else ""
+        return self._death(status) if status is not None and self.restarts < self.respawn else ""
 
     def started_again(self) -> str:
         """Starts the process again if it died and the stack wants that; a line then, else ""."""
@@ -153,15 +154,16 @@ class _Child:
 
     def end(self) -> str:
         """Ends the process; a line if it ended otherwise than it should, now or before."""
-        signalled = self._process.poll() is None
-        if signalled:
-            self._process.send_signal(signal.SIGINT)
-        try:
-            status = self._process.wait(_STOP)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return f"node {self.entry.name} did not end within {_STOP:g} s and was killed"
-        return self._death(status, signalled=signalled)
+        if self._process.poll() is not None:
+            return self._death(self._process.returncode)
+        self._process.send_signal(signal.SIGINT)
+        stopped, end = False, time.monotonic() + _STOP
+        while time.monotonic() < end:
+            stopped |= resume(self._process.pid)
+            with suppress(subprocess.TimeoutExpired):
+                return death(self.entry.name, self._process.wait(_SERVE), signalled=True, stopped=stopped)
+        self.kill()
+        return f"node {self.entry.name} did not end within {_STOP:g} s and was killed"
 
-    def _death(self, status: int, *, signalled: bool) -> str:
-        return death(self.entry.name, status, signalled=signalled)
+    def _death(self, status: int) -> str:
+        return death(self.entry.name, status, signalled=False)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import domains
 import pytest
 
+from lfdm_ros import procfs
+from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks import bring_up, remote
-from lfdm_ros.stacks.bring_up import Manager, death, in_order, refuse_others, unheard
+from lfdm_ros.stacks.bring_up import Manager, death, in_order, refuse_others, resume, unheard
 from lfdm_ros.stacks.stack import load_stack
 
 
@@ -44,6 +51,19 @@ def test_all_are_configured_before_any_is_activated_in_the_order_of_the_list() -
 ])
 def test_a_death_is_named(status: int, signalled: bool, words: str) -> None:
     assert death("n", status, signalled=signalled) == words
+
+
+def test_a_process_that_is_stopped_is_resumed_to_end_and_named() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert not resume(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        child.send_signal(signal.SIGTERM)
+        assert resume(child.pid)
+        assert child.wait(120) == -signal.SIGTERM  # else it waits for ever
+    assert not resume(child.pid)
+    assert death("n", child.returncode, signalled=True, stopped=True).startswith("node n was stopped (SIGSTOP) when the run ended")
+    assert death("n", -signal.SIGKILL, signalled=True, stopped=True) == "node n was killed by signal 9 (Killed)"
 
 
 NAMES = ["/input_player", "/vehicle_simulator"]
@@ -197,18 +217,41 @@ def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[
     assert unheard(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
-def test_a_node_ends_with_the_process_that_started_it() -> None:
-    """A parent that is killed at once leaves a child; before, that ran on for ever."""
-    child = "from lfdm_ros.nodes.recorder import main; main()"
+@pytest.mark.parametrize("between", [False, True], ids=["its child", "with a prefix between"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_node_that_records_ends_with_the_process_that_started_it(tmp_path: Path, number: signal.Signals, between: bool) -> None:
+    """As under ros2 launch, which leaves its nodes running when it gets either signal; the pipe that it has read from them breaks."""
+    bag = tmp_path / "bag"
+    prefix = [sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"] if between else []
+    node = [*prefix, sys.executable, "-m", "lfdm_ros.starting", "lfdm_ros.nodes.recorder", "--parent"]
+    arguments = ["--ros-args", "-p", "autostart:=true", "-p", f"bag:={bag}", "-p", "topics:=['/rosout']"]
     parent = f"""
 import os, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {child!r}, "--parent", str(os.getpid())])
-os.kill(os.getpid(), 9)
+child = subprocess.Popen({node!r} + [str(os.getpid())] + {arguments!r}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+sys.stdin.read()
 """
-    # The child holds the pipe: it has ended when that is at its end.
-    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    assert "Traceback" not in done.stderr
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as run:
+        wait_for(lambda: any(bag.glob("*.mcap")))
+        nodes = procfs.descendants(run.pid)[1:]
+        run.send_signal(number)
+        assert run.wait(120) == -number
+        wait_for(lambda: not any(map(procfs.command, nodes)))
+    assert bag_info(bag, digest=False)["closed"]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_node_whose_parent_is_gone_before_it_looks_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    node = [sys.executable, "-m", "lfdm_ros.starting", "lfdm_ros.nodes.recorder", "--parent", str(gone.pid)]
+    assert subprocess.run(node, timeout=120, check=False).returncode == 0
 
 
 def test_a_signal_after_the_end_does_not_change_how_a_process_ended() -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import domains
 import pytest
 
+from lfdm_ros import procfs
+from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
@@ -82,3 +92,58 @@ def test_launch_file_declares_its_arguments(path: Path) -> None:
     declared = {argument.name: argument for argument in description.get_launch_arguments()}
     assert list(declared) == list(ARGUMENTS)
     assert [part.text for part in declared["stack"].default_value] == [path.name.removesuffix(".launch.py")]
+
+
+LAUNCH = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import AnyLaunchDescriptionSource
+service = LaunchService(argv=sys.argv[2:])
+arguments = [tuple(argument.split(":=")) for argument in sys.argv[2:]]
+service.include_launch_description(
+    LaunchDescription([IncludeLaunchDescription(AnyLaunchDescriptionSource(sys.argv[1]), launch_arguments=arguments)]))
+sys.exit(service.run())
+"""
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A recorded drive under launch that has begun, in a group of processes as a terminal's, and its bag."""
+    pytest.importorskip("launch_ros", reason="launch_ros is not installed (it has no wheels)")
+    bag = tmp_path / "bag"
+    command = [sys.executable, "-c", LAUNCH, str(share_directory() / "launch" / "simulator.launch.py"), f"record:={bag}"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
+    with subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as run:
+        try:
+            wait_for(lambda: sum(path.stat().st_size for path in bag.glob("*.mcap")) > 30_000)
+            yield run, bag
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 180.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nodes_end_with_the_launch_that_started_them(launched: tuple[subprocess.Popen[str], Path], number: signal.Signals) -> None:
+    run, bag = launched
+    nodes = procfs.descendants(run.pid)[1:]
+    assert len(nodes) >= 4
+    run.send_signal(number)
+    wait_for(lambda: not any(map(procfs.command, nodes)))
+    assert bag_info(bag, digest=False)["closed"]
+
+
+def test_ctrl_c_resumes_a_stopped_node_under_launch(launched: tuple[subprocess.Popen[str], Path]) -> None:
+    run, bag = launched
+    os.kill(next(pid for pid in procfs.descendants(run.pid) if "recorder" in " ".join(procfs.command(pid)[:3])), signal.SIGSTOP)
+    os.killpg(run.pid, signal.SIGINT)
+    output = run.communicate(timeout=180)[0]
+    assert run.returncode == 1 and "node recorder was stopped (SIGSTOP)" in output and "escalating" not in output
+    assert bag_info(bag, digest=False)["closed"]

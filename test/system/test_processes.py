@@ -68,6 +68,16 @@ def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
     assert bag_info(up.bag, digest=False)["closed"]
 
 
+def test_ctrl_c_resumes_a_node_that_is_stopped_and_names_it(up: Up) -> None:
+    os.kill(up.node("recorder"), signal.SIGSTOP)
+    up.process.send_signal(signal.SIGINT)
+    _, errors = up.process.communicate(timeout=PATIENCE)
+    assert up.process.returncode == 1
+    assert "node recorder was stopped (SIGSTOP) when the run ended" in errors.splitlines()[-1]
+    assert "was killed" not in errors
+    assert bag_info(up.bag, digest=False)["closed"]
+
+
 def test_a_node_that_dies_is_started_again_as_often_as_the_stack_says(tmp_path: Path) -> None:
     """Frozen, it is named; killed, it is started again once; then the run ends."""
     stack = tmp_path / "stack.yaml"
