@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lfdm_ros.cli.bench_peer import Peer
+from lfdm_ros.cli.bench_peer import Peer, library_peers
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 from lfdm_ros.resources import share_directory
@@ -53,8 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
     parser.add_argument("--only", metavar="PATTERN",
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
-    parser.add_argument("--peer", action="append", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
-                        help="models: run this program in turn with ours and report the ratio of the times; repeatable")
+    parser.add_argument("--peer", action="append", nargs="?", const="", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
+                        help="models: run this program in turn with ours and report the ratio of the times; repeatable; without a command: "
+                        "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/lfdm_differences.md)")
     parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000); hil: trials of the reaction (200)")
     parser.add_argument("--seconds", type=float, metavar="S", help="hil: of each of its 18 loops (default: 60)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     names = ("only", "cycles", "seconds", "models", "solvers")
     options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.peer:
-        options["peers"] = [Peer.parse(text) for text in args.peer]
+        options["peers"] = [peer for text in args.peer for peer in ([Peer.parse(text)] if text else library_peers(args.only or "*"))]
     for option in options.keys() - inspect.signature(module.measure).parameters.keys():
         raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
     records = module.measure(args.runs, **options)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
@@ -14,6 +16,11 @@ from lfdm_ros.errors import InputError
 # Stands in a command for the file of driver inputs that our run uses.
 INPUTS = "{inputs}"
 TIME_LIMIT = 300.0  # [s]
+
+# The program that runs the C++ library LFDM, looked for on the PATH, and what of ours it stands beside.
+LIBRARY = "lfdm_peer"
+_OF_LIBRARY = [f"{model}/tmeasy/{run}" for model in ("eleven_dof", "eighteen_dof", "twenty_four_dof")
+               for run in ("acceleration", "lane_change")]
 
 _NAMED = re.compile(r"(\w+(?:/\w+)+)=(.+)", re.DOTALL)
 # Not the digits of a word such as float64.
@@ -70,3 +77,20 @@ class Peer:
             said = f"its last number is {numbers[-1]}" if numbers else "it printed none"
             raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {said}")
         return value
+
+
+def library_peers(only: str = "*") -> list[Peer]:
+    """The C++ library LFDM beside those of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`.
+
+    Raises:
+        InputError: no such program on the PATH, or nothing matches.
+    """
+    program = shutil.which(LIBRARY)
+    if program is None:
+        raise InputError(f"--peer: no program {LIBRARY} on the PATH, which runs the C++ library LFDM: build wheeled_vehicle_models of "
+                         "github.com/uwsbel/low-fidelity-dynamic-models and a program around it (docs/lfdm_differences.md#its-speed), or "
+                         "name another one: --peer 'MODEL/TYRE/RUN=COMMAND {inputs}'")
+    chosen = [name for name in _OF_LIBRARY if fnmatch(name, only)]
+    if not chosen:
+        raise InputError(f"--peer: the library has none of --only {only}; it has {', '.join(_OF_LIBRARY)}")
+    return [Peer(name, (program, name, INPUTS)) for name in chosen]

@@ -10,7 +10,7 @@ import pytest
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.cli import bench
-from lfdm_ros.cli.bench_peer import Peer
+from lfdm_ros.cli.bench_peer import Peer, library_peers
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
@@ -137,6 +137,20 @@ def test_the_equations_written_out_are_the_equations(models: ModuleType) -> None
 def test_models_says_how_to_have_commonroad(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert models.commonroad(1) == []
     assert "pip install commonroad-vehicle-models" in capsys.readouterr().err
+
+
+def test_the_library_is_found_or_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bench", "models", "--peer"]) == 2
+    assert "github.com/uwsbel/low-fidelity-dynamic-models" in capsys.readouterr().err
+    program = tmp_path / "lfdm_peer"
+    program.write_text("#!/bin/sh\nread inputs < \"$2\"; echo \"$1 took 50\"\n")
+    program.chmod(0o755)
+    (peer,) = library_peers("*/tmeasy/lane_change")[1:2]
+    (tmp_path / "inputs").write_text("0 0 0 0\n")
+    assert peer.measurement == "eighteen_dof/tmeasy/lane_change" and peer.milliseconds(tmp_path / "inputs") == 50.0
+    with pytest.raises(InputError, match="the library has none of --only"):
+        library_peers("eight_dof/*")
 
 
 def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
