@@ -20,6 +20,7 @@ COMMANDS = {
     "models": "list models; with a name its states, inputs, parameters and units",
     "vehicle": "write a vehicle file, import one of the C++ library LFDM, show what one has, check its suspension",
     "simulate": "run a vehicle model on a file of driver inputs",
+    "plot": "draw a run, from a CSV or a recording, beside another one",
     "soil": "list the named soils, and how a wheel stands and pulls on them",
     "drive": "let the controller or an operator drive a scenario, without ROS",
     "teleop": "drive by the keys of this terminal, or a joystick, on ROS",

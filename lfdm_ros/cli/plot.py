@@ -1,0 +1,162 @@
+"""draw a run over time, from the CSV of `lfdm simulate` or from a recording, beside another one"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EPILOG = """example:
+  lfdm plot run.csv --figure run.png
+  lfdm plot run.csv --fields vx yaw_rate roll --compare other.csv --figure run.pdf
+  lfdm plot recordings/ramp_steer --fields vx control/command:steering imu:angular_velocity.z --figure run.svg
+  lfdm plot recordings/ramp_steer --compare run.csv --figure run.png
+
+A field of a recording is TOPIC:FIELD, or FIELD of vehicle/state or else of measured/state (`lfdm bag info` lists the topics)."""
+
+DEFAULT = ("vx", "ay", "yaw_rate", "roll")
+STATES = ("vehicle/state", "measured/state")  # topics in which a bare field is looked for
+_COLOURS = ("#0b6fa4", "#c26a00")
+_MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One field of one source: time (n,) [s] and value (n,)."""
+
+    time: np.ndarray
+    value: np.ndarray
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm plot`."""
+    parser.add_argument("source", metavar="RUN.csv|BAG", type=Path)
+    parser.add_argument("--fields", nargs="+", metavar="FIELD", help=f"columns, or fields of messages (default: of {', '.join(DEFAULT)} "
+                        "those that there are, and the way from above)")
+    parser.add_argument("--compare", metavar="OTHER", type=Path, help="another CSV or recording, in the same axes; it may lack fields")
+    add_figure_argument(parser, "the picture (required)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draws the picture; returns the exit status."""
+    if args.figure is None:
+        raise InputError("give --figure FILE, a name that ends in .png, .svg or .pdf")
+    require_figure(args.figure)
+    wanted = tuple(args.fields or (*DEFAULT, "x", "y"))
+    sources = [path for path in (args.source, args.compare) if path is not None]
+    runs = {_name(path, sources): read(path, wanted, all_needed=bool(args.fields) and path is args.source) for path in sources}
+    found = [field for field in wanted if any(field in traces for traces in runs.values())]
+    if not found or (all(field in ("x", "y") for field in found) and not args.fields):
+        raise InputError(f"{args.source}: has none of {', '.join(DEFAULT)}; name what it has with --fields")
+    for name, traces in runs.items():
+        if missing := [field for field in wanted if field not in traces and args.fields]:
+            print(f"{name} has no {', '.join(missing)}")
+    save_figure(draw(runs, found, way=not args.fields), args.figure)
+    print(args.figure)
+    return 0
+
+
+def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
+    """The fields that a CSV or a recording has.
+
+    Raises:
+        InputError: it cannot be read, or lacks a field though all are needed.
+    """
+    return (_read_csv if path.suffix.lower() == ".csv" else _read_bag)(path, fields, all_needed)
+
+
+def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            names = [name.strip() for name in file.readline().split(",")]
+            table = np.genfromtxt(file, delimiter=",", max_rows=_MOST_ROWS, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not readable as a CSV: {error}") from None
+    if "time" not in names or table.shape[1] != len(names):
+        raise InputError(f"{path}: the first line must name the columns, one of them time")
+    time = table[:, names.index("time")]
+    for field in fields if all_needed else ():
+        if field not in names:
+            raise InputError(f"{path} has no column '{field}'{suggest(field, names, 'it has ')}")
+    return {field: Trace(time, table[:, names.index(field)]) for field in fields if field in names}
+
+
+def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
+    from lfdm_ros.bags import known_fields, open_bag, read_series
+
+    with open_bag(path) as bag:
+        topics = {connection.topic.lstrip("/") for connection in bag.connections}
+    state = next((topic for topic in STATES if topic in topics), STATES[0])
+    by_topic: dict[str, list[str]] = {}
+    for field in fields:
+        topic, _, leaf = field.rpartition(":")
+        by_topic.setdefault(topic or state, []).append(leaf)
+    traces: dict[str, Trace] = {}
+    for topic, leaves in by_topic.items():
+        if not all_needed:
+            if topic.lstrip("/") not in topics:
+                continue
+            leaves = [leaf for leaf, known in zip(leaves, known_fields(path, topic, leaves)) if known]
+        if leaves:
+            series = read_series(path, topic, leaves)
+            for column, leaf in enumerate(leaves):
+                name = next(field for field in fields if field in (leaf, f"{topic}:{leaf}"))
+                traces[name] = Trace(series.time, series.values[:, column])
+    return traces
+
+
+def draw(runs: dict[str, dict[str, Trace]], fields: list[str], way: bool) -> Figure:
+    """A panel a field over time, the runs in the same axes; with `way` x and y are the way from above, to scale."""
+    from matplotlib.figure import Figure
+
+    panels = [field for field in fields if not (way and field in ("x", "y"))]
+    above = way and {"x", "y"} <= set(fields)
+    figure = Figure(figsize=(9.0, 0.6 + 1.5 * len(panels) + 2.8 * above), layout="constrained")
+    grid = figure.add_gridspec(len(panels) + above, 1, height_ratios=[2.0] * above + [1.0] * len(panels))
+    if above:
+        axis = figure.add_subplot(grid[0, 0])
+        for (name, traces), colour, style in zip(runs.items(), _COLOURS, ("-", "--")):
+            if {"x", "y"} <= traces.keys():
+                axis.plot(traces["x"].value, traces["y"].value, style, color=colour, lw=1.3, label=name)
+        axis.set(xlabel="x [m]", ylabel="y [m]")
+        axis.set_aspect("equal", adjustable="datalim")
+        axis.grid(alpha=0.25, lw=0.6)
+    units, shared = _units(), None
+    for row, field in enumerate(panels, int(above)):
+        axis = shared = figure.add_subplot(grid[row, 0], sharex=shared)
+        for (name, traces), colour, style in zip(runs.items(), _COLOURS, ("-", "--")):
+            if field in traces:
+                axis.plot(traces[field].time, traces[field].value, style, color=colour, lw=1.2, label=name)
+        label = f"{field.replace('_', ' ')}\n[{units[field]}]" if field in units else field.replace(":", "\n")
+        axis.set_ylabel(label, fontsize=9)
+        low, high = axis.get_ylim()
+        middle, span = 0.5 * (low + high), max(high - low, 0.02 * abs(0.5 * (low + high)), 1e-3)
+        axis.set_ylim(middle - 0.5 * span, middle + 0.5 * span)
+        axis.ticklabel_format(useOffset=False)
+        axis.grid(alpha=0.25, lw=0.6)
+        axis.tick_params(labelbottom=row == len(panels) + above - 1)
+    figure.axes[-1].set_xlabel("time [s]")
+    figure.align_ylabels()
+    handles = {label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels())}
+    figure.legend(list(handles.values()), list(handles), loc="outside upper left", ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def _units() -> dict[str, str]:
+    from lfdm_ros.models import get_model
+
+    return {field.name: field.unit for field in get_model("twenty_four_dof").outputs}
+
+
+def _name(path: Path, sources: list[Path]) -> str:
+    alike = len({other.name for other in sources}) < len(sources)
+    return str(path) if alike else path.name
