@@ -87,7 +87,7 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
         out: folder to create.
         recording: name of the recording; the stem of `source` when left out. Needed when `source` is a folder with several.
         storage: "mcap" or "sqlite3".
-        warn: called with one line for each optional part that is left out.
+        warn: called with one line for each optional part that is left out, and for values outside the range of their column.
 
     Returns:
         Messages written, by topic.
@@ -99,7 +99,7 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
     if out.exists():
         raise InputError(f"{out} exists already; choose another path or remove it")
     rules = load_mapping(mapping)
-    reader = _Files(rules, path, recording)
+    reader = _Files(rules, path, recording, warn or (lambda line: None))
     filled, left_out = [], []
     for topic in rules.topics:
         try:
@@ -159,8 +159,8 @@ def _named_so(folder: Path, rules: MappingFile, template: str) -> list[Path]:
 class _Files:
     """The sources of one recording, each read once."""
 
-    def __init__(self, rules: MappingFile, source: Path, recording: str | None) -> None:
-        self._rules = rules
+    def __init__(self, rules: MappingFile, source: Path, recording: str | None, warn: Warn) -> None:
+        self._rules, self._warn = rules, warn
         self._loaded: dict[str, _Loaded] = {}
         self._read: dict[str, Path] = {}
         if not source.exists():
@@ -212,7 +212,7 @@ class _Files:
                 raise _Absent(f"{source.where} names no file for the recording '{self.recording}'")
             raise InputError(f"{source.where} names no file for the recording '{self.recording}'")
         table = read_table(source, path, self._rules.path)
-        columns = declared_columns(source, table)
+        columns = declared_columns(source, table, self._warn)
         time = self._time(source, table, columns)
         if source.sort:
             order = in_order(time)

@@ -48,6 +48,7 @@ class Column:
     optional: bool = False
     allow_nan: bool = False
     wraps: bool | None = None  # None: not said
+    range: tuple[float, float] | None = None  # in its unit; what lies outside is missing
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,16 @@ def _column(name: str, value: Any, where: str) -> Column:
     if "wraps" in items and unit not in ANGLES:
         raise InputError(f"{where}.wraps: only an angle wraps, and {unit} is no unit of angle; write one of {', '.join(ANGLES)}")
     return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
-                  _flag(items, "wraps", where) if "wraps" in items else None)
+                  _flag(items, "wraps", where) if "wraps" in items else None, _range(items, where))
+
+
+def _range(items: Mapping[str, Any], where: str) -> tuple[float, float] | None:
+    given = items.get("range")
+    if given is None:
+        return None
+    if not _numbers(given, 2) or not given[0] < given[1]:
+        raise InputError(f"{where}.range is {quote(given)}; write two numbers in the column's unit, the lower first")
+    return float(given[0]), float(given[1])
 
 
 def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:

@@ -95,6 +95,7 @@ COLUMN_KEYS = (
     Key("unit", "km/h", "as it is in the file; in expressions all is SI"),
     Key("optional", "true, false", "NaN where the file has no such column"),
     Key("allow_nan", "true, false", "values may be missing (NaN); without, they are refused with their line"),
+    Key("range", "[-540, 540]", "in its unit; values outside are spikes: they are missing then (NaN), and how many is told"),
     Key("wraps", "true, false", "an angle that jumps by a turn, such as a heading: as `source.column` it goes the short way round between "
         "two rows. All others are linear in between; one that looks like a heading is refused until it says so"),
 )

@@ -38,8 +38,11 @@ def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
         raise InputError(f"{source.where}: cannot read {path}: {error.strerror or error}") from None
 
 
-def declared_columns(source: Source, table: Table) -> dict[str, Quantity]:
-    """The columns that the mapping declares, in SI units. Optional columns that are absent are NaN.
+def declared_columns(source: Source, table: Table, warn: Callable[[str], None]) -> dict[str, Quantity]:
+    """The columns that the mapping declares, in SI units. Optional columns that are absent are NaN, and so is what lies outside its range.
+
+    Args:
+        warn: called with a line for each column that has values outside its range.
 
     Raises:
         InputError: a column is not there, or has a value that is not finite.
@@ -58,6 +61,13 @@ def declared_columns(source: Source, table: Table) -> dict[str, Quantity]:
             if bad.size and not column.allow_nan:
                 raise InputError(f"{table.place(int(bad[0]))}: column '{column.column}' is {values[bad[0]]}"
                                  f"; correct it, or declare the column with allow_nan: true where gaps are meant")
+            if column.range is not None:
+                outside = np.flatnonzero((values < column.range[0]) | (values > column.range[1]))
+                if outside.size:
+                    first = f"{values[outside[0]]:g} {column.unit}"
+                    warn(f"{table.place(int(outside[0]))}: column '{column.column}' is {first}; {outside.size} of {len(values)} values lie "
+                         "outside its range and are left out")
+                    values = np.where(np.isin(np.arange(len(values)), outside), math.nan, values)
         result[column.name] = from_unit(values, column.unit)
     return result
 

@@ -90,7 +90,7 @@ class _Writer:
                 lock = self.p["max_road_wheel_angle"]
                 self._say(f"WARNING: {one.recording.name}: {len(one.beyond)} samples of the steering lie beyond the full lock of "
                           f"{lock:.3g} rad, the first at {one.beyond[0]:.2f} s, and nothing can be driven with them: leave spikes out in "
-                          "the mapping (where(abs(a) <= most, a, nan)), else correct unit, ratio or max_road_wheel_angle")
+                          "the mapping (range: [LEAST, MOST] at their column), else correct unit, ratio or max_road_wheel_angle")
         body = [*self._model(), *self._windows(), *self._stage()]
         return Proposal("\n".join([*head, *body]) + "\n", tuple(self.reasons))
 

@@ -91,7 +91,8 @@ def _import(args: argparse.Namespace) -> int:
         except InputError as error:
             refused.append(error)
             print(f"lfdm bag import: {error}", file=sys.stderr)
-    print(f"imported {len(sources) - len(refused)} of {len(sources)} recordings to {args.out}; other commands take this folder as --bag")
+    done = len(sources) - len(refused)
+    print(f"imported {done} of {len(sources)} recordings to {args.out}" + ("; other commands take this folder as --bag" if done else ""))
     if refused:
         raise InputError(f"{args.source}: {len(refused)} of {len(sources)} recordings were not imported, the first since {refused[0]}")
     return 0

@@ -405,11 +405,11 @@ def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: 
         outside = np.flatnonzero(seen & ((values < LOWEST[name] - 1e-6) | (values > 1.0 + 1e-6)))
         if outside.size:
             worst = outside[np.argmax(np.abs(values[outside]))]
-            unit = f" of the full {name}" if scale == 1.0 else f" of the full lock ({1.0 / scale:.4g} rad)"
+            per = name == "steering" and inputs.steering is not None and inputs.steering.per is not None
+            unit = f" of the full lock ({1.0 / scale:.4g} rad)" if per else ""
             few = outside.size < FEW_SPIKES * seen.sum()
-            remedy = (f"spikes: leave them out in the mapping, {field_}: where(abs(a) <= most, a, nan), with what stands there now for a "
-                      "and most among its constants, and import again" if few else
-                      "so many are no spikes: correct unit or ratio in the mapping, or the vehicle's full lock")
+            remedy = ("spikes: leave them out in the mapping with a range: [LEAST, MOST] at their column, and import again" if few else
+                      "so many are no spikes: correct unit or ratio in the mapping" + (", or the vehicle's full lock" if per else ""))
             raise InputError(f"{where}: {topic}.{field_} is outside [{LOWEST[name]:g}, 1]{unit} in {outside.size} of {seen.sum()} samples, "
                              f"the first {values[outside[0]]:.4g} at {data.time[outside[0]]:.3f} s, the largest {values[worst]:.4g} at "
                              f"{data.time[worst]:.3f} s; {remedy}")
@@ -427,7 +427,7 @@ def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.nd
     for i, (name, column) in enumerate(zip(INPUT_FIELDS, columns)):
         lower = LOWEST[name]
         if column.min() < lower - 1e-6 or column.max() > 1.0 + 1e-6:
-            check_inputs(recording, inputs, vehicle, times[before], times[-1])
+            check_inputs(recording, inputs, vehicle)
             raise InputError(f"{recording.path} ({recording.name}): {name} reaches [{column.min():.4g}, {column.max():.4g}], "
                              f"outside [{lower:g}, 1]; correct the mapping or the steering scale")
         columns[i] = np.clip(column, lower, 1.0)

@@ -176,6 +176,17 @@ def test_a_source_whose_stamps_are_late_is_shifted(imported):
     np.testing.assert_allclose(np.rad2deg(alone.values[:, 0]), 20.0 + 10.0 * np.arange(5))
 
 
+def test_values_outside_the_range_of_their_column_are_missing(imported):
+    """Before anything is interpolated between them; and it is told how many."""
+    with pytest.raises(InputError, match=r"columns\.angle\.range is \[1, -1\]; write two numbers in the column's unit"):
+        imported(HALF_SECONDS, angle_source([[0, 0.0], [1, 0.1]], range=[1, -1]))
+    told = []
+    content = angle_source([[0, 0.0], [1, 0.1], [1.5, 57.3], [2, 0.2], [3, 0.1]], range=[-1, 1])
+    angles = read_series(imported(HALF_SECONDS, content, warn=told.append), "steered", ["road_wheel_angle"]).values[:, 0]
+    np.testing.assert_allclose(angles, [0.0, 0.05, 0.1, np.nan, 0.2, 0.15, 0.1])
+    assert len(told) == 1 and "sample 2: column 'angle' is 57.3 rad; 1 of 5 values lie outside its range" in told[0]
+
+
 def test_a_heading_of_another_source_goes_the_short_way_round(imported):
     content = angle_source([[0, 3.1], [1, -3.1], [2, float("nan")], [3, -2.9]], wraps=True, allow_nan=True)
     angles = read_series(imported(HALF_SECONDS, content), "steered", ["road_wheel_angle"]).values[:, 0]

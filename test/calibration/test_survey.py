@@ -23,7 +23,7 @@ CAR = typical_vehicle("car", 1500.0, WHEELBASE)
 def surveyed(tmp_path):
     """Returns surveyed(late, ...): what is found in a log of 120 s, whose steering is stamped `late` s, in a file of its own."""
 
-    def run(late=0.0, noise=0.0, sign=1.0, frequencies=(0.05, 0.13, 0.31, 0.52, 0.9), gap=False, spikes=(), angle_is="wheel"):
+    def run(late=0.0, noise=0.0, sign=1.0, frequencies=(0.05, 0.13, 0.31, 0.52, 0.9), gap=False, spikes=(), angle_is="wheel", **wheel):
         rng = np.random.default_rng(7)
         phases = rng.uniform(0.0, 6.0, len(frequencies))
 
@@ -43,10 +43,11 @@ def surveyed(tmp_path):
         np.savetxt(tmp_path / "steering.csv", np.column_stack([steering_times + late, np.rad2deg(16.0 * angles)]), delimiter=",",
                    header="t,hand_wheel")
         sources = {"log": {"file": "{recording}.csv", "time": {"column": "t"}, "columns": {"t": "s", "vx": "m/s", "yaw_rate": "rad/s"}},
-                   "steering": {"file": "steering.csv", "time": {"column": "t"}, "columns": {"t": "s", "hand_wheel": "deg"}}}
+                   "steering": {"file": "steering.csv", "time": {"column": "t"}, "columns": {
+                       "t": "s", "hand_wheel": {"unit": "deg"} | wheel}}}
         fields = {"vx": "vx", "yaw_rate": "yaw_rate", "road_wheel_angle": angle_is.replace("wheel", "steering.hand_wheel / 16")}
         shutil.rmtree(tmp_path / "bag", ignore_errors=True)
-        (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"sources": sources, "constants": {"most": "30 deg"}, "topics": {
+        (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"sources": sources, "topics": {
             "vehicle/state": {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": fields}}}))
         import_recording(tmp_path / "log.csv", tmp_path / "mapping.yaml", tmp_path / "bag")
         return survey(find_recordings([tmp_path / "bag"])[0], CAR)
@@ -84,11 +85,10 @@ def test_spikes_of_the_steering_are_told_with_number_time_and_remedy(surveyed):
     assert found.gain == pytest.approx(GAIN, rel=0.02)
     assert 3 <= len(found.beyond) <= 12 and found.beyond[0] == pytest.approx(35.0, abs=0.05)
     with pytest.raises(InputError, match=rf"bag \(log\): vehicle/state\.road_wheel_angle is outside \[-1, 1\] of the full lock .* in "
-                       rf"{len(found.beyond)} of 6000 samples, the first .* at {found.beyond[0]:.3f} s, .*"
-                       r"where\(abs\(a\) <= most, a, nan\)"):
+                       rf"{len(found.beyond)} of 6000 samples, the first .* at {found.beyond[0]:.3f} s, .*range: \[LEAST"):
         check_inputs(found.recording, by_angle, CAR)
     check_inputs(found.recording, by_angle, CAR, 40.0, 55.0)
-    mended = surveyed(spikes=(1000, 2000, 3000), angle_is="where(abs(wheel) <= most, wheel, nan)")
+    mended = surveyed(spikes=(1000, 2000, 3000), range=[-400, 400])
     assert mended.beyond == ()
     check_inputs(mended.recording, by_angle, CAR)
     with pytest.raises(InputError, match="so many are no spikes: correct unit or ratio"):
