@@ -433,9 +433,9 @@ def test_signals_do_not_keep_processes_from_being_told_to_end(monkeypatch: Any) 
             told.append(self.name)
             return ""
 
-    def run(stack: Any, timeout: Any, manager: Any, runtime: Any, folder: Any, children: list[Any]) -> dict[str, Any]:
+    def run(stack: Any, timeout: Any, manager: Any, runtime: Any, folder: Any, children: list[Any]) -> tuple[dict[str, Any], list[Any]]:
         children += [Child("recorder"), Child("simulator")]
-        return {}
+        return {}, []
 
     monkeypatch.setattr(processes, "serve", run)
     processes.run_processes(compose.prepare_stack("simulator")[0])
