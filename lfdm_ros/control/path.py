@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.spatial import cKDTree
 
 from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, require_array
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
 from lfdm_ros.vehicles import Footprint
 
@@ -100,19 +104,14 @@ class Path:
         yaws, ends = np.concatenate([np.full(pad, yaw[0]), yaw, np.full(pad, yaw[-1])]), np.zeros(pad)
         curvatures = np.concatenate([ends, curvature, ends])
         cosines, sines = np.cos(yaws), np.sin(yaws)
-        wide = 2 * pad - 1
-        self._x_windows = np.lib.stride_tricks.sliding_window_view(xs, wide)
-        self._y_windows = np.lib.stride_tricks.sliding_window_view(ys, wide)
         self._last = len(xs) - 2  # last piece
-        # A piece's start and end: what projection reads, along axis 0.
-        offset = xs * cosines + ys * sines  # along-track coordinate of the point itself: g = x cos + y sin - offset
         chord = np.hypot(np.diff(xs), np.diff(ys))
         sag = 0.5 * self.step * np.diff(yaws)
-        self._directions = np.array([cosines, sines, offset])
+        # With the along-track coordinate of each point itself: g = x cos + y sin - that.
+        self._points = np.array([xs, ys, cosines, sines, xs * cosines + ys * sines])
         low, high = np.zeros(len(chord)), np.ones(len(chord))  # only the pieces beyond the ends go on further than themselves
         low[:pad], high[-pad:] = -np.inf, np.inf
-        self._pieces = np.array([cosines[:-1], sines[:-1], offset[:-1], cosines[1:], sines[1:], offset[1:], xs[:-1], ys[:-1],
-                                 np.diff(xs) / chord, np.diff(ys) / chord, sag, chord, low, high])
+        self._pieces = np.array([np.diff(xs) / chord, np.diff(ys) / chord, sag, chord, low, high])
         self._curves = np.array([xs[:-1], np.diff(xs), ys[:-1], np.diff(ys), yaws[:-1], np.diff(yaws), curvatures[:-1], np.diff(curvatures),
                                  sag * np.diff(ys) / chord, -sag * np.diff(xs) / chord])
         self._tree: cKDTree | None = None
@@ -124,41 +123,19 @@ class Path:
             near: (m,) guesses of the distances [m]: the nearest point within 10 m of them; None: the nearest of all. A path that crosses
                 itself or returns needs the guess.
         """
-        x, y = np.asarray(x, float), np.asarray(y, float)
+        s, offset, *_ = self.locate(x, y, near)
+        return s, offset
+
+    def locate(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
+        """As `project`, and what `at` gives there: rows distance, offset, x, y, yaw, curvature (6, m)."""
         if near is None:
             if self._tree is None:
                 self._tree = cKDTree(np.column_stack([self.x, self.y]))
-            index = self._tree.query(np.column_stack([x, y]))[1] + self._pad
-        else:
-            first = np.rint(np.asarray(near, float) * (1.0 / self.step)).astype(np.intp)
-            first += 1  # the padding before the path less the half window
-            np.maximum(first, 0, out=first)
-            np.minimum(first, len(self._x_windows) - 1, out=first)
-            dx = self._x_windows[first]
-            dx -= x[:, None]
-            dx *= dx
-            dy = self._y_windows[first]
-            dy -= y[:, None]
-            dy *= dy
-            dx += dy
-            index = dx.argmin(axis=1)
-            index += first
-        cosine, sine, offset = self._directions.take(index, axis=1)
-        index -= x * cosine + y * sine < offset  # behind the nearest point: on the piece before it
-        np.maximum(index, 0, out=index)
-        np.minimum(index, self._last, out=index)
-        c0, s0, o0, c1, s1, o1, px, py, tx, ty, sag, chord, low, high = self._pieces.take(index, axis=1)
-        # Where the line to the point is square to the direction, which turns from one end of the piece to the other.
-        behind, ahead = x * c0 + y * s0 - o0, o1 - x * c1 - y * s1
-        width = behind + ahead
-        share = behind / np.where(width > 1e-9, width, 1e-9)
-        np.maximum(share, low, out=share)
-        np.minimum(share, high, out=share)
-        s = (index - self._pad + share) * self.step
-        dx, dy = x - px - share * chord * tx, y - py - share * chord * ty
-        along, left = dx * tx + dy * ty, dy * tx - dx * ty
-        e = np.hypot(along, left)
-        return s, np.copysign(e, left) + sag * share * (1.0 - share)
+            near = self.step * self._tree.query(np.column_stack([x, y]))[1]
+        x, y, near = (np.ascontiguousarray(a, float) for a in (x, y, np.broadcast_to(near, np.shape(x))))
+        found, points = np.empty((6, len(x))), self._points
+        _locate()(*addresses(points, self._pieces, self._curves, points.shape[1], self._pad, self.step, x, y, near, len(x), found))
+        return found
 
     def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, y [m], yaw [rad], curvature [1/m], each (m,), at distances `s` (m,) [m]; straight on beyond the ends."""
@@ -175,6 +152,12 @@ class Path:
         s = self.step * np.arange(len(self.s) + max(int(np.ceil(distance / self.step)), 0))
         x, y, yaw, curvature = self.at(s)
         return Path.of_samples(s, x, y, yaw, curvature)
+
+
+@cache
+def _locate() -> Callable[..., int]:
+    return native("lfdm_ros.control.path_native", (*[POINTER] * 3, INTEGER, INTEGER, REAL, *[POINTER] * 3, INTEGER, POINTER), INTEGER,
+                  ("lfdm_ros.control.path_loops",))
 
 
 def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration: float, acceleration: float, braking: float,

@@ -74,9 +74,8 @@ class StageNumbers:
         near = self._stations
         if near is None:
             near = float(path.project(x[:1], y[:1])[0][0]) + np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-        s, offset = path.project(x, y, near)
+        s, offset, px, py, pyaw, curvature = path.locate(x, y, near)
         self._stations = s
-        px, py, pyaw, curvature = path.at(s)
         column["path_x"][:], column["path_y"][:] = px, py
         # Of the parallel curve through the stage's point.
         column["path_curvature"][:] = curvature / np.maximum(1.0 - curvature * offset, 0.2)
@@ -102,7 +101,8 @@ class StageNumbers:
             at_rest[:], slope[:] = 1.0, 0.0
             return
         v = np.maximum(self._trajectory.column("vx"), 0.0)
-        limit, rise = limits.at(v), (limits.at(v + 0.5) - limits.at(v - 0.5))
+        limit, above, below = limits.at(np.array([v, v + 0.5, v - 0.5]))
+        rise = above - below
         at_rest[:], slope[:] = limit - rise * v, rise
 
     def _bounds(self, reference: Reference, settings: Settings, vehicle: PlannedVehicle, s: np.ndarray, fastest: np.ndarray) -> None:

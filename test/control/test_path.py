@@ -242,3 +242,22 @@ def test_a_path_lies_where_a_vehicle_can_be(points: list[list[float]]) -> None:
     with pytest.raises(Refused, match="path: point") as caught:
         Path(np.array(points))
     assert caught.value.reason == OUT_OF_RANGE
+
+
+def test_positions_are_located_where_nothing_is_nearer():
+    """Within the window about their guesses; and `at` agrees with what is there."""
+    path, rng = Path(np.column_stack([np.arange(0.0, 200.0, 5.0), 8.0 * np.sin(np.arange(40) / 3.0)])), np.random.default_rng(6)
+    near = np.concatenate([rng.uniform(-30.0, path.length + 30.0, 200), [0.0, path.length, np.nan]])
+    x, y = (a + rng.normal(0.0, 2.0, len(near)) for a in path.at(np.nan_to_num(near))[:2])
+    s, offset, *there = path.locate(x, y, near)
+    np.testing.assert_allclose(there, path.at(s), rtol=0.0, atol=1e-12)
+    inside = np.abs(s - near) < 5.0
+    assert inside.mean() > 0.8
+    px, py = there[:2]
+    away = np.hypot(x - px, y - py)[inside]
+    fine = np.linspace(-60.0, path.length + 60.0, 40_001)
+    fx, fy, *_ = path.at(fine)
+    for k, found in zip(np.flatnonzero(inside), away):
+        around = np.abs(fine - near[k]) < 8.0
+        assert found <= np.hypot(fx[around] - x[k], fy[around] - y[k]).min() + 0.01
+        assert abs(offset[k]) == pytest.approx(found, abs=0.01)
