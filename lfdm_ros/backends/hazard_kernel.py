@@ -64,7 +64,7 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKe
     if len(model.inputs) != 3:
         raise ValueError(f"{model.name} has {len(model.inputs)} inputs; those of the driver are followed only")
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
-    code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes))
+    code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
     call = code.function("follow", [POINTER] * 12 + [INTEGER] * 5)
     dtype = np.float32 if real == "float" else np.float64
 

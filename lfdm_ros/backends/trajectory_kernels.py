@@ -124,7 +124,7 @@ def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: t
     differentiated = bool(parameters or states or of_inputs)
     rows_of_states, driven = _places(model, states), _places(model, prescribed)
     code = machine_code(f"sensitivity {casadi_model(model).digest} {columns} {rows_of_states} {scheme} {driven} {of_inputs}",
-                        lambda: sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs))
+                        lambda: sensitivity_text(model, columns, rows_of_states, scheme, driven, of_inputs), here())
     call = code.function("trajectories", [POINTER] * 5 + [INTEGER] * 2 + [REAL] * 2 + [POINTER] * 2
                          + ([POINTER] * 2 + [INTEGER] * 2 if differentiated else []))
 
@@ -316,7 +316,7 @@ def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = Fal
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     driven = _places(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
-                        lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven))
+                        lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven), here())
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,

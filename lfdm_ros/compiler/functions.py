@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.graph import TANGENT, VALUE, graph_of
-from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, here, machine_code
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, TRIPLE, common, machine_code
 from lfdm_ros.compiler.tangents import Tangents
 
 # Columns of a Jacobian that are computed at once: one register of AVX-512, two of less.
-DIRECTIONS = min(8, here().lanes())
+DIRECTIONS = min(8, common().lanes())
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from lfdm_ros.compiler.code_cache import store, stored
+from lfdm_ros.errors import InputError
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 TRIPLE = llvm.get_process_triple()
@@ -63,26 +65,27 @@ class MachineCode:
         return call
 
 
-def machine_code(key: str, text: Callable[[], str]) -> MachineCode:
-    """The object of a key from the cache, or else compiled from what `text` writes.
+def machine_code(key: str, text: Callable[[], str], target: Target | None = None) -> MachineCode:
+    """The object of a key from the cache, or else compiled from what `text` writes, for `common()` unless another target is given.
 
-    The key must name all that the text depends on but the sources of models and back ends, versions and processor.
+    The key must name all that the text depends on but the sources of models and back ends, versions and target.
     """
-    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), here().cpu, here().features]).encode()).hexdigest()
+    target = target or common()
+    digest = hashlib.sha256("|".join([key, version("llvmlite"), version("casadi"), target.cpu, target.features]).encode()).hexdigest()
     name = f"{digest[:32]}.o"
     data = stored(name)
     if data is None:
-        data = compile_text(text())
+        data = compile_text(text(), target)
         store(name, data)
     return MachineCode(data)
 
 
-def compile_text(text: str, linked: bool = False, target: Target | None = None) -> bytes:
-    """Compiles an LLVM module, for this processor unless another is given.
+def compile_text(text: str, target: Target | None = None, linked: bool = False) -> bytes:
+    """Compiles an LLVM module, for `here()` unless another target is given.
 
-    Returns the object: for this process or, `linked` or of another processor, position-independent.
+    Returns the object: for this process or, `linked`, position-independent.
     """
-    machine = _machine() if target is None and not linked else (target or here()).machine(reloc="pic", codemodel="default")
+    machine = (target or here()).machine(**({"reloc": "pic", "codemodel": "default"} if linked else {"jit": True}))
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.verify()
@@ -96,11 +99,53 @@ def compile_text(text: str, linked: bool = False, target: Target | None = None) 
     return bytes(machine.emit_object(module))
 
 
+TARGET = "LFDM_TARGET"
+NATIVE = "native"
+# Levels of x86-64 that the variable LFDM_TARGET names, each with what a processor of it has and code of ours is made for.
+LEVELS = {"x86-64-v2": "+sse4.2", "x86-64-v3": "+avx2,+fma,+bmi2", "x86-64-v4": "+avx2,+fma,+bmi2,+avx512f,+avx512dq,+avx512vl,+avx512bw"}
+COMMON = "x86-64-v3"
+
+
 @cache
 def here() -> Target:
-    """This machine's processor."""
+    """The target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the level of
+    x86-64 that the variable LFDM_TARGET names.
+
+    Raises:
+        InputError: LFDM_TARGET is no level, or one that this machine is not of.
+    """
+    asked = os.environ.get(TARGET) or NATIVE
+    return _host() if asked == NATIVE else _level(asked)
+
+
+@cache
+def common() -> Target:
+    """The target of all other code, what drives: the same on every x86-64 of level 3 (AVX2 and FMA), so that a run is the same on all of
+    them; elsewhere, and where LFDM_TARGET is set, that of `here()`."""
+    if os.environ.get(TARGET) or lacking(COMMON):
+        return here()
+    return _level(COMMON)
+
+
+def _host() -> Target:
     return Target(TRIPLE, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
+def _level(name: str) -> Target:
+    if name not in LEVELS:
+        raise InputError(f"{TARGET} is {name!r}; give one of {', '.join((NATIVE, *LEVELS))}")
+    missing = lacking(name)
+    if missing:
+        raise InputError(f"{TARGET} is {name}, but this processor ({llvm.get_host_cpu_name()}) lacks {', '.join(missing)}; "
+                         f"give {NATIVE} or a lower level")
+    return Target(TRIPLE, name, LEVELS[name])
+
+
+def lacking(level: str) -> list[str]:
+    """What this machine's processor lacks of a level of x86-64, by the names of LLVM."""
+    has = llvm.get_host_cpu_features()
+    return [feature[1:] for feature in LEVELS[level].split(",") if not has.get(feature[1:])]
+
+
 def _machine() -> llvm.TargetMachine:
-    return here().machine(jit=True)
+    return _host().machine(jit=True)

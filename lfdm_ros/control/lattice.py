@@ -17,6 +17,7 @@ from lfdm_ros.compiler.native import native
 from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.lattice_search import BIG, MOST_CHANGE
 from lfdm_ros.control.routes import Route, Scene, Search, Trace, joined, straight
+from lfdm_ros.products import dot, product, solution
 
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
@@ -137,7 +138,7 @@ class Lattice:
         value, first, second = self._smoothers[last]
         knots = np.append(path, frame.slope * station)
         ahead = station / FINE * np.arange(last * FINE + 1)
-        side, rise, bend = value @ knots, first @ knots / station, second @ knots / station**2
+        side, rise, bend = dot(value, knots), dot(first, knots) / station, dot(second, knots) / station**2
         trace = Trace(frame.x + cosine * ahead - sine * side, frame.y + sine * ahead + cosine * side, direction + np.arctan(rise),
                       bend / (1.0 + rise**2) ** 1.5, arrived)
         return trace if last == frame.n else joined(trace, straight(trace.x[-1], trace.y[-1], trace.yaw[-1], station))
@@ -193,8 +194,8 @@ def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         whole = np.vstack([knots[0] - np.eye(n + 2)[-1], knots])
         rough = np.diff(np.eye(n + 2), 3, axis=0)
         inner, ghost = rough[:, 1:], rough[:, :1]
-        system = np.diag(weights) + inner.T @ inner
-        knots = np.linalg.solve(system, weights[:, None] * knots - inner.T @ (ghost @ whole[:1]))
+        system = np.diag(weights) + product(inner.T, inner)
+        knots = solution(system, weights[:, None] * knots - product(inner.T, ghost * whole[:1]))
     start, end = np.eye(n + 2)[-1], np.zeros(n + 2)
     ends: tuple = ((1, start), (2, end))
     curve = CubicSpline(np.arange(n + 1.0), knots, bc_type=ends)

@@ -15,6 +15,7 @@ from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, re
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
+from lfdm_ros.products import dot
 from lfdm_ros.vehicles import Footprint
 
 STEP = 0.5  # [m] longest distance between a path's points
@@ -69,7 +70,7 @@ class Path:
             fine = np.append(np.repeat(u[:-1], parts) + _ramp(parts) * np.repeat(chords / parts, parts), u[-1])
             half = 0.5 * np.diff(fine)
             nodes = (fine[:-1] + half)[:, None] + half[:, None] * GAUSS[0]
-            distance = np.concatenate([[0.0], np.cumsum(half * (np.linalg.norm(curve(nodes, 1), axis=-1) @ GAUSS[1]))])
+            distance = np.concatenate([[0.0], np.cumsum(half * (dot(np.linalg.norm(curve(nodes, 1), axis=-1), GAUSS[1])))])
             s = _even(distance[-1], where)
             pace = np.maximum(np.linalg.norm(curve(fine, 1), axis=-1), 1e-3)
             at = np.clip(CubicHermiteSpline(distance, fine, 1.0 / pace)(s), 0.0, u[-1])

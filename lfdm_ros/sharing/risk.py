@@ -26,6 +26,7 @@ from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.models.spinning import SPIN
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.products import product
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.fleet import Fleet, tyre_models
 from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
@@ -467,7 +468,7 @@ class RiskRollouts:
 
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
             """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
-            local = (centres - (here - origin)) @ turn
+            local = product(centres - (here - origin), turn)
             return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
                     & (local[..., 0] >= behind[:, None] - radii))
 

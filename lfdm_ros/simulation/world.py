@@ -12,6 +12,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require, require_array
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.products import dot, product
 from lfdm_ros.vehicles.body import Footprint
 
 
@@ -135,13 +136,13 @@ class World:
         cos, sin = np.cos(yaw), np.sin(yaw)
         turn = np.array([[cos, -sin], [sin, cos]])  # rows in the world's axes times this: in the vehicle's
         half = np.array([0.5 * (footprint.front + footprint.rear), footprint.half_width])
-        middle = np.array([x, y]) + turn @ np.array([0.5 * (footprint.front - footprint.rear), 0.0])
+        middle = np.array([x, y]) + 0.5 * (footprint.front - footprint.rear) * turn[:, 0]
         if len(self._circle_owners):
             centres, radii = self.circles_at(time)
-            result[self._circle_owners] = _box_distance((centres - middle) @ turn, half) - radii
+            result[self._circle_owners] = _box_distance(product(centres - middle, turn), half) - radii
         if len(self._polygon_owners):
             start, end = self.edges_at(time)
-            start, end = (start - middle) @ turn, (end - middle) @ turn
+            start, end = product(start - middle, turn), product(end - middle, turn)
             distances = _segment_box_distances(start, end, half)
             nearest = np.minimum.reduceat(distances, self._first_edges)
             # Number of edges that a line from the rectangle's middle to the far left of it crosses, by polygon: odd is inside.
@@ -152,7 +153,7 @@ class World:
             for k in np.flatnonzero((nearest <= 0.0) | inside):
                 polygon = self.obstacles[self._polygon_owners[k]]
                 shift = time * np.array([polygon.vx, polygon.vy]) - middle
-                nearest[k] = min(0.0, *(_convex_separation((part + shift) @ turn, half) for part in self._parts[k]))
+                nearest[k] = min(0.0, *(_convex_separation(product(part + shift, turn), half) for part in self._parts[k]))
             result[self._polygon_owners] = nearest
         return result
 
@@ -184,14 +185,14 @@ def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray)
     # Nearest are an end of the segment and the rectangle, or a corner of the rectangle and the segment.
     corners = half * np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
     apart = corners[None] - start[:, None]  # (n, 4, 2)
-    part = np.clip(np.einsum("nkd,nd->nk", apart, along) / np.einsum("nd,nd->n", along, along)[:, None], 0.0, 1.0)
+    part = np.clip(dot(apart, along[:, None]) / dot(along, along)[:, None], 0.0, 1.0)
     gap = apart - part[..., None] * along[:, None]
     distances = np.minimum(np.hypot(gap[..., 0], gap[..., 1]).min(axis=1), np.maximum(_box_distance(start, half), 0.0))
     distances = np.minimum(distances, np.maximum(_box_distance(end, half), 0.0))
     # They meet if no axis separates them: the rectangle's two, or the segment's normal.
     normal = np.column_stack([-along[:, 1], along[:, 0]])
     meets = (np.minimum(start, end) <= half).all(axis=1) & (np.maximum(start, end) >= -half).all(axis=1)
-    meets &= np.abs(np.einsum("nd,nd->n", normal, start)) <= np.abs(normal) @ half
+    meets &= np.abs(dot(normal, start)) <= dot(np.abs(normal), half)
     return np.where(meets, 0.0, distances)
 
 
@@ -201,7 +202,7 @@ def _convex_separation(vertices: np.ndarray, half: np.ndarray) -> float:
     along = np.roll(vertices, -1, axis=0) - vertices
     area = float(np.sum(vertices[:, 0] * np.roll(vertices[:, 1], -1) - vertices[:, 1] * np.roll(vertices[:, 0], -1)))
     outward = np.column_stack([along[:, 1], -along[:, 0]]) * np.sign(area) / np.hypot(along[:, 0], along[:, 1])[:, None]
-    own = -np.einsum("nd,nd->n", outward, vertices) - np.abs(outward) @ half  # the rectangle beyond an edge of the polygon
+    own = -dot(outward, vertices) - dot(np.abs(outward), half)  # the rectangle beyond an edge of the polygon
     return float(max(own.max(), (vertices.min(axis=0) - half).max(), (-half - vertices.max(axis=0)).max()))
 
 

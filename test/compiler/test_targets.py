@@ -5,7 +5,8 @@ import pytest
 
 from lfdm_ros.backends.tick_kernel import advance_text
 from lfdm_ros.backends.trajectory_kernels import batch_text, sensitivity_text
-from lfdm_ros.compiler.machine_code import Target, compile_text, here
+from lfdm_ros.compiler.machine_code import COMMON, NATIVE, TARGET, Target, common, compile_text, here, lacking
+from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 
 PROCESSORS = {
@@ -27,6 +28,45 @@ def test_lanes_are_those_of_two_registers(name: str) -> None:
     assert here().lanes() in (4, 8, 16)
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch):
+    """Sets or leaves out LFDM_TARGET."""
+    def ask(name: str) -> None:
+        monkeypatch.setenv(TARGET, name)
+        here.cache_clear()
+        common.cache_clear()
+
+    yield ask
+    monkeypatch.undo()
+    here.cache_clear()
+    common.cache_clear()
+
+
+def test_what_drives_is_made_for_a_level_and_batches_for_this_processor(asked) -> None:
+    asked("")
+    assert here().cpu == llvm.get_host_cpu_name()
+    assert common() == here() if lacking(COMMON) else common().cpu == COMMON
+    asked(NATIVE)
+    assert common() == here()
+    if not lacking(COMMON):
+        asked(COMMON)
+        assert common() == here()
+        assert here().cpu == COMMON
+        assert here().lanes() == 8
+
+
+def test_a_target_that_is_not_there_is_refused(asked, monkeypatch) -> None:
+    asked("skylake")
+    with pytest.raises(InputError, match="LFDM_TARGET is 'skylake'; give one of native, x86-64-v2, x86-64-v3, x86-64-v4"):
+        common()
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: llvm.FeatureMap(avx2=True))
+    asked("x86-64-v3")
+    with pytest.raises(InputError, match=r"lacks fma, bmi2; give native or a lower level"):
+        here()
+    asked("")
+    assert common() == here()
+
+
 @pytest.mark.parametrize("spec", (*model_names(), "eight_dof/friction_field"))
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_every_model_is_lowered(name: str, spec: str) -> None:
@@ -38,6 +78,6 @@ def test_every_model_is_lowered(name: str, spec: str) -> None:
     if spec.startswith("eight_dof"):
         texts.append(sensitivity_text(model, [0, 1], [3], "half_implicit"))
     for text in texts:
-        data = compile_text(text, target=target)
+        data = compile_text(text, target, linked=True)
         assert data[:4] == b"\x7fELF"
         assert int.from_bytes(data[18:20], "little") == machine  # ELF header, e_machine

@@ -118,7 +118,7 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
     """A second process loads the compiled code; the folder's name changes with any source of the equations."""
     script = ("import lfdm_ros.compiler.machine_code as m\n"
               "compiled, compile_text = [], m.compile_text\n"
-              "m.compile_text = lambda text: (compiled.append(1), compile_text(text))[1]\n"
+              "m.compile_text = lambda *a: (compiled.append(1), compile_text(*a))[1]\n"
               "from lfdm_ros.backends import advance_kernel\n"
               "from lfdm_ros.models import get_model\n"
               "advance_kernel(get_model('eight_dof'))\n"
