@@ -105,5 +105,6 @@ class Screen:
         if not self.there:
             return
         with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
-            self._stream.write(text)
-            self._stream.flush()
+            if select.select([], [self._stream], [], 0.0)[1]:  # Ctrl-S stops what is shown, not who drives
+                self._stream.write(text)
+                self._stream.flush()

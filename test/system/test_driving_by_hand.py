@@ -71,6 +71,14 @@ class Terminal:
     def speed(self) -> float:
         return self.number(r"speed +(-?[\d.]+) m/s")
 
+    def ended(self) -> int:
+        """The exit status, once it has ended; it is read meanwhile, as a terminal does."""
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < end:
+            _ = self.shown
+            time.sleep(0.1)
+        return self.process.wait(0.0)
+
     def close(self) -> None:
         os.close(self._keys)
         os.close(self._screen)
@@ -121,7 +129,7 @@ def test_a_vehicle_alone_and_the_terminal_is_as_before(start: Start, terminal: C
     person.wait(lambda: re.search(r"steering \S+ left", person.shown) and "drives    you" in person.shown, keys="wa")
     person.wait(lambda: "brake 1.00" in person.shown, keys=" ")
     person.press("\x03")  # Ctrl-C
-    assert person.process.wait(PATIENCE) == 130 and person.now == person.before
+    assert person.ended() == 130 and person.now == person.before
     end(stack)
 
 
@@ -132,7 +140,7 @@ def test_the_vehicle_is_shared_and_k_and_mode_are_shown(start: Start, terminal: 
     person.wait(lambda: person.speed > 1.0 and "sharing: " in person.shown, keys="w")
     assert len(Path(f"/proc/{stack.pid}/task/{stack.pid}/children").read_text().split()) == len(load_stack("shared_human").nodes)
     person.press("q")
-    assert person.process.wait(PATIENCE) == 0 and person.now == person.before
+    assert person.ended() == 0 and person.now == person.before
     end(stack)
 
 
@@ -141,7 +149,7 @@ def test_why_commands_are_refused_is_shown(start: Start, terminal: Callable[...,
     person = terminal("--topic", "/a/teleop/command")  # which is not stamped by the clock of that vehicle, /a/clock
     person.wait(lambda: re.search(r"a/vehicle_simulator: .*commands refused, the last one from_the_future: stamped \d", person.shown))
     person.press("q")
-    assert person.process.wait(PATIENCE) == 0
+    assert person.ended() == 0
     end(stack, 1)  # commands did not act
 
 
@@ -161,5 +169,5 @@ def test_a_joystick_drives(start: Start, terminal: Callable[..., Terminal]) -> N
         node.destroy_node()
     person.wait(lambda: "brake 0.40" in person.shown)  # nobody holds its button
     person.process.send_signal(signal.SIGINT)
-    assert person.process.wait(PATIENCE) == 130 and person.now == person.before
+    assert person.ended() == 130 and person.now == person.before
     end(stack)

@@ -2,6 +2,8 @@
 
 import io
 import math
+import os
+import termios
 
 import pytest
 
@@ -54,22 +56,19 @@ def test_the_first_notices_and_how_many_more():
     assert shown[0] == "! notice 0" and shown[-1] == "! and 2 more"
 
 
-class Written(io.StringIO):
-    """What is written to a terminal."""
-
-    def isatty(self):
-        return True
-
-
 def test_lines_are_written_in_place_and_control_nothing():
-    stream = Written()
-    screen = Screen(stream)
-    screen.show(["one \x1b[2J\a", "x" * 5000])
-    shown = stream.getvalue()
-    first, long = shown.removeprefix("\r\x1b[J\n").removesuffix("\x1b[2A\r").split("\n")
-    assert first == "one  [2J " and 10 < len(long) < 5000
-    screen.clear()
-    assert stream.getvalue() == shown + "\r\x1b[J"
+    leader, follower = os.openpty()
+    with os.fdopen(follower, "w") as stream, os.fdopen(leader, "rb", buffering=0) as terminal:
+        screen = Screen(stream)
+        screen.show(["one \x1b[2J\a", "x" * 5000])
+        shown = terminal.read(8192).decode()
+        first, long = shown.removeprefix("\r\x1b[J\r\n").removesuffix("\x1b[2A\r").split("\r\n")
+        assert first == "one  [2J " and 10 < len(long) < 5000
+        termios.tcflow(stream.fileno(), termios.TCOOFF)  # Ctrl-S
+        screen.show(["nobody waits for this"])
+        termios.tcflow(stream.fileno(), termios.TCOON)
+        screen.clear()
+        assert terminal.read(8192).decode() == "\r\x1b[J"
 
 
 def test_where_there_is_no_terminal_nothing_is_written():
