@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from lfdm_ros import __version__
-from lfdm_ros.errors import InputError, RunError
+from lfdm_ros.errors import InputError, RunError, suggest
 from lfdm_ros.files import reason
 
 # name -> one-line help. The module lfdm_ros.cli.<name> is imported only when its command runs, so `lfdm --help` stays fast.
@@ -37,6 +37,7 @@ COMMANDS = {
     "soak": "let all nodes drive for a long time, and see whether they grow or leave anything behind",
     "hil": "hardware in the loop: report a recording, compare two, try faults",
     "bench": "measure what the README claims",
+    "completion": "print a script that completes commands, options and names in bash or zsh",
     "fuzz": "damage what is read or heard, by seed, and count what becomes of it",
 }
 
@@ -91,6 +92,8 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     command = argv[0] if argv else ""
     try:
+        if command and not command.startswith("-") and command not in COMMANDS:
+            raise InputError(f"no such command{suggest(command, COMMANDS)}; lfdm --help lists them")
         for name, summary in COMMANDS.items():
             if command == name:
                 module = importlib.import_module(f"lfdm_ros.cli.{name}")
