@@ -93,8 +93,9 @@ def run(args: argparse.Namespace) -> int:
         print_notes(args.bag)
         from lfdm_ros.calibration.scoring import score_recordings
 
-        _print_scores(score_recordings(recipe, args.bag))
-        return 0
+        scores = score_recordings(recipe, args.bag)
+        _print_scores(scores)
+        return int(any("error" in score for score in scores.values()))
     if args.out is None:
         raise InputError("--out DIR is missing: where the results go (or --check, to see first what the bags can teach)")
     if args.progress_json:

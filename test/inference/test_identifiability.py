@@ -142,13 +142,15 @@ def test_a_straight_recording_teaches_nothing_of_cornering_and_a_turn_is_named(r
     assert before > 0.9 > 0.3 > after
 
 
-def test_a_stage_that_cannot_be_scored_says_so(recipe_file, bags, monkeypatch):
+def test_a_stage_that_cannot_be_scored_says_so(recipe_file, bags, monkeypatch, capsys):
     from lfdm_ros.calibration import scoring
 
     monkeypatch.setattr(scoring, "fisher", lambda *_: None)
     score = scoring.score_recordings(load_recipe(recipe_file), list(bags.values()))["lateral"]
     assert "no draw of the priors can be simulated" in score["error"]
     assert "could not be scored" in score["text"][0]
+    assert main(["calibrate", str(recipe_file), *(part for bag in bags.values() for part in ("--bag", str(bag))), "--check"]) == 1
+    assert "lateral: could not be scored" in capsys.readouterr().out
 
 
 def test_without_out_the_command_says_what_is_missing(recipe_file, bags, capsys):
