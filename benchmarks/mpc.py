@@ -10,7 +10,7 @@ cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycl
 - `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
 - `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
 - `*/MODEL/hpipm_slalom_budget`: the same as it is shipped, with a cycle's time bounded (`time_budget`); all others take the time they need.
-- `part_ms_p50/MODEL/hpipm/PART`: in a run of its own, since taking the time costs some.
+- `part_cpu_ms_p50/MODEL/hpipm/PART`: processor time, in a run of its own, since taking the time costs some.
 - `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
 - `solved_share`, `active_share`: of the cycles, those that ended with a plan, and those in which an obstacle's row was at work.
@@ -301,7 +301,7 @@ def looks_of(model: str, controller: Controller, cycles: int) -> list[Record]:
 
 
 def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
-    """What the cycle's time is spent on, by clocks around its parts; `rest` is what is outside of them."""
+    """What the cycle's processor time is spent on, by clocks around its parts; `rest` is what is outside of them."""
     spent = dict.fromkeys(PARTS, 0.0)
     table: list[dict[str, float]] = []
     undo = []
@@ -322,17 +322,17 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Record]:
         for owner, name in undo:
             delattr(owner, name)  # the class's own again
     parts = np.diff([[row[part] for part in PARTS] for row in table], axis=0)
-    rest = drive.wall[1:] - parts.sum(axis=1)
-    return [Record(f"part_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
+    rest = drive.cpu[1:] - parts.sum(axis=1)
+    return [Record(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
             for part, values in (*zip(PARTS, parts.T), ("rest", rest))]
 
 
 def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
     """The same call, whose time is added to that of its part."""
     def wrapped(*arguments: Any, **named: Any) -> Any:
-        began = time.perf_counter()
+        began = time.thread_time()
         result = call(*arguments, **named)
-        spent[part] += time.perf_counter() - began
+        spent[part] += time.thread_time() - began
         return result
 
     return wrapped

@@ -25,6 +25,7 @@ MOST_KNOTS = 20_000  # of more points, those are left out that
 THINNED = 0.2  # [m] or less lie beside what is left
 _HALVINGS = 4  # of the spacing, before there are too many points
 WINDOW = 10.0  # [m] how far from a guess a position is looked for
+FEW = 4000  # distances are computed sooner than a tree is made
 GAUSS = np.polynomial.legendre.leggauss(3)
 
 
@@ -129,10 +130,13 @@ class Path:
 
     def locate(self, x: np.ndarray, y: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
         """As `project`, and what `at` gives there: rows distance, offset, x, y, yaw, curvature (6, m)."""
+        x, y = np.asarray(x, float), np.asarray(y, float)
         if near is None:
-            if self._tree is None:
-                self._tree = cKDTree(np.column_stack([self.x, self.y]))
-            near = self.step * self._tree.query(np.column_stack([x, y]))[1]
+            if self._tree is None and len(x) * len(self.x) <= FEW and np.isfinite(x).all() and np.isfinite(y).all():
+                near = self.step * ((self.x - x[:, None]) ** 2 + (self.y - y[:, None]) ** 2).argmin(axis=1)
+            else:
+                self._tree = self._tree or cKDTree(np.column_stack([self.x, self.y]))
+                near = self.step * self._tree.query(np.column_stack([x, y]))[1]
         x, y, near = (np.ascontiguousarray(a, float) for a in (x, y, np.broadcast_to(near, np.shape(x))))
         found, points = np.empty((6, len(x))), self._points
         _locate()(*addresses(points, self._pieces, self._curves, points.shape[1], self._pad, self.step, x, y, near, len(x), found))

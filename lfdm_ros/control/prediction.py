@@ -174,6 +174,7 @@ class Prediction:
         time = min(max(time, now), now + LONGEST)
         i = self._acting(now)
         road, last = self._road(i, now), len(self._effects) - 1
+        pushes = list(zip(self._pushed, self._push.tolist()))
         while now < time - _SAME:
             until = min(time, self._effects[i + 1]) if i < last else time
             steering, pedal, reverse = self._commands[i]
@@ -186,7 +187,8 @@ class Prediction:
                 before[0] = road if lag else steering
                 road = after[0] = self._follow(road, steering, piece)
                 self._advance(steps, piece / steps)
-                x[self._pushed] += piece * self._push
+                for place, push in pushes:
+                    x[place] += piece * push
             now, i = until, i + 1
         return x.copy(), self._road(self._acting(time), time)
 

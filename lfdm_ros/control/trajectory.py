@@ -45,7 +45,7 @@ class Trajectory:
         self.z[:] = self.z[index] + share * (self.z[index + 1] - self.z[index])
         for j, name in enumerate(("steering", "pedal")):
             column = self.column(name)
-            np.clip(column, -1.0, 1.0, out=column)
+            np.minimum(np.maximum(column, -1.0), 1.0, out=column)
             self.w[:-1, j] = np.diff(column) / self.durations
         np.clip(self.w, [-rates.steering, -rates.down], [rates.steering, rates.up], out=self.w)
 

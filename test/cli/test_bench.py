@@ -249,7 +249,7 @@ def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleTyp
     assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["solved_share/driven_bicycle/hpipm_slalom"].value
     assert records["active_share/driven_bicycle/hpipm_slalom"].value == 1.0
     # How long each takes is the machine's mood; that none is forgotten is not.
-    parts = [record.value for name, record in records.items() if name.startswith("part_ms_p50/driven_bicycle/hpipm/")]
+    parts = [record.value for name, record in records.items() if name.startswith("part_cpu_ms_p50/driven_bicycle/hpipm/")]
     assert min(parts) > 0.0 and len(parts) > 3
     assert records["ratio_p50/driven_bicycle/piqp"].value > 0.0
     assert not any("do_mpc" in name for name in records)
