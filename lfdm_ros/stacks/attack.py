@@ -162,7 +162,8 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
     try:
         summary = run_stack(prepared, until=strike, timeout=seconds, quiet=True)
     except RunError as error:
-        if not all(failure.endswith(str(error.summary.get("not_driven"))) for failure in error.failures):  # it was kept from driving
+        kept_from_driving = error.summary.get("not_driven")
+        if not kept_from_driving or not all(failure.endswith(kept_from_driving) for failure in error.failures):
             raise
         summary = dict(error.summary)
     finally:
