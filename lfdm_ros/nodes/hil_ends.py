@@ -139,6 +139,7 @@ class VehicleEnd(_End):
         return self.core.gate.not_driven(self.core.time)
 
     def start(self) -> None:
+        self._topics.describe()
         self._ground.publish()
         super().start()
 

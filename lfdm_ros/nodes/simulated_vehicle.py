@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
@@ -11,12 +12,12 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.simulated_lidar import SimulatedLidar
 from lfdm_ros.errors import InputError
-from lfdm_ros.msg import VehicleState
+from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
-from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, scan_message
+from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message
 from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
@@ -70,6 +71,8 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
     return (
         publishes("/clock", Clock, qos.CLOCK, "simulated time", when=when, sole=True),
         *ground_endpoints(when),
+        publishes("vehicle/description", VehicleDescription, qos.LATCHED, "the vehicle's constants: wheelbase, full lock, outline",
+                  when=when),
         publishes("odom", Odometry, qos.STATE, "pose and velocity, exact", when=when),
         publishes("imu", Imu, qos.STATE, "what the IMU feels where it sits, exact", when=when),
         publishes("joint_states", JointState, qos.STATE, "turning and steered wheels", when=when),
@@ -115,8 +118,20 @@ class VehicleTopics:
         self._slopes = None if ground is None or pitches else ground.heights
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
+        self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
         # A topic without publishers tells that there is nothing of the kind.
         self._scan = node.publisher("scan")
+
+    def describe(self) -> None:
+        """Once, when the node is active."""
+        if self._description is None:
+            return
+        flat = asdict(self._constants)
+        outline = {f"outline_{name}": value for name, value in flat.pop("outline").items()}
+        delay = flat["actuators"].pop("delay")
+        message = VehicleDescription(**flat.pop("actuators"), actuation_delay=delay, **outline, **flat)
+        message.header.frame_id = BODY_FRAME
+        self._description.publish(message)
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedLidar | None) -> None:
         """The outputs at a time [ns], and the scans that have arrived."""

@@ -139,6 +139,7 @@ class VehicleSimulator(Component):
         return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar, surface), tick_ns)
 
     def activate(self) -> None:
+        self._topics.describe()
         self._ground.publish()
         self._stepper.start()
 

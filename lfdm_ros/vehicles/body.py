@@ -94,6 +94,27 @@ class Actuators:
     brake_rate: float = math.inf
 
 
+@dataclass(frozen=True)
+class Description:
+    """A vehicle's constants, for controllers of others; NaN: not known. As `VehicleDescription.msg` has them.
+
+    mass [kg]; wheelbase, and how far the axles are from the position point, front_axle ahead and rear_axle back [m]; tracks, unloaded
+    wheel_radius [m]; full_lock: angle of the front wheels at a steering input of 1 [rad].
+    """
+
+    vehicle: str
+    mass: float
+    wheelbase: float
+    front_axle: float
+    rear_axle: float
+    track_front: float
+    track_rear: float
+    wheel_radius: float
+    full_lock: float
+    outline: Footprint
+    actuators: Actuators
+
+
 def footprint_of(p: Mapping[str, float]) -> Footprint:
     """The outline that a vehicle's parameters give, or else RULE.
 

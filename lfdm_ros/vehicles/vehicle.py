@@ -14,6 +14,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 from lfdm_ros.models import Model, get_model
 from lfdm_ros.models.declaration import Part
 from lfdm_ros.models.registry import SLOTS, chassis_slots
+from lfdm_ros.models.steering import MAP_POINTS
 from lfdm_ros.vehicles import body
 from lfdm_ros.vehicles.schema import DECLARED, keys_of
 
@@ -123,6 +124,22 @@ class Vehicle:
     def actuators(self) -> body.Actuators:
         """What lies between a command and its effect."""
         return body.actuators_of(self.parameters)
+
+    @property
+    def constants(self) -> body.Description:
+        """Wheelbase, full lock, outline and what else a controller of others needs, in one record."""
+        p = self.parameters
+        mass = sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear")) or p.get("mass", math.nan)
+        track_front, track_rear, radius = (p.get(name, math.nan) for name in ("track_front", "track_rear", "wheel_radius"))
+        return body.Description(self.name, mass, p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["cg_to_front_axle"], p["cg_to_rear_axle"],
+                                track_front, track_rear, radius, self._full_lock(), self.footprint, self.actuators)
+
+    def _full_lock(self) -> float:
+        p = self.parameters
+        if "steering_input_0" not in p:
+            return p.get("max_road_wheel_angle", math.nan)
+        inputs, angles = ([p[f"{name}_{k}"] for k in range(MAP_POINTS)] for name in ("steering_input", "steering_angle"))
+        return float(np.interp(1.0, inputs, angles))
 
     def parts(self, slot: str) -> tuple[str, ...]:
         """The parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""

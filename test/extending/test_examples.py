@@ -6,14 +6,17 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import domains
 import numpy as np
 import pytest
 import yaml
 
+from lfdm_ros.bags import read_series
 from lfdm_ros.vehicles import load_vehicle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -420,6 +423,23 @@ print(load_stack("mine.yaml").nodes[2].program)
     assert wrong.returncode == 2 and "choose one of: vehicle_simulator" in wrong.stderr and "sideslip_monitor" in wrong.stderr
     wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
     assert wrong.returncode == 2 and "limit" in wrong.stderr
+
+
+@pytest.mark.parametrize("vehicle", ["hmmwv", "sedan"])
+def test_a_controller_in_one_file(tmp_path, vehicle):
+    """Beside the stack `vehicle`, whatever vehicle that has: in lockstep, so that a busy machine takes longer and drives the same."""
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(domains.other()), "PYTHONPATH": str(ROOT)}
+    driver = subprocess.Popen([sys.executable, str(ROOT / "examples" / "own_controller.py")], cwd=tmp_path, env=environment)
+    try:
+        done = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", "up", "vehicle", "--set", f"vehicle={vehicle}", "--set",
+                               "vehicle_simulator.stepping=lockstep", "--duration", "20", "--record", "drive"], cwd=tmp_path,
+                              env=environment, capture_output=True, text=True, check=False, timeout=500)
+    finally:
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(timeout=60) == 0
+    assert done.returncode == 0, done.stderr
+    x, y, vx = read_series(tmp_path / "drive", "vehicle/state", ["x", "y", "vx"]).values.T
+    assert np.abs(np.hypot(x, y - 30.0)[-500:] - 30.0).max() < 0.6 and vx[-1] == pytest.approx(8.0, abs=0.8)
 
 
 def test_a_whole_model_in_one_file(outside, tmp_path):
