@@ -139,7 +139,7 @@ def from_posterior(directory: Path) -> Source:
                   inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
                   prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
                   split=Split(**segment["split"]) if segment["split"] else None,
-                  fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(stage["data"]),
+                  fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(row for one in stages for row in one["data"]),
                   held_out=_pieces(stage["held_out"].get("data", ())),
                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
                   kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
@@ -152,7 +152,7 @@ def _pieces(rows: Iterable[Mapping[str, Any]]) -> dict[str, Pieces]:
     for row in rows:
         if "sha256" in row:
             out.setdefault(row["sha256"], []).append((row["start"], row["end"] + row["interval"], row["name"]))
-    return {key: sorted(own) for key, own in out.items()}
+    return {key: sorted(set(own)) for key, own in out.items()}
 
 
 def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -> Noise:

@@ -231,6 +231,9 @@ def _windows(recording: Recording, source: Source, start: float, end: float) -> 
     if split is None:
         return [(start, end, "")], f"[{start:g}, {end:g}) s in one piece", "fitted" if key in source.fitted else "new"
     fitted, held_out = source.fitted.get(key, ()), source.held_out.get(key, ())
+    if key in source.fitted and not fitted:
+        raise InputError(f"{recording.path} ({recording.name}): was fitted, and the calibration does not say which of its pieces were, "
+                         "since an earlier version wrote it; calibrate again")
     inside = [(a, b, name) for a, b, name in held_out or fitted if a >= start - EDGE and b <= end + EDGE]
     if inside:
         cut = f"{len(inside)} pieces of {split.length:g} s in [{inside[0][0]:g}, {inside[-1][1]:g}) s"

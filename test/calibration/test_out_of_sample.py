@@ -256,6 +256,12 @@ def test_a_prediction_has_the_very_pieces_that_were_held_out(drives, tmp_path):
         assert all(piece in found["pieces"] for piece in part["pieces"]) and 0 < len(part["pieces"]) < len(found["pieces"])
         with pytest.raises(InputError, match="holds no piece that was held out, and some that were fitted"):
             predict(drives["drive"], tmp_path / "none", posterior=tmp_path / "cut", window=(1.3, 3.4))
+        summary = json.loads((tmp_path / "cut" / "summary.json").read_text())
+        for row in summary["stages"][0]["data"]:
+            del row["sha256"]
+        (tmp_path / "cut" / "summary.json").write_text(json.dumps(summary))
+        with pytest.raises(InputError, match="does not say which of its pieces were"):
+            predict(drives["drive"], tmp_path / "old", posterior=tmp_path / "cut")
 
 
 def test_a_piece_in_which_the_model_spins_is_judged_and_named(drives):
