@@ -41,6 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_lines_of_progress() -> None:
+    """However slow the machine is, what a command says on stderr is its own."""
+    from lfdm_ros.cli import progress
+
+    progress.LINE_STEP = 1e6
+
+
 @pytest.fixture(scope="session")
 def reference_data() -> Path:
     """The recorded vehicles; README.md says where each set is published."""

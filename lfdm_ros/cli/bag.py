@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from random import Random
 
+from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError
 
 EPILOG = """examples:
@@ -101,8 +102,9 @@ def _import(args: argparse.Namespace) -> int:
 def _import_one(args: argparse.Namespace, source: Path, mapping: Path, out: Path) -> None:
     from lfdm_ros.bags import import_recording
 
-    counts = import_recording(source, mapping, out, args.recording, args.storage,
-                              warn=lambda line: print(f"lfdm bag import: warning: {line}", file=sys.stderr))
+    with progress(f"importing {source}"):
+        counts = import_recording(source, mapping, out, args.recording, args.storage,
+                                  warn=lambda line: print(f"lfdm bag import: warning: {line}", file=sys.stderr))
     for topic, count in counts.items():
         print(f"{topic}: {count} messages")
     print(f"wrote {out}")

@@ -11,12 +11,14 @@ import platform
 import statistics
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from lfdm_ros.cli.bench_peer import Peer, library_peers
+from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 from lfdm_ros.resources import share_directory
@@ -80,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
         options["peers"] = [peer for text in args.peer for peer in ([Peer.parse(text)] if text else library_peers(args.only or "*"))]
     for option in options.keys() - inspect.signature(module.measure).parameters.keys():
         raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
-    records = module.measure(args.runs, **options)
+    with nullcontext() if args.name == "hil" else progress(f"measuring {args.name}"):  # which says itself where it is
+        records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:
         write_text(Path(args.json), json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n")

@@ -9,12 +9,17 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.cli.former import add_former
+from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError
 from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models.registry import SLOTS
+
+if TYPE_CHECKING:
+    from lfdm_ros.control.cycle import Cycle
+    from lfdm_ros.sensors import Scan
 
 EPILOG = """example:
   lfdm drive obstacle_field_40 --seed 7 --figure run.png --animation run.gif
@@ -115,7 +120,15 @@ def run(args: argparse.Namespace) -> int:
         from lfdm_ros.studies.pictures import Film
 
         film = Film(vehicle.lidar)
-    found = drive(driven, scenario, driver, plant, film.note if film else None)
+    reached = [0.0]
+
+    def note(now: float, cycle: Cycle, scan: Scan | None) -> None:
+        reached[0] = now
+        if film is not None:
+            film.note(now, cycle, scan)
+
+    with progress(f"driving {scenario.name}", lambda: f"{reached[0]:.1f} s of at most {scenario.duration:g} s driven"):
+        found = drive(driven, scenario, driver, plant, note)
     what = studies.figures(trial, scenario, found)
     del what["cycle_us"]
     if operated:
@@ -133,7 +146,8 @@ def run(args: argparse.Namespace) -> int:
     if args.animation is not None and film is not None and film.frames:
         from lfdm_ros.studies.pictures import animate
 
-        animate(args.animation, scenario, found, vehicle.footprint, film)
+        with progress(f"drawing {args.animation}"):
+            animate(args.animation, scenario, found, vehicle.footprint, film)
     return 1 if failures([what]) else 0
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError
 from lfdm_ros.figures import add_figure_argument, require_figure
 
@@ -51,9 +52,10 @@ def run(args: argparse.Namespace) -> int:
     print_notes([args.bag])
     from lfdm_ros.calibration import predict
 
-    summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, like_result=args.like,
-                      window=args.window, topic=args.topic, seed=args.seed, model_error=not args.no_model_error, figure=args.figure,
-                      ground=args.ground)
+    with progress("predicting"):
+        summary = predict(args.bag, args.out, posterior=args.posterior, vehicle=args.vehicle, model=args.model, like_result=args.like,
+                          window=args.window, topic=args.topic, seed=args.seed, model_error=not args.no_model_error, figure=args.figure,
+                          ground=args.ground)
     _print(summary)
     print(f"wrote {args.out}: summary.json, report.html, pieces.csv, trajectories.csv")
     return 0

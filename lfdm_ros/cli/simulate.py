@@ -13,6 +13,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.cli.former import add_former
+from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import replacing
 from lfdm_ros.models import SLOTS
@@ -99,10 +100,12 @@ def run(args: argparse.Namespace) -> int:
               "its results may be wrong", file=sys.stderr)
     simulator.reset(vx=args.initial_speed)
     try:
-        rollout(simulator, profile, args.output_step, args.output_step)  # loads, or compiles, what a run needs
+        with progress("compiling or loading the model"):
+            rollout(simulator, profile, args.output_step, args.output_step)
         simulator.reset(vx=args.initial_speed)
         loaded = time.perf_counter()
-        times, outputs = rollout(simulator, profile, until, args.output_step)
+        with progress(f"simulating {until:g} s"):
+            times, outputs = rollout(simulator, profile, until, args.output_step)
     except SimulationDiverged as error:
         advice = "look at `lfdm vehicle check`" if isinstance(error, OutOfReach) else f"try a smaller --dt than {args.dt:g}"
         raise InputError(f"{error}; {advice}") from None
