@@ -34,8 +34,27 @@ demo: $(PACKAGE)  ## drive, record, calibrate and share a hidden vehicle on the 
 WORKERS = -n $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
-test: lint  ## linters, types, import direction, then all tests
+test: lint  ## linters, types, import direction, all tests, and those again that the last bit could decide
 	@$(ISOLATED) $(VENV)/bin/python -m pytest $(WORKERS)
+	@$(MAKE) --no-print-directory rounding
+
+# What loops and samplers make of the last bit must not decide a test. Their tests run a second time with the kernels of OpenBLAS for
+# another processor, without NumPy's code for AVX-512, and compiled for the other target: what drives for this processor, whose default is
+# x86-64-v3, and batches for x86-64-v3, whose default is this processor.
+DRIVES := $(addprefix test/control/test_,backing.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
+  $(addprefix test/studies/test_,closed_loop.py friction_study.py risk_study.py rivals.py slippery_floor.py threats.py)
+BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py) \
+  $(addprefix test/studies/test_,reduction.py sbc.py)
+HAS = grep -qsw $(1) /proc/cpuinfo
+KERNEL ?= $(shell if $(call HAS,avx512f); then echo Haswell; elif $(call HAS,avx); then echo Sandybridge; elif $(call HAS,sse2); then echo Prescott; else echo ARMV8; fi)
+LEVEL ?= $(shell if $(call HAS,avx2); then echo x86-64-v3; else echo native; fi)
+OTHERWISE = OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="AVX512F AVX512_SKX X86_V4"
+
+.PHONY: rounding
+rounding: $(PACKAGE)  ## the tests that the last bit could decide, with other kernels (KERNEL, LEVEL, DRIVES, BATCHES)
+	@$(call HAS,avx512f) || echo "The kernels of SkylakeX are left out: this processor has no AVX-512"
+	@$(ISOLATED) LFDM_TARGET=native $(OTHERWISE) $(VENV)/bin/python -m pytest $(WORKERS) $(DRIVES)
+	@$(ISOLATED) LFDM_TARGET=$(LEVEL) $(OTHERWISE) $(VENV)/bin/python -m pytest $(WORKERS) $(BATCHES)
 
 # Of every room what is quick; neither the graph nor samplers.
 QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \

@@ -19,6 +19,20 @@ os.environ["ROS_DOMAIN_ID"] = str(domains.own())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.pop("ROS_LOCALHOST_ONLY", None)
 
+
+
+def pytest_report_header() -> str:
+    """What the last bits of this run's numbers hang on."""
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    from lfdm_ros.compiler.machine_code import common, here
+
+    kernels = sorted({str(pool["architecture"]) for pool in threadpool_info() if "architecture" in pool})
+    return (f"NumPy {np.__version__}, OpenBLAS for {', '.join(kernels) or '?'}; code for {common().cpu} (what drives) and "
+            f"{here().cpu} (batches)")
+
+
 # The longest files, longest first: of several processes none is left alone with one of them at the end.
 LONG = ("test_demo", "test_sbc", "test_calibrator_recordings", "test_stacks", "test_fuzz", "test_controller", "test_reference",
         "test_calibrate", "test_examples", "test_variants", "test_backing", "test_continuation", "test_bench", "test_optimality",
