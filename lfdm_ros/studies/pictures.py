@@ -97,7 +97,7 @@ def draw_run(scenario: Scenario, run: Run, footprint: Footprint, ending: str, fi
         axis.plot(x[-1], y[-1], "x", color=SEEN, ms=12, mew=2.5, zorder=4, label=f"hit {run.collisions[0]}")
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="x [m]", ylabel="y [m]")
     axis.set_aspect("equal")
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8, frameon=False, alignment="left",
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, fontsize=8, frameon=False, alignment="left",
                   title="\n".join(textwrap.wrap(f"{scenario.name}: {ending}", 95)), title_fontsize=11)
     _draw_signals([figure.add_subplot(grid[k]) for k in range(1, 5)], scenario, run)
     return figure
@@ -109,7 +109,7 @@ def _extent(scenario: Scenario, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     if scenario.goal is not None:
         points = np.vstack([points, (scenario.goal.x, scenario.goal.y)])
     low, high = points.min(axis=0) - 10.0, points.max(axis=0) + 10.0
-    short = np.maximum(0.0, np.maximum(24.0, 0.15 * (high - low).max()) - (high - low))
+    short = np.maximum(0.0, np.maximum(24.0, 0.12 * (high - low).max()) - (high - low))
     return low - 0.5 * short, high + 0.5 * short
 
 
@@ -234,19 +234,21 @@ def _ground(axis: Any, scenario: Scenario, time: float, trails: bool = False) ->
         if trails and scenario.corridor is not None:
             for k, side in enumerate(_edges(scenario.path, scenario.corridor)):
                 axis.plot(*side.T, color=PATH, lw=1.0, label=None if k else "lane")
-    named = False
+    named = moved = False
     for obstacle in scenario.world.obstacles:
         dx, dy = time * obstacle.vx, time * obstacle.vy
         label = "obstacle" if trails and not named else None
         if isinstance(obstacle, Circle):
-            axis.add_patch(Disc((obstacle.x + dx, obstacle.y + dy), obstacle.radius, color=OBSTACLE, lw=0.0, label=label))
+            edge = 1.5 * trails  # so that a cone is seen from far
+            axis.add_patch(Disc((obstacle.x + dx, obstacle.y + dy), obstacle.radius, color=OBSTACLE, lw=edge, label=label))
             x, y = obstacle.x, obstacle.y
         else:
             axis.add_patch(Outline(obstacle.vertices + [dx, dy], color=OBSTACLE, lw=0.0, label=label))
             x, y = obstacle.vertices.mean(axis=0)
         named = True
         if trails and (dx or dy):
-            axis.plot([x, x + dx], [y, y + dy], color=OBSTACLE, lw=0.8, ls=":")
+            axis.plot([x, x + dx], [y, y + dy], color=OBSTACLE, lw=0.8, ls=":", label=None if moved else "its way")
+            moved = True
     if scenario.goal is not None:
         axis.add_patch(Disc((scenario.goal.x, scenario.goal.y), scenario.goal.tolerance, fill=False, ec=GOAL, lw=1.5,
                             label="goal" if trails else None))
