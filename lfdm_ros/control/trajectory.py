@@ -42,12 +42,13 @@ class Trajectory:
         at = self.grid + time
         index = np.minimum(np.searchsorted(self.grid, at, side="right") - 1, len(self.durations) - 1)
         share = ((at - self.grid[index]) / self.durations[index])[:, None]
-        self.z[:] = self.z[index] + share * (self.z[index + 1] - self.z[index])
+        before = self.z.take(index, axis=0)
+        self.z[:] = before + share * (self.z.take(index + 1, axis=0) - before)
         for j, name in enumerate(("steering", "pedal")):
             column = self.column(name)
             np.minimum(np.maximum(column, -1.0), 1.0, out=column)
-            self.w[:-1, j] = np.diff(column) / self.durations
-        np.clip(self.w, [-rates.steering, -rates.down], [rates.steering, rates.up], out=self.w)
+            np.divide(column[1:] - column[:-1], self.durations, out=self.w[:-1, j])
+        np.minimum(np.maximum(self.w, (-rates.steering, -rates.down)), (rates.steering, rates.up), out=self.w)
 
     def snapshot(self, time: float) -> Plan:
         """The plan as it is now, beginning at `time` [s]."""
