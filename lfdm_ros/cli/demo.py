@@ -23,11 +23,13 @@ LARGEST_SIDESLIP, LARGEST_ROLL = 0.2, 0.15
 
 EPILOG = """example:
   lfdm demo
-  lfdm demo --seed 7 --out another_demo"""
+  lfdm demo --seed 7 --out another_demo
+  lfdm demo --record-only drives            the bags alone, to calibrate from by hand (README, docs/calibration.md)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo_result"), help="folder of bags, posterior and report (default %(default)s)")
+    parser.add_argument("--record-only", type=Path, metavar="DIR", help="record the bags into this folder, and end")
     parser.add_argument("--seed", type=int, default=1, help="draws the hidden vehicle, its noise and the posterior (default %(default)s)")
     parser.add_argument("--draws", type=int, help="draws in each chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, help="chains (default: the recipe's)")
@@ -41,21 +43,27 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
+    steps = 2 if args.record_only else 6
+    args.out = args.record_only or args.out
     _make_room(args.out)
     recipe = load_recipe("hmmwv_demo")
     scenarios = [name for stage in recipe.stages for name in stage.recordings]
-    _say(f"1/6  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
+    _say(f"1/{steps}  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"
     save_vehicle(hidden, hidden_file)
 
-    _say("2/6  driving on the ROS graph in lockstep, recording bags")
+    _say(f"2/{steps}  driving on the ROS graph in lockstep, recording bags")
     bags = {}
     for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
-        bags[scenario] = args.out / "recordings" / scenario
+        folder = "recordings" if not args.record_only else "test" if scenario == TEST_SCENARIO else "training"
+        bags[scenario] = args.out / folder / scenario
         summary = _drive(scenario, hidden_file, bags[scenario], seed=1000 * args.seed + index)
         _say(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
              f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
+    if args.record_only:
+        _say(_next_steps(recipe.path.stem, args.out, hidden_file))
+        return 0
 
     from lfdm_ros.cli import demo_shared as shared
 
@@ -90,6 +98,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _next_steps(recipe: str, out: Path, hidden: Path) -> str:
+    return (f"\nnow calibrate by hand; the parameters that were hidden stand in {hidden}:\n"
+            f"  lfdm calibrate {recipe} --bag {out / 'training'} --check\n"
+            f"  lfdm calibrate {recipe} --bag {out / 'training'} --out result\n"
+            f"  lfdm predict --posterior result --bag {out / 'test'} --out check")
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -97,9 +112,9 @@ def _say(line: str) -> None:
 def _make_room(out: Path) -> None:
     # Only what an earlier demo left is replaced.
     if out.exists() and any(out.iterdir()) and not (out / "hidden_vehicle.yaml").is_file():
-        raise InputError(f"--out {out} is not empty and not of an earlier demo; give another folder")
+        raise InputError(f"{out} is not empty and not of an earlier demo; give another folder")
     shutil.rmtree(out, ignore_errors=True)
-    (out / "recordings").mkdir(parents=True)
+    out.mkdir(parents=True)
 
 
 def _hidden_vehicle(recipe: Any, scenarios: list[str], seed: int) -> tuple[dict[str, float], Any]:

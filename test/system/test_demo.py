@@ -74,3 +74,20 @@ def test_a_drive_that_a_signal_ends_is_no_lost_message(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(compose, "run_stack", run_stack)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == status
+
+
+def test_the_bags_alone_for_a_first_calibration_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """As in the README: folders of bags to fit and to hold out, and the commands that follow, of which `--check` knows all it needs."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--record-only", "drives"]) == 0
+    shown = capsys.readouterr().out
+    assert sorted(path.name for path in Path("drives/training").iterdir()) == ["coast_down", "ramp_steer", "straight_acceleration"]
+    assert [path.name for path in Path("drives/test").iterdir()] == ["sine_steer"] and Path("drives/hidden_vehicle.yaml").is_file()
+    check = next(line for line in shown.splitlines() if line.endswith("--check"))
+    assert main(check.split()[1:]) == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    assert main(["demo", "--record-only", "mine"]) == 2
+    assert "mine is not empty and not of an earlier demo" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
