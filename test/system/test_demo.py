@@ -77,11 +77,11 @@ def test_a_drive_that_a_signal_ends_is_no_lost_message(tmp_path: Path, monkeypat
 
 
 def test_the_bags_alone_for_a_first_calibration_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                        capsys: pytest.CaptureFixture[str]) -> None:
+                                                        capfd: pytest.CaptureFixture[str]) -> None:
     """As in the README: folders of bags to fit and to hold out, and the commands that follow, of which `--check` knows all it needs."""
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--record-only", "drives"]) == 0
-    shown = capsys.readouterr().out
+    shown = capfd.readouterr().out
     assert sorted(path.name for path in Path("drives/training").iterdir()) == ["coast_down", "ramp_steer", "straight_acceleration"]
     assert [path.name for path in Path("drives/test").iterdir()] == ["sine_steer"] and Path("drives/hidden_vehicle.yaml").is_file()
     check = next(line for line in shown.splitlines() if line.endswith("--check"))
@@ -89,5 +89,5 @@ def test_the_bags_alone_for_a_first_calibration_by_hand(tmp_path: Path, monkeypa
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("kept")
     assert main(["demo", "--record-only", "mine"]) == 2
-    assert "mine is not empty and not of an earlier demo" in capsys.readouterr().err
+    assert "mine is not empty and not of an earlier demo" in capfd.readouterr().err
     assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
