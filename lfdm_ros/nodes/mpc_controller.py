@@ -187,7 +187,8 @@ class MpcController(PilotedComponent):
             self._cycle_times.append(seconds)
         # That an earlier plan is driven on is counted in the diagnostics: a busy machine makes it so every other second.
         if cycle.outcome != before and not cycle.outcome.planned:
-            self.get_logger().warning(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}", throttle_duration_sec=1.0)
+            log = self.get_logger().info if cycle.done or self.finished else self.get_logger().warning
+            log(f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}", throttle_duration_sec=1.0)
         elif cycle.outcome.planned and not before.planned:
             self.get_logger().info("planning again", throttle_duration_sec=1.0)
         # In lockstep the one who shares waits for what each cycle has to say, be it that there is no plan.
