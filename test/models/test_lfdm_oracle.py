@@ -108,3 +108,29 @@ def test_physics_differs_from_the_library_by_a_known_amount(reference_data, mode
         assert spec == f"{CHASSIS[model]}/{VEHICLES[vehicle][2]}"
         for column, amount in zip(("x", "y"), amounts):
             assert np.abs(physics[column] - library[column]).max() == pytest.approx(amount, rel=0.1, abs=1e-4)
+
+
+# Throttle, then a brake that locks all wheels to rest and is released slowly.
+STOP = InputProfile(time=[0.0, 1.0, 12.0, 12.5, 14.0, 18.0, 24.0], steering=np.zeros(7), throttle=[0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0],
+                    brake=[0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("conventions", ["physics", "lfdm"])
+def test_rounding_grows_only_in_the_brakes_of_the_library(reference_data, conventions):
+    """Masses some units in the last place apart: a brake by the sign of the last speed makes a difference of locked wheels grow."""
+    vehicle = dataclasses.replace(imported(reference_data, "18dof", "hmmwv"), conventions=conventions)
+    mass = vehicle.parameters["sprung_mass"]
+    until = STOP.time[-1]
+    _, base = run(vehicle, "eighteen_dof", STOP, until)
+    speed = []
+    for units in range(1, 5):
+        _, other = run(vehicle.replace(sprung_mass=mass + units * np.spacing(mass)), "eighteen_dof", STOP, until)
+        assert np.array_equal(other["gear"], base["gear"])
+        speed.append(np.abs(other["vx"] - base["vx"]))
+    worst = np.max(speed, axis=0)
+    assert base["vx"].max() > 15.0 and np.abs(base["vx"][-1]) < 0.05 and base["gear"].max() == 3.0
+    if conventions == "physics":
+        assert worst.max() < 1e-11
+    else:
+        assert worst[:round(12.5 / OUTPUT_STEP)].max() < 1e-11
+        assert 1e-6 < worst.max() < 0.3
