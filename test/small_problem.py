@@ -86,13 +86,14 @@ def weave(amplitudes: list[float], seed: int, every: float = 0.8) -> list[list[f
     return [[float(time), float(angle), 0.1, 0.0] for time, angle in zip(times, steering)]
 
 
-def record(path: Path, speed: float, rows: list[list[float]], seed: int, recording: str, rate: int = 100) -> Path:
+def record(path: Path, speed: float, rows: list[list[float]], seed: int, recording: str, rate: int = 100,
+           model: str = "eight_dof") -> Path:
     """Records the vehicle from a speed on rows of time, steering, throttle, brake at a rate [Hz]: vehicle/state exact, measured/state with
     noise."""
     time, steering, throttle, brake = np.array(rows).T
     times = np.arange(round(rate * time[-1]) + 1) / rate
     inputs = InputProfile(time, steering, throttle, brake).sample(times)
-    simulator = Simulator(load_vehicle("hmmwv").replace(**TRUTH), model="eight_dof", dt=0.002)
+    simulator = Simulator(load_vehicle("hmmwv").replace(**TRUTH), model=model, dt=0.002)
     simulator.reset(vx=speed)
     index, rng = simulator.output_index, np.random.default_rng(seed)
     outputs = []
@@ -103,6 +104,8 @@ def record(path: Path, speed: float, rows: list[list[float]], seed: int, recordi
 
     def state(row: np.ndarray, header: dict, noisy: bool) -> dict:
         def value(channel: str) -> float:
+            if channel not in index:
+                return float("nan")
             return float(row[index[channel]]) + (rng.normal(0.0, NOISE.get(channel, 0.0)) if noisy else 0.0)
 
         names = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",

@@ -29,13 +29,15 @@ def can_steer(model: str, vehicle: Vehicle) -> bool:
     return _steering_part(model).parameters[0].name in vehicle.parameters
 
 
-def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[str, float]) -> np.ndarray | None:
+def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[str, float],
+              speed: np.ndarray | None = None) -> np.ndarray | None:
     """What a kinematic bicycle makes of a data set (K, C), as sensors with these nuisances would say it; NaN where it says nothing.
 
     Yaw rate = vx tan(delta) / wheelbase and vy = yaw rate times the distance of the rear axle; heading and way are integrated by
-    trapezoids. vx is what is prescribed, else what was measured. None where neither is there.
+    trapezoids. vx is `speed` (K,), else what is prescribed, else what was measured. None where none of them is there.
     """
-    speed = _speed(data)
+    if speed is None:
+        speed = _speed(data)
     if speed is None:
         return None
     names, values = tuple(nuisances), np.array([list(nuisances.values())])

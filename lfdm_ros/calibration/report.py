@@ -16,6 +16,7 @@ from lfdm_ros.calibration.out_of_sample import HELD_OUT, NEARLY, right
 from lfdm_ros.calibration.pieces import Piece, worst
 from lfdm_ros.calibration.predictive import Predictive
 from lfdm_ros.calibration.summary import far_out, summary_name
+from lfdm_ros.calibration.verdict import MODEL
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
@@ -35,7 +36,7 @@ KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # post
 
 def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
     """The page of a calibration; `summary` is what summary.json says."""
-    parts = [f"<h1>Calibration of {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
+    parts = [f"<h1>Calibration of {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>", _verdict(summary),
              f"<p class=small>Recipe {_e(recipe.path.name)}, {summary['chains']} chains of {summary['draws']} draws. "
              f"{_origin(summary)}</p>"]
     if summary["interrupted"]:
@@ -56,6 +57,12 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
         parts += _stage(result, stage, fields)
     parts += _provenance(recipe, summary)
     return page(f"Calibration of {_e(summary['vehicle'])}", parts)
+
+
+def _verdict(summary: Mapping[str, Any]) -> str:
+    """The first line of a report: the model or the baseline."""
+    found = summary["baseline"]
+    return f"<p class={'note' if found['recommended'] == MODEL else 'warn'}><b>{_e(found['text'])}</b></p>"
 
 
 # -- In words ---------------------------------------------------------------------------------------------------------------
@@ -206,7 +213,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     shown = worst(pieces, FIGURES)
     which = f" of the {len(shown)} worst of {len(datasets)} pieces" if len(datasets) > len(shown) else ""
     parts = [f"<h1>Prediction of {_e(summary['recordings'][0]['name'])} by {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
-             f"<p class=small>{_e(summary['split'])}; {summary['draws']} draws. {_origin(summary)}</p>",
+             _verdict(summary), f"<p class=small>{_e(summary['split'])}; {summary['draws']} draws. {_origin(summary)}</p>",
              *_warnings(summary["warnings"]), "<h2>Error</h2>", f"<p>RMSE of the response to the {_e(summary['point_is'])}; the kinematic "
              "bicycle has the same inputs and the recorded speed" + (", and a steering lag, scale and offset fitted to what was calibrated "
                                                                      "with" if summary["kinematic"] else "") + ".</p>",

@@ -142,7 +142,7 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
 
     whole = [result for result in finished if result.run.temperature == 1.0]
     try:
-        save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml")
+        save_vehicle(whole[-1].after if whole else finished[0].vehicle, directory / "vehicle.yaml", outcome["baseline"]["text"])
         save_vehicle(recipe.start_vehicle, directory / results.BEFORE)
         summary.write_json(directory / "summary.json", outcome)
         progress("writing posterior.nc")

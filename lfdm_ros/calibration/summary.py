@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lfdm_ros import __version__
-from lfdm_ros.calibration import discrepancy
+from lfdm_ros.calibration import discrepancy, verdict
 from lfdm_ros.calibration.baselines import fit_kinematic
 from lfdm_ros.calibration.out_of_sample import out_of_sample, out_of_sample_warnings
 from lfdm_ros.calibration.pieces import outlying
@@ -56,7 +56,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     """
     report("comparing with what was measured")
     settings = known_sampler(recipe.sampler).having(recipe.options).settings
-    stages = [_stage(result, recipe.sampler, settings, (scores or {}).get(result.stage.name, {})) for result in results]
+    stages = [_stage(result, recipe, settings, (scores or {}).get(result.stage.name, {})) for result in results]
     report("comparing stages and recordings with each other")
     consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, report))
     rmse: dict[str, Any] = {}
@@ -92,7 +92,14 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
         "held_out": {"rmse": held_rmse, "coverage_90": held_covered}, "out_of_sample": unseen, "consistency": consistency,
         "recordings_alone": alone,
+        "baseline": _baseline([stage["baseline"] for stage in stages if stage["temperature"] == 1.0]),
         "warnings": warnings}
+
+
+def _baseline(verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    # What is passed on is what the last stage made of it.
+    return next((found for found in reversed(verdicts) if found["recommended"]),
+                verdicts[-1] if verdicts else verdict.nothing("no stage was finished"))
 
 
 def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -103,8 +110,9 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
-def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
-    stage, run = result.stage, result.run
+def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
+    stage, run, sampler = result.stage, result.run, recipe.sampler
+    bicycle = _extra(lambda: _kinematic(result))
     fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
     prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
     held_out = compare(list(zip(held, result.held_out_predictive)))
@@ -130,7 +138,8 @@ def _stage(result: StageResult, sampler: str, settings: Mapping[str, float], sco
         "identifiability": {**score, **_extra(lambda: _known(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
-        "range": _extra(lambda: _range(result)), "kinematic": _extra(lambda: _kinematic(result)),
+        "range": _extra(lambda: _range(result)), "kinematic": bicycle,
+        "baseline": _extra(lambda: verdict.judge_stage(result, recipe, bicycle)) or verdict.nothing("the comparison failed"),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
         "held_out": {"pieces": len(result.data.held_out), "data": [_piece(data) for _, data in result.data.held_out],
                      "outlying": outlying(held, [data for _, data in result.data.held_out], result.held_out_predictive),

@@ -12,7 +12,7 @@ import numpy as np
 
 from lfdm_ros import __version__
 from lfdm_ros.bags import open_bag, read_series
-from lfdm_ros.calibration import baselines, plots, report
+from lfdm_ros.calibration import baselines, plots, report, verdict
 from lfdm_ros.calibration.model_error import sensor_noise
 from lfdm_ros.calibration.pieces import PLACE, Piece, outlying, piece_of, pieces_csv, trajectories_csv
 from lfdm_ros.calibration.predictive import Compared, Predictive, compare, kept_draws, predict_draws
@@ -116,6 +116,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
                           for other, one in {shown: found, **others}.items()},
         "noise_from": {name: source.noise[name].stage for i, name in enumerate(names) if i in scale},
         "kinematic": source.kinematic,
+        # By the topic that has positions, where one has.
+        "baseline": max((one.baseline for one in (found, *others.values())), key=lambda own: "position" in own.get("compared", ())),
         "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying, *runs_away(told, source.draws),
                      *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / scale[i]:.1f} times the noise inferred "
                        f"in stage {source.noise[name].stage}" for i, name in enumerate(names)
@@ -152,7 +154,7 @@ def _overview(found: _Found, model: str) -> Any:
 @dataclass(frozen=True)
 class _Found:
     """Predictions of what one topic measured; sigma: column -> inferred noise, where it was inferred from that topic; before, kinematic:
-    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration."""
+    RMSE by channel; split: how it was cut, in words; use: of its pieces in the calibration; baseline: as `verdict.judge`."""
 
     channels: Mapping[str, str]
     window: tuple[float, float]
@@ -167,6 +169,7 @@ class _Found:
     use: str
     notes: Sequence[str]
     outlying: Sequence[str]
+    baseline: Mapping[str, Any]
 
 
 def _compare(recording: Recording, source: Source, topic: str, window: tuple[float, float] | None, seed: int, widen: bool) -> _Found:
@@ -206,10 +209,9 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
         # The vehicle as it was, measured and driven in the same way.
         before = _errors(datasets, [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])])
     simple: dict[str, float] = {}
+    bicycle = verdict.baseline_nuisances({name: source.point[name] for name in nuisances}, source.kinematic)
     if baselines.can_steer(source.model, source.vehicle):
-        own_nuisances = {name: source.point[name] for name in nuisances if not source.kinematic or name == MISALIGNMENT}
-        own_nuisances |= source.kinematic or {}
-        runs = [baselines.kinematic(data, source.vehicle, source.model, own_nuisances) for data in datasets]
+        runs = [baselines.kinematic(data, source.vehicle, source.model, bicycle) for data in datasets]
         if all(run is not None for run in runs):
             simple = {name: value for name, value in _errors(datasets, [run for run in runs if run is not None]).items()
                       if name in baselines.CHANNELS}
@@ -218,7 +220,9 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
                   [*start_notes((data, ()) for data in datasets),
                    *(f"{names[i]}: the sensor's noise is {here:.3g} here, by second differences, and {errors[i].noise:.3g} where it was "
                      "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
-                  outlying([names] * len(datasets), datasets, predictives))
+                  outlying([names] * len(datasets), datasets, predictives),
+                  verdict.nothing("its pieces were fitted, and a model is judged by what was not") if use == "fitted" else
+                  verdict.judge(likelihood, point, source.vehicle, bicycle, set(source.noise)))
 
 
 def _windows(recording: Recording, source: Source, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:

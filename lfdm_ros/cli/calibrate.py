@@ -269,6 +269,7 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
         print(f"  {channel:{width}}  {row['prior_response']:10.4g} -> {row['response']:.4g} ({row['low']:.3g} to {row['high']:.3g}){told}")
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
+    print(summary["baseline"]["text"])
     print(f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html")
 
 

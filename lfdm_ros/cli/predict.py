@@ -76,6 +76,7 @@ def _print(summary: dict[str, Any]) -> None:
             print(f"against {topic}: " + ", ".join(f"{channel} {rmse:.4g}" for channel, rmse in rows.items()))
     for warning in summary["warnings"]:
         print(f"warning: {warning}")
+    print(summary["baseline"]["text"])
 
 
 def _others(row: dict[str, float]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -80,8 +81,8 @@ def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
     return name.strip(), check(name.strip(), documents.parse_yaml(value, f"change {quote(text)}"), f"change of vehicle '{vehicle.name}'")
 
 
-def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
-    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back to the last digit."""
+def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "") -> None:
+    """Writes the vehicle as YAML, in SI, that `load_vehicle` reads back to the last digit; `note`: a comment in front of it."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
@@ -109,7 +110,8 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str]) -> None:
             document[section] = entries
     # Entries without anything nested stand on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
-    write_text(Path(path), text)
+    comment = "".join(f"# {line}\n" for line in textwrap.wrap(note, 138))
+    write_text(Path(path), comment + text)
 
 
 def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] | None = None) -> None:
