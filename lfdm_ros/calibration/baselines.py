@@ -62,12 +62,17 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
     return out
 
 
-def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str) -> dict[str, float] | None:
+def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str,
+                  to: Sequence[tuple[str, ...]] = (("yaw_rate",), PLACE)) -> dict[str, float] | None:
     """The lag, scale and offset of the steering with which a kinematic bicycle turns as was measured, by least squares on the yaw rate;
-    where there is none, on the place, with the misalignment of the heading too. None where neither, or no speed, was measured."""
+    where there is none, on the place, with the misalignment of the heading too. None where neither, or no speed, was measured.
+
+    Args:
+        to: channels that it is fitted to, the first of them that were measured.
+    """
     usable = [data for data in datasets if _speed(data) is not None]
     told = set.intersection(*(set(data.channels) for data in usable)) if usable else set()
-    compared = next((names for names in (("yaw_rate",), PLACE) if set(names) <= told), ())
+    compared = next((names for names in to if set(names) <= told), ())
     if not compared or not can_steer(model, vehicle):
         return None
     usable = usable[::max(1, sum(len(data.times) for data in usable) // MOST)]

@@ -48,7 +48,8 @@ class Source:
         topic: that was fitted.
         before: the vehicle as it was, where it is known.
         ground: that the recording was made on.
-        kinematic: nuisances of a kinematic bicycle that was fitted beside it.
+        kinematic: nuisances of a kinematic bicycle that was fitted beside it; kinematic_fits: of all that were, to the yaw rate and to
+            positions.
         fitted, held_out: pieces (start, end, name) s of the recordings that were calibrated with, by their hashes.
         fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had.
         notes: for whoever reads the prediction.
@@ -72,6 +73,7 @@ class Source:
     before: Vehicle | None = None
     ground: str = ""
     kinematic: Mapping[str, float] | None = None
+    kinematic_fits: tuple[Mapping[str, float], ...] = ()
     fitted_range: Mapping[str, tuple[float, float]] | None = None
     notes: tuple[str, ...] = ()
 
@@ -143,6 +145,7 @@ def from_posterior(directory: Path) -> Source:
                   held_out=_pieces(stage["held_out"].get("data", ())),
                   topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
                   kinematic=next((stage["kinematic"] for stage in reversed(stages) if stage.get("kinematic")), None),
+                  kinematic_fits=next((tuple(stage["kinematic_fits"]) for stage in reversed(stages) if stage.get("kinematic_fits")), ()),
                   fitted_range=_range(stages), notes=missing)
 
 

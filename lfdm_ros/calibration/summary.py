@@ -113,6 +113,7 @@ def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], score: Mapping[str, Any]) -> dict[str, Any]:
     stage, run, sampler = result.stage, result.run, recipe.sampler
     bicycle = _extra(lambda: _kinematic(result))
+    bicycles = [found for found in (bicycle, _extra(lambda: verdict.fit_to_way(result, recipe))) if found]
     fitted, held = ([[c.label for c in segment.channels] for segment, _ in pairs] for pairs in (result.data.fitted, result.data.held_out))
     prior, posterior = (compare(list(zip(fitted, own))) for own in (result.prior_predictive, result.posterior_predictive))
     held_out = compare(list(zip(held, result.held_out_predictive)))
@@ -138,8 +139,8 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
         "identifiability": {**score, **_extra(lambda: _known(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
-        "range": _extra(lambda: _range(result)), "kinematic": bicycle,
-        "baseline": _extra(lambda: verdict.judge_stage(result, recipe, bicycle)) or verdict.nothing("the comparison failed"),
+        "range": _extra(lambda: _range(result)), "kinematic": bicycle, "kinematic_fits": bicycles,
+        "baseline": _extra(lambda: verdict.judge_stage(result, recipe, bicycles)) or verdict.nothing("the comparison failed"),
         "runs_away": runs_away(posterior, run.draws) + runs_away(held_out, run.draws, " of what was held out"),
         "held_out": {"pieces": len(result.data.held_out), "data": [_piece(data) for _, data in result.data.held_out],
                      "outlying": outlying(held, [data for _, data in result.data.held_out], result.held_out_predictive),

@@ -209,7 +209,8 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
         # The vehicle as it was, measured and driven in the same way.
         before = _errors(datasets, [own[0] for own in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])])
     simple: dict[str, float] = {}
-    bicycle = verdict.baseline_nuisances({name: source.point[name] for name in nuisances}, source.kinematic)
+    own_nuisances = {name: source.point[name] for name in nuisances}
+    bicycle, *bicycles = (verdict.baseline_nuisances(own_nuisances, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
     if baselines.can_steer(source.model, source.vehicle):
         runs = [baselines.kinematic(data, source.vehicle, source.model, bicycle) for data in datasets]
         if all(run is not None for run in runs):
@@ -222,7 +223,7 @@ def _compare(recording: Recording, source: Source, topic: str, window: tuple[flo
                      "calibrated; intervals are of the noise here" for i, here in sensors.items() if here > LOUDER * errors[i].noise)],
                   outlying([names] * len(datasets), datasets, predictives),
                   verdict.nothing("its pieces were fitted, and a model is judged by what was not") if use == "fitted" else
-                  verdict.judge(likelihood, point, source.vehicle, bicycle, set(source.noise)))
+                  verdict.judge(likelihood, point, source.vehicle, bicycles or [bicycle], set(source.noise)))
 
 
 def _windows(recording: Recording, source: Source, start: float, end: float) -> tuple[list[tuple[float, float, str]], str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lfdm_ros.calibration.baselines import can_steer, kinematic
+from lfdm_ros.calibration.baselines import can_steer, fit_kinematic, kinematic
 from lfdm_ros.calibration.pieces import PLACE
 from lfdm_ros.inference.dataset import Dataset, Window, load_segment, on_ground, recorded_states
 from lfdm_ros.inference.likelihood import RolloutLikelihood
@@ -26,18 +26,24 @@ JUDGED = {"position": "m", "yaw": "rad", "yaw_rate": "rad/s", "vy": "m/s"}
 RECORDED = (*PLACE, "yaw", "yaw_rate")  # compared wherever they were recorded, fitted or not
 
 
-def judge_stage(result: StageResult, recipe: Recipe, fitted: Mapping[str, float]) -> dict[str, Any]:
+def fit_to_way(result: StageResult, recipe: Recipe) -> dict[str, float]:
+    """Nuisances of a kinematic bicycle that is fitted to the positions of the pieces of a stage; empty where none were recorded."""
+    datasets = [_with_way(segment, data, recipe, result.after) for segment, data in result.data.fitted]
+    return fit_kinematic(datasets, result.after, result.likelihood.model, (PLACE,)) or {}
+
+
+def judge_stage(result: StageResult, recipe: Recipe, fits: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """The verdict on a stage, by the pieces that its split held out, with all that was recorded there of the way.
 
     Args:
-        fitted: nuisances of a kinematic bicycle that was fitted to the same pieces as the stage.
+        fits: nuisances of kinematic bicycles that were fitted to the same pieces as the stage.
 
     Returns:
         As `judge`.
     """
     if not result.data.held_out:
         return nothing("no pieces were held out; a `split` with `take: even` holds every other one out")
-    if not fitted:
+    if not fits:
         return nothing("none could be fitted: it takes a speed, a steering angle, and a yaw rate or positions")
     stage, point, model = result.stage, result.run.point, result.likelihood.model
     datasets = [_with_way(segment, data, recipe, result.after) for segment, data in result.data.held_out]
@@ -45,7 +51,8 @@ def judge_stage(result: StageResult, recipe: Recipe, fitted: Mapping[str, float]
     likelihood = RolloutLikelihood(datasets, model=model, vehicle=result.after, step=recipe.step,
                                    unknowns=[p.targets for p in stage.parameters], nuisances=nuisances)
     at = np.array([point[name] for name in (*(p.name for p in stage.parameters), *nuisances)])
-    return judge(likelihood, at, result.after, baseline_nuisances({name: point[name] for name in nuisances}, fitted), set(stage.channels))
+    own = {name: point[name] for name in nuisances}
+    return judge(likelihood, at, result.after, [baseline_nuisances(own, fitted) for fitted in fits], set(stage.channels))
 
 
 def baseline_nuisances(point: Mapping[str, float], fitted: Mapping[str, float] | None) -> dict[str, float]:
@@ -54,9 +61,9 @@ def baseline_nuisances(point: Mapping[str, float], fitted: Mapping[str, float] |
     return {name: value for name, value in point.items() if not fitted or name == MISALIGNMENT} | dict(fitted or {})
 
 
-def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, baseline: Mapping[str, float],
+def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, baselines: Sequence[Mapping[str, float]],
           fitted: set[str]) -> dict[str, Any]:
-    """Compares a model with a kinematic bicycle on pieces that neither was fitted to.
+    """Compares a model with the best kinematic bicycle on pieces that neither was fitted to.
 
     In each piece both have an error: the distance of the positions AFTER seconds after its start, or at its end where all are shorter, and
     the RMSE of the other channels in JUDGED. The first of these in which the mean of the differences over the pieces is larger than its
@@ -65,7 +72,8 @@ def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, ba
     Args:
         likelihood: of the pieces.
         point: of its unknowns.
-        baseline: nuisances of the kinematic bicycle, which has the inputs and, where the speed is not prescribed, the speed of the model.
+        baselines: nuisances of each kinematic bicycle, which has the inputs and, where the speed is not prescribed, the speed of the
+            model. Of several the one that errs least in what is judged first.
         fitted: channels; of others vy is not compared, which depends on the place it is measured at.
 
     Returns:
@@ -76,8 +84,15 @@ def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, ba
     if not can_steer(likelihood.model, vehicle):
         return nothing("the angle of its front wheels is not a function of the steering")
     datasets = likelihood.datasets
-    responses, motions = likelihood.responses(point[None]), likelihood.motion(point)
-    simple = [kinematic(data, vehicle, likelihood.model, baseline, None if "vx" in data.following else motion[:, 0])
+    responses, motions = [own[0] for own in likelihood.responses(point[None])], likelihood.motion(point)
+    found = [_against(datasets, responses, motions, vehicle, likelihood.model, baseline, fitted) for baseline in baselines]
+    return min(found, key=lambda own: next((row["kinematic"] for row in own.get("compared", {}).values()), np.inf))
+
+
+def _against(datasets: Sequence[Dataset], responses: Sequence[np.ndarray], motions: Sequence[np.ndarray], vehicle: Vehicle, model: str,
+             baseline: Mapping[str, float], fitted: set[str]) -> dict[str, Any]:
+    """As `judge`, with one baseline; responses (K, C) and motions (K, 2) of the model."""
+    simple = [kinematic(data, vehicle, model, baseline, None if "vx" in data.following else motion[:, 0])
               for data, motion in zip(datasets, motions)]
     after = min(AFTER, float(np.median([data.times[-1] - data.times[0] + data.interval for data in datasets])))
     errors: dict[str, list[tuple[float, float]]] = {}
@@ -86,7 +101,7 @@ def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, ba
             continue
         for name in JUDGED:
             if name != "vy" or name in fitted:
-                pair = _error(data, own[0], name, after), _error(data, other, name, after)
+                pair = _error(data, own, name, after), _error(data, other, name, after)
                 if np.isfinite(pair[1]) and not np.isnan(pair[0]):
                     errors.setdefault(name, []).append(pair)
     rows = {name: _row(np.array(pairs)) for name, pairs in errors.items() if len(pairs) >= LEAST}
@@ -97,7 +112,7 @@ def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, ba
     recommended = EITHER if decides is None else KINEMATIC if rows[decides]["difference"] > 0.0 else MODEL
     found = {"recommended": recommended, "decided_by": decides, "pieces": max(row["pieces"] for row in rows.values()), "after": after,
              "nuisances": dict(baseline), "compared": rows}
-    return {**found, "text": _words(found, likelihood.model)}
+    return {**found, "text": _words(found, model)}
 
 
 def nothing(why: str) -> dict[str, Any]:

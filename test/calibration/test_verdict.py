@@ -60,6 +60,8 @@ def test_what_errs_less_is_recommended_in_the_first_line(result):
         assert row["difference"] == pytest.approx(row["model"] - row["kinematic"])
         assert 0.0 < row["standard_error"] < abs(row["difference"])
         assert (row["difference"] > 0.0) == (driven == "kinematic_bicycle")
+    (stage,) = summary["stages"]
+    assert len(stage["kinematic_fits"]) == 2 and "heading.misalignment" in stage["kinematic_fits"][1]  # to the yaw rate, and to the way
     first = (out / "report.html").read_text().partition("</h1>")[2].lstrip()
     assert first.startswith(f"<p class={'note' if recommended == 'model' else 'warn'}><b>{html.escape(found['text'])}</b></p>")
     assert found["text"].startswith("Recommended: " + ("linear_single_track, which is better in position than a kinematic bicycle ("
