@@ -126,7 +126,7 @@ def _words(found: Mapping[str, Any], model: str) -> str:
     def said(which: str) -> str:
         row, what = rows[which], f"position after {found['after']:.3g} s" if which == "position" else which
         return (f"{what}, {row['model']:.3g} {JUDGED[which]} against {row['kinematic']:.3g} (difference {row['difference']:.2g} ± "
-                f"{row['standard_error']:.1g})")
+                f"{row['standard_error']:.2g})")
 
     every = "; ".join(said(which) for which in rows)
     own = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())
