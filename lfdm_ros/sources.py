@@ -22,7 +22,7 @@ from lfdm_ros import plugins
 PACKAGE = Path(__file__).resolve().parent
 LIBRARIES = ("numpy", "scipy", "casadi", "llvmlite", "numba", "pymc", "pytensor")
 # The rooms that every simulation goes through.
-SIMULATING = ("models", "backends", "compiler", "vehicles", "simulation", "bounds", "units", "documents")
+SIMULATING = ("models", "backends", "compiler", "vehicles", "simulation", "bounds", "units", "documents", "products")
 
 
 def key_of(what: Mapping[str, Any], rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:

@@ -256,7 +256,7 @@ def _first_false(kept: np.ndarray) -> int:
 
 # -- The cache ----------------------------------------------------------------------------------------------------------------
 
-MADE_BY = ("control/limits", "simulation", "vehicles", "bounds", "units", "documents")  # beside models, back ends and compiler
+MADE_BY = ("control/limits", "simulation", "vehicles", "bounds", "units", "documents", "products")  # beside models, back ends and compiler
 
 
 def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:

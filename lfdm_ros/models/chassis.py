@@ -13,8 +13,8 @@ from lfdm_ros.models.equations import Contact, Operations
 GRAVITY = 9.80665  # [m/s^2]
 # In continuous time (h = 0) the friction of brakes and rolling resistance is a stiff damper with this time constant [s].
 FRICTION_TIME = 1e-3
-# A wheel slower than this does not turn [rad/s]: friction stops it within a step, but for rounding.
-STANDING = 1e-6
+# A braked wheel slower than this does not turn [rad/s]: friction stops it within a step, but for rounding.
+STANDING = 1e-4
 NO_SLOPES = (0.0,) * 6  # of tyres that are not stiff, see `plane_slopes`
 
 BODY = (

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import os
 import select
-import shutil
 import sys
 import termios
 import tty
@@ -20,6 +19,7 @@ QUIT = "quit"
 KEYS = {"a": LEFT, "d": RIGHT, "w": UP, "s": DOWN, " ": STOP, "c": CENTRE, "r": REVERSE, "q": QUIT,
         "\x1b[D": LEFT, "\x1b[C": RIGHT, "\x1b[A": UP, "\x1b[B": DOWN, "\x1bOD": LEFT, "\x1bOC": RIGHT, "\x1bOA": UP, "\x1bOB": DOWN}
 _LONGEST = 4096  # bytes that are read at once
+_WIDTH = 80  # columns of a terminal that does not say
 
 
 class Terminal:
@@ -92,10 +92,16 @@ class Screen:
 
     def show(self, lines: Iterable[str]) -> None:
         """Writes the lines, as far as they fit and without what would control the terminal."""
-        width = shutil.get_terminal_size().columns
+        width = self._width()
         # The cursor waits on an empty line above, where others begin to write.
         shown = ["", *("".join(c if c.isprintable() else " " for c in line)[:width - 1] for line in lines)]
         self._write("\r\x1b[J" + "\n".join(shown) + f"\x1b[{len(shown) - 1}A\r")
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _WIDTH  # not COLUMNS, which may be another terminal's
+        except (OSError, ValueError):
+            return _WIDTH
 
     def clear(self) -> None:
         """Takes the lines away."""

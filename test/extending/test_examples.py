@@ -420,7 +420,7 @@ print(load_stack("mine.yaml").nodes[2].program)
     assert done.stdout.splitlines()[1] == "('lfdm_ros.stacks.any_node', 'sideslip_monitor')"
     # What runs a node of its own process takes the name, refuses another, and gives the node's own parameters to it.
     wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip", code=STARTING)
-    assert wrong.returncode == 2 and "choose one of: vehicle_simulator" in wrong.stderr and "sideslip_monitor" in wrong.stderr
+    assert wrong.returncode == 2 and "no node 'sideslip' (did you mean 'sideslip_monitor'?)" in wrong.stderr
     wrong = outside("sideslip_monitor.py", "lfdm_ros.stacks.any_node", "sideslip_monitor", "--ros-args", "-p", "limit:=7.0", code=STARTING)
     assert wrong.returncode == 2 and "limit" in wrong.stderr
 
