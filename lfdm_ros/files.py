@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_BLOCK = 1 << 20  # bytes of a file that are hashed together
+
+
+def content_digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of the contents of files, one after the other, in hexadecimal. Raises OSError as the disk does."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -24,12 +23,12 @@ from lfdm_ros.bags.table import Table
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.bags.writer import BagWriter
 from lfdm_ros.errors import InputError
+from lfdm_ros.files import content_digest
 
 Warn = Callable[[str], None]
 
 TURN = 2.0 * np.pi  # [rad]
 MIN_WRAP = 0.9  # of a turn between two rows, which a sampled heading exceeds where it wraps
-_BLOCK = 1 << 20  # bytes of a file that are hashed together
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ class _Files:
 
     def digests(self) -> str:
         """What the bag was made from: names and SHA-256 of the files read."""
-        return ", ".join(f"{path.name} sha256:{_sha256(path)}" for path in dict.fromkeys(self._read.values()))
+        return ", ".join(f"{path.name} sha256:{content_digest(_files_of(path))}" for path in dict.fromkeys(self._read.values()))
 
     def _load(self, source: Source) -> _Loaded:
         path = None
@@ -250,14 +249,9 @@ def _wraps(column: Column) -> bool | None:
     return column.wraps if column.wraps is not None or column.unit in ANGLES else False
 
 
-def _sha256(path: Path) -> str:
-    """Of the content of a file, or of the files of a folder."""
-    digest = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file()):
-        with file.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
+def _files_of(path: Path) -> list[Path]:
+    """A file, or the files of a folder."""
+    return [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
 
 
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from lfdm_ros.bags.bag_source import open_ros1
 from lfdm_ros.bags.driven import not_driven
 from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
+from lfdm_ros.files import content_digest
 
 ROS1 = "rosbag1"
 
@@ -46,13 +46,9 @@ def _info(bag: Bag, digest: bool) -> dict[str, Any]:
 def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
     with open_ros1(path) as reader:
         contents = _contents(reader.connections, reader.messages())
-    sha256 = hashlib.sha256()
-    with path.open("rb") as file:
-        while digest and (block := file.read(1 << 20)):
-            sha256.update(block)
     return {"path": str(path), "recording": path.stem, "storage": ROS1, "closed": True, "note": None, "not_driven": None, **contents,
             "size": _size_on_disk(path), "origin": contents["start"] or 0.0, "custom": {},
-            "sha256": sha256.hexdigest() if digest else None}
+            "sha256": content_digest([path]) if digest else None}
 
 
 def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, bytes]]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from typing import Any
 
 from lfdm_ros.documents import read_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.files import reason, replacing
+from lfdm_ros.files import content_digest, reason, replacing
 
 POSTERIOR, SUMMARY, MANIFEST = "posterior.json", "summary.json", "manifest.json"
 APPLIED, ROLLED_BACK = "applied", "rolled back"
@@ -145,7 +144,8 @@ class PosteriorStore:
                 "interrupted": bool(summary.get("interrupted")), "continued_from": continued_from,
                 "recordings": [{**recording, "note": (notes or {}).get(str(recording.get("sha256")), "")}
                                for recording in summary.get("recordings", [])],
-                "gates": [dict(gate) for gate in gates], "files": {str(path.relative_to(scratch)): _digest(path) for path in files}}
+                "gates": [dict(gate) for gate in gates],
+                "files": {str(path.relative_to(scratch)): content_digest([path]) for path in files}}
             (scratch / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
             for path in scratch.rglob("*"):
                 _flush(path)
@@ -235,7 +235,7 @@ class PosteriorStore:
         directory = self._folder / f"{number:04d}"
         try:
             manifest = read_json(directory / MANIFEST)
-            wrong = [name for name, digest in manifest["files"].items() if _digest(directory / name) != digest]
+            wrong = [name for name, digest in manifest["files"].items() if content_digest([directory / name]) != digest]
             if wrong:
                 raise InputError(f"{directory / wrong[0]} has changed")
             if int(manifest["version"]) != number:
@@ -284,14 +284,6 @@ def describe(directory: str | os.PathLike[str]) -> None:
         write_json(path, {**content, "thinned_draws": [[float(v) for v in row] for row in content["thinned_draws"]]})
     except OSError as error:
         raise InputError(f"cannot write {path}: {reason(error)}") from None
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _flush(path: Path) -> None:

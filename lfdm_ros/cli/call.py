@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import yaml
 
     from lfdm_ros.errors import InputError
-    from lfdm_ros.ros.message_fields import plain
+    from lfdm_ros.ros.message_fields import as_yaml
     from lfdm_ros.stacks.inspection import Inspector
 
     try:
@@ -33,15 +33,12 @@ def run(args: argparse.Namespace) -> int:
     except yaml.YAMLError as error:
         raise InputError(f"values: no YAML: {error}") from None
 
-    def shown(message) -> str:
-        return yaml.safe_dump(plain(message), sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-
     with Inspector(args.timeout) as graph:
         if args.name is None:
             found = graph.services()
             for name, kind in sorted(found.items()):
                 print(f"{name:{max(map(len, found))}}  {kind}")
             return 0
-        answer = graph.call(args.name, values, lambda feedback: print(shown(feedback), end="", file=sys.stderr))
-    sys.stdout.write(shown(answer))
+        answer = graph.call(args.name, values, lambda feedback: print(as_yaml(feedback), end="", file=sys.stderr))
+    sys.stdout.write(as_yaml(answer))
     return 0 if getattr(answer, "success", True) else 1

@@ -37,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     import yaml
 
     from lfdm_ros.errors import InputError, quote
-    from lfdm_ros.stacks.inspection import Inspector
+    from lfdm_ros.ros.message_fields import plain
+    from lfdm_ros.stacks.inspection import Inspector, hint
 
     with Inspector(args.timeout) as graph:
         if args.action == "list" and args.node is None:
@@ -48,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(names))
             return 0
         if args.action == "dump":
-            values = {name: list(value) if hasattr(value, "tolist") else value for name, value in graph.values(args.node, names).items()}
+            values = {name: plain(value) for name, value in graph.values(args.node, names).items()}
             yaml.safe_dump({f"/{args.node.lstrip('/')}": {"ros__parameters": values}}, sys.stdout, sort_keys=False, allow_unicode=True)
             return 0
         if args.name not in names:
-            raise InputError(f"{args.node} has no parameter {quote(args.name)}{_near(args.name, names)}")
+            raise InputError(f"{args.node} has no parameter {quote(args.name)}{hint(args.name, names)}")
         if args.action == "set":
             graph.set(args.node, args.name, yaml.safe_load(args.value))
         if args.action == "describe":
@@ -61,12 +62,5 @@ def run(args: argparse.Namespace) -> int:
             print(f"{found.name}: {found.description}" + "".join(f"; {text}" for text in (*ranges, "read-only" * found.read_only) if text))
             return 0
         value = graph.values(args.node, [args.name])[args.name]
-        print(yaml.safe_dump(list(value) if hasattr(value, "tolist") else value, default_flow_style=True).removesuffix("...\n").strip())
+        print(yaml.safe_dump(plain(value), default_flow_style=True).removesuffix("...\n").strip())
     return 0
-
-
-def _near(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(names)}"

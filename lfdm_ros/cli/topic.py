@@ -61,9 +61,7 @@ def _list(args, graph) -> int:
 
 
 def _echo(args, graph) -> int:
-    import yaml
-
-    from lfdm_ros.ros.message_fields import LONG, part, plain
+    from lfdm_ros.ros.message_fields import LONG, as_yaml, part
 
     messages: list = []
     graph.hear(args.topic, messages.append)
@@ -71,8 +69,7 @@ def _echo(args, graph) -> int:
     while not args.count or shown < args.count:
         graph.spin(lambda: bool(messages))
         for message in messages[:args.count - shown if args.count else None]:
-            value = plain(part(message, args.field) if args.field else message, None if args.full else LONG)
-            text = yaml.safe_dump(value, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+            text = as_yaml(part(message, args.field) if args.field else message, None if args.full else LONG)
             sys.stdout.write(text.removesuffix("...\n") if args.field else f"{text}---\n")
             shown += 1
         sys.stdout.flush()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import yaml
 
 from lfdm_ros.errors import InputError, quote
 
@@ -39,6 +40,11 @@ def plain(value: Any, longest: int | None = None) -> Any:
     if isinstance(value, bytes):
         return list(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def as_yaml(value: Any, longest: int | None = None) -> str:
+    """A message, or a part of one, as YAML; `longest` as in `plain`."""
+    return yaml.safe_dump(plain(value, longest), sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
 
 
 def part(value: Any, path: str) -> Any:

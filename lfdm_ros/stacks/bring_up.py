@@ -171,7 +171,7 @@ def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: boo
         InputError: there is one; names it.
     """
     own = [entry.full_name for entry in stack.nodes]
-    found = [_full_name(namespace, name) for name, namespace in manager.get_node_names_and_namespaces()]
+    found = [full_name(namespace, name) for name, namespace in manager.get_node_names_and_namespaces()]
     for name in own if by_service else ():
         if found.count(name) > started:
             raise InputError(f"a node {name} runs already; {_HINT}")
@@ -190,14 +190,15 @@ def _publishers(manager: Node, topic: str) -> list[str]:
     while True:
         found = manager.get_publishers_info_by_topic(topic)
         if all(info.node_name != _NAMELESS for info in found) or time.monotonic() > end:
-            return [_full_name(info.node_namespace, info.node_name) for info in found]
+            return [full_name(info.node_namespace, info.node_name) for info in found]
         time.sleep(_LOOK_AGAIN)
 
 
 _HINT = "end it, or choose another ROS_DOMAIN_ID (a node that was killed stays listed for some 20 s)"
 
 
-def _full_name(namespace: str, name: str) -> str:
+def full_name(namespace: str, name: str) -> str:
+    """Of a node."""
     return f"{namespace.rstrip('/')}/{name}"
 
 

@@ -17,10 +17,17 @@ from rclpy.task import Future
 from lfdm_ros.errors import InputError, RunError, quote
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.message_fields import filled, interface_class
+from lfdm_ros.stacks.bring_up import full_name
 from lfdm_ros.stacks.bystander import Bystander
 
 _SETTLED = 0.5  # [s] without news after which the graph is taken to be whole
 _DEPTH = 1000  # samples that wait while this process is busy
+
+
+def hint(name: str, there: list[str]) -> str:
+    """The end of a message about a name that is not there: the nearest one, or else all."""
+    near = get_close_matches(name, there, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(sorted(there))}"
 
 
 class Inspector(Bystander):
@@ -53,9 +60,7 @@ class Inspector(Bystander):
 
     def nodes(self) -> list[str]:
         """Full names of the nodes."""
-        own = self._node.get_fully_qualified_name()
-        return self._settled(lambda: sorted({f"{space.rstrip('/')}/{name}" for name, space in self._node.get_node_names_and_namespaces()}
-                                            - {own}))
+        return self._settled(self._node_names)
 
     def services(self) -> dict[str, str]:
         """Type of each service and action by its name; those that belong to parameters, lifecycle and actions are left out."""
@@ -115,7 +120,7 @@ class Inspector(Bystander):
 
     def _ask(self, node: str, service: str, kind: Any, request: Any) -> Any:
         node = self._full(node)
-        if not self._wait(lambda: node in {f"{space.rstrip('/')}/{name}" for name, space in self._node.get_node_names_and_namespaces()}):
+        if not self._wait(lambda: node in self._node_names()):
             raise InputError(self._absent("node", node, self.nodes()))
         return self._answer(kind, f"{node}/{service}", request)
 
@@ -174,11 +179,14 @@ class Inspector(Bystander):
     def _full(self, name: str) -> str:
         return name if name.startswith("/") else f"/{name}"
 
+    def _node_names(self) -> list[str]:
+        """Full names of the nodes there are now, this one left out."""
+        return sorted({full_name(space, name) for name, space in self._node.get_node_names_and_namespaces()}
+                      - {self._node.get_fully_qualified_name()})
+
     def _absent(self, what: str, name: str, there: list[str]) -> str:
-        near = get_close_matches(name, there, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(sorted(there))}" if there else \
-            "; nothing is running, or under another ROS_DOMAIN_ID"
-        return f"no {what} {quote(name)} within {self._patience:g} s{hint}"
+        return f"no {what} {quote(name)} within {self._patience:g} s" + (
+            hint(name, there) if there else "; nothing is running, or under another ROS_DOMAIN_ID")
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
         return self.spin(condition, self._patience)
