@@ -54,7 +54,7 @@ def test_topics_are_heard_listed_and_timed(capsys: pytest.CaptureFixture[str]) -
     listed = {row["topic"]: row for row in json.loads(capsys.readouterr().out)}
     assert listed["/vehicle/state"] == {"topic": "/vehicle/state", "type": "lfdm_ros/msg/VehicleState", "publishers": 1, "subscribers": 0}
     assert any(" Hz; gaps [ms]: " in line for line in lines(capsys, "topic", "hz", "/vehicle/state", "--seconds", "3"))
-    assert main(["topic", "echo", "/vehicle/stat", "--timeout", "1"]) == 2
+    assert main(["topic", "echo", "/vehicle/stat", "--timeout", "5"]) == 2
     assert "did you mean /vehicle/state?" in capsys.readouterr().err
 
 
