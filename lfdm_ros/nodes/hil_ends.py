@@ -11,7 +11,7 @@ from rosgraph_msgs.msg import Clock
 from lfdm_ros.engine.command_gate import Inputs
 from lfdm_ros.engine.judge import Judge
 from lfdm_ros.engine.plant import Plant
-from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
@@ -28,7 +28,7 @@ from lfdm_ros.ros.endpoints import given, hears, publishes, unless
 from lfdm_ros.ros.grounds import GroundTopics, ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import seed_of, vehicle_of
-from lfdm_ros.sensors import LIDAR, Lidar
+from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
@@ -109,8 +109,8 @@ class VehicleEnd(_End):
         self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
         self._ground = GroundTopics(node, ground)
-        self._lidar: SimulatedLidar | None = None
-        self._make_lidar = lambda world: SimulatedLidar(
+        self._lidar: SimulatedSensor[Scan] | None = None
+        self._make_lidar = lambda world: SimulatedSensor(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
         if world.obstacles:
             self._lidar = self._make_lidar(world)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
 
 from lfdm_ros.engine.command_gate import CommandGate
-from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, Value, When, publishes
 from lfdm_ros.ros.grounds import ground_endpoints
-from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message
+from lfdm_ros.ros.message_fields import filled, interface_class
+from lfdm_ros.ros.messages import BODY_FRAME, LIDAR_FRAME, VehicleMessages, scan_message, set_stamp
 from lfdm_ros.ros.parameters import seed_of
+from lfdm_ros.sensors import Scan, Surroundings, make_sensors
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.terrain.ground_file import Ground
@@ -107,10 +110,42 @@ class GroundWatch:
         return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
 
+class SensorTopics:
+    """The sensors of a vehicle's file, each on the topic sensors/NAME in the frame NAME; false without any."""
+
+    def __init__(self, node: Component, vehicle: Vehicle, surroundings: Surroundings, names: Sequence[str], tick_ns: int) -> None:
+        """Makes sensors and publishers; `names`: of the model's outputs. Raises InputError as `make_sensors` and `SimulatedSensor` do."""
+        self._names, self._sensors = tuple(names), []
+        for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
+            message = interface_class(kind.message)
+            feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
+            self._sensors.append((name, kind, message, feed, node.make_publisher(f"sensors/{name}", message, qos.STATE)))
+
+    def __bool__(self) -> bool:
+        return bool(self._sensors)
+
+    def reset(self, origin_ns: int) -> None:
+        """Discards measurements under way; the world begins anew at `origin_ns`."""
+        for _, _, _, feed, _ in self._sensors:
+            feed.reset(origin_ns)
+
+    def publish(self, time_ns: int, outputs: Sequence[float], x: float, y: float, yaw: float, roll: float, pitch: float) -> None:
+        """Publishes the measurements that arrive at a tick, for the pose [m, rad] and attitude [rad] then."""
+        by_name = dict(zip(self._names, outputs))
+        for name, kind, message_class, feed, publisher in self._sensors:
+            for stamp_ns, measurement in feed.arrivals(time_ns, x, y, yaw, roll, pitch, by_name):
+                message = filled(message_class, kind.fields(measurement), name)
+                if hasattr(message, "header"):
+                    message.header.frame_id = name
+                    set_stamp(message.header.stamp, stamp_ns)
+                publisher.publish(message)
+
+
 class VehicleTopics:
     """What a simulated vehicle tells: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
 
-    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: Ground | None = None) -> None:
+    def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: Ground | None = None,
+                 sensors: SensorTopics | None = None) -> None:
         self._messages = VehicleMessages(simulator.model, vehicle.imu)
         self._pose, self._tilt = ([simulator.output_index[name] for name in names] for names in (("x", "y", "yaw"), ("roll", "pitch")))
         # Of models that do not pitch, roll is against the ground that they stand on.
@@ -119,6 +154,7 @@ class VehicleTopics:
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
+        self._sensors = sensors
         # A topic without publishers tells that there is nothing of the kind.
         self._scan = node.publisher("scan")
 
@@ -133,7 +169,7 @@ class VehicleTopics:
         message.header.frame_id = BODY_FRAME
         self._description.publish(message)
 
-    def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedLidar | None) -> None:
+    def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """The outputs at a time [ns], and the scans that have arrived."""
         messages = self._messages
         messages.fill(time_ns, outputs)
@@ -142,13 +178,16 @@ class VehicleTopics:
         self._odometry.publish(messages.odometry)
         self._imu.publish(messages.imu)
         self._joints.publish(messages.joints)
-        if lidar is not None and self._scan is not None:
+        if (lidar is not None and self._scan is not None) or self._sensors:
             x, y, yaw = (outputs[i] for i in self._pose)
             roll, pitch = (outputs[i] for i in self._tilt)
             if self._slopes is not None:
                 by_ground = self._slopes.attitude(x, y, yaw)
                 roll, pitch = roll + by_ground[0], pitch + by_ground[1]
-            for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
-                self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
+            if lidar is not None and self._scan is not None:
+                for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
+                    self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))
+            if self._sensors:
+                self._sensors.publish(time_ns, outputs, x, y, yaw, roll, pitch)
         # Last, because in lockstep its answer starts the next tick.
         self._state.publish(messages.state)

@@ -26,12 +26,11 @@ from lfdm_ros.ros.messages import (
     nanoseconds,
     quaternion,
     set_fields,
-    specific_force,
     unmeasured,
 )
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import Datum
+from lfdm_ros.sensors import Datum, specific_force
 
 _NOISE = "noise_"
 _CHANNELS = {"x": "m", "y": "m", "roll": "rad", "pitch": "rad", "yaw": "rad", "vx": "m/s", "vy": "m/s", "ax": "m/s^2", "ay": "m/s^2",

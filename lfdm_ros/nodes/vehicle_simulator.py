@@ -13,12 +13,21 @@ from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.engine.judge import Judge, Verdict
-from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
-from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
+from lfdm_ros.nodes.simulated_vehicle import (
+    OBSTACLES,
+    GroundWatch,
+    SensorTopics,
+    VehicleTopics,
+    gate_of,
+    simulator_of,
+    steps_in_tick,
+    vehicle_endpoints,
+)
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, hears, publishes, serves
@@ -28,7 +37,7 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, of_record, seed_of, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import LIDAR, Lidar
+from lfdm_ros.sensors import LIDAR, Lidar, Scan, Surroundings
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
@@ -119,7 +128,9 @@ class VehicleSimulator(Component):
             actuator=Actuator.of(vehicle.actuators) if self.value("actuators") else None,
             answer_timeout=self.value("answer_timeout"), deserted=self._give_up, failed=self.give_up)
 
-        self._topics = VehicleTopics(self, simulator, vehicle, ground)
+        surroundings = Surroundings(self._world, Surface.of(None if ground is None else ground.heights))
+        self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
+        self._topics = VehicleTopics(self, simulator, vehicle, ground, self._sensors)
         self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
@@ -132,11 +143,11 @@ class VehicleSimulator(Component):
             f"{vehicle.name}, {self._model_name}, {self.value('stepping')}, step {1e3 * simulator.dt:g} ms, "
             f"{self.value('publish_rate'):g} Hz")
 
-    def _make_lidar(self, vehicle: Vehicle, ground: Ground | None, tick_ns: int) -> SimulatedLidar | None:
+    def _make_lidar(self, vehicle: Vehicle, ground: Ground | None, tick_ns: int) -> SimulatedSensor[Scan] | None:
         if not self._world.obstacles and not self.value("lidar"):
             return None
         surface = Surface.of(None if ground is None else ground.heights)
-        return SimulatedLidar(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar, surface), tick_ns)
+        return SimulatedSensor(Lidar(self._world, LIDAR.record(self.value), self.value("lidar_seed"), vehicle.lidar, surface), tick_ns)
 
     def activate(self) -> None:
         self._topics.describe()
@@ -229,6 +240,7 @@ class VehicleSimulator(Component):
         """Another place is another run, which begins at a time [ns]."""
         self._origin_ns = time_ns
         self._judge.reset(1e-9 * time_ns)
+        self._sensors.reset(time_ns)
         if self._lidar is not None:
             self._lidar.reset(time_ns)
 

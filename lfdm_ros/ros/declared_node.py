@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from rclpy.qos import QoSProfile
+
 from lfdm_ros.ros.endpoints import ACTS, HEARS, PUBLISHES, SERVES, Endpoint, in_force
 from lfdm_ros.ros.guarded_node import GuardedNode
 
@@ -27,6 +29,11 @@ class DeclaredNode(GuardedNode):
     def publisher(self, name: str) -> Any:
         """The publisher of a topic that ENDPOINTS has, until the node is cleaned up; None where its condition does not hold."""
         return self._make(PUBLISHES, name, lambda e: self.create_lifecycle_publisher(e.kind, e.name_for(self.value), e.profile(self.value)))
+
+    def make_publisher(self, name: str, kind: Any, profile: QoSProfile) -> Any:
+        """Makes a publisher that ENDPOINTS cannot name beforehand, until the node is cleaned up."""
+        self._made.append(self.create_lifecycle_publisher(kind, name, profile))
+        return self._made[-1]
 
     def subscription(self, name: str, callback: Callable[[Any], None], *, raw: bool = False) -> Any:
         """The subscription to a topic, likewise; raw: the callback takes bytes."""

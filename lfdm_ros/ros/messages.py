@@ -15,9 +15,8 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 
 from lfdm_ros.bounds import BOUNDS, MALFORMED, Refused, require, require_all
 from lfdm_ros.models import AXLES, WHEELS, Model
-from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
-from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors import Scan, specific_force
 from lfdm_ros.vehicles import Mount
 from lfdm_ros.vehicles.description import STEERING_JOINTS, wheel_joint
 
@@ -107,18 +106,6 @@ def quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, flo
     cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
     cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
     return (sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy, cr * cp * cy + sr * sp * sy)
-
-
-def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[float, float, float]:
-    """What an accelerometer on the sprung mass reads [m/s^2]: it leans with the body, so it sees a share of gravity.
-
-    Args:
-        ax, ay: accelerations in the level, heading-fixed frame [m/s^2].
-        roll, pitch: attitude of the body [rad].
-    """
-    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-    along, up = cp * ax - sp * GRAVITY, sp * ax + cp * GRAVITY
-    return along, cr * ay + sr * up, cr * up - sr * ay
 
 
 def scan_message(scan: Scan, stamp_ns: int, frame: str, period: float) -> LaserScan:

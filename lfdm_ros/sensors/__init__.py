@@ -1,8 +1,11 @@
-"""Simulated sensors, and what they and real ones send. They know nothing of ROS."""
+"""Simulated sensors and the measurements of these and of real ones, without ROS."""
 
 from lfdm_ros.sensors.gnss import Datum
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.sensors.schedule import ScanSchedule
+from lfdm_ros.sensors.sensor import Sensor, SensorType, Surroundings, VehicleView, get_sensor, make_sensors, register_sensor, sensor_names
+from lfdm_ros.sensors.standard import specific_force
 
-__all__ = ["LIDAR", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule"]
+__all__ = ["LIDAR", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule", "Sensor", "SensorType", "Surroundings", "VehicleView",
+           "get_sensor", "make_sensors", "register_sensor", "sensor_names", "specific_force"]

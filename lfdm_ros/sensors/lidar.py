@@ -13,6 +13,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.ground_rays import Surface, ground_ranges
 from lfdm_ros.sensors.scan import Scan
+from lfdm_ros.sensors.sensor import VehicleView
 from lfdm_ros.simulation.world import World
 from lfdm_ros.vehicles import Mount
 
@@ -71,6 +72,7 @@ class Lidar:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
         self.mount, self.ground = mount or Mount(), ground
+        self.rate, self.latency = self.settings.rate, self.settings.latency
         beams, s = self.settings.beams, self.settings
         self.angle_min = -0.5 * s.resolution * (beams - 1)
         angles = self.angle_min + s.resolution * np.arange(beams)
@@ -95,6 +97,10 @@ class Lidar:
             if s.drop_out:
                 ranges[random.random(len(ranges)) < s.drop_out] = np.nan
         return Scan(time, self.angle_min, s.resolution, s.range_min, s.range_max, ranges)
+
+    def measure(self, view: VehicleView) -> Scan:
+        """Scans from the view's pose."""
+        return self.scan(view.time, view.x, view.y, view.yaw, view.roll, view.pitch)
 
     def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
         """Distances (beams,) [m] to the first surface; inf without one."""

@@ -50,7 +50,7 @@ def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
     p = vehicle.parameters
     radius, half = _radius(p), {"f": 0.5 * _track(p, "front"), "r": 0.5 * _track(p, "rear")}
     joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw)
-              for name, mount in ((LIDAR, vehicle.lidar), (IMU, vehicle.imu))]
+              for name, mount in ((LIDAR, vehicle.lidar), (IMU, vehicle.imu), *vehicle.sensor_mounts.items())]
     for wheel in WHEELS:
         x = p["cg_to_front_axle"] if wheel in _FRONT else -p["cg_to_rear_axle"]
         parent, place = BASE, (x, half[wheel[0]] if wheel[1] == "l" else -half[wheel[0]], radius)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,7 @@ class Vehicle:
         sources: where the value of a parameter comes from.
         conventions: "physics", or "lfdm" for a vehicle of the C++ library LFDM that is to drive exactly as it does there.
         default_tyre: the tyre model to use where none is asked for; the first that the vehicle has if empty.
+        sensors: further sensors by name: type, place x ahead of the front axle, y, z [m], yaw [rad], seed, settings; see lfdm_ros.sensors.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Vehicle:
     sources: Mapping[str, str] = field(default_factory=dict)
     conventions: str = "physics"
     default_tyre: str = ""
+    sensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         where = f"vehicle '{self.name}'"
@@ -119,6 +122,14 @@ class Vehicle:
     def imu(self) -> body.Mount:
         """Where the IMU sits, from the position point."""
         return body.imu_mount_of(self.parameters)
+
+    @property
+    def sensor_mounts(self) -> dict[str, body.Mount]:
+        """Places of `sensors`, from the position point; at the height of the centre of gravity by default."""
+        p = self.parameters
+        front, height = p["cg_to_front_axle"], p.get("cg_height", 0.0)
+        return {name: body.Mount(front + s.get("x", 0.0), s.get("y", 0.0), s.get("yaw", 0.0), s.get("z", height))
+                for name, s in self.sensors.items()}
 
     @property
     def actuators(self) -> body.Actuators:

@@ -32,6 +32,7 @@ from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
 
 _SIZE_KEYS = ("vehicle_type", "load_index", "load_capacity", "width", "aspect_ratio", "rim_radius", "pressure", "design_pressure")
+_PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}  # of a sensor
 
 
 def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) -> Vehicle:
@@ -50,6 +51,7 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     documents.mapping(document, str(path), REQUIRED_SECTIONS, document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
+    document, sensors = _take_sensors(document, str(path))
     sections = {section: _section(document, section, str(path)) for section in SECTIONS}
     for section, entries in sections.items():
         where = f"{path}: {section}"
@@ -67,10 +69,25 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     tyre = choose("default_tyre", document["default_tyre"], SLOTS["tyre"], str(path)) if "default_tyre" in document else ""
     name, description = str(document.get("name", path.stem)), str(document.get("description", ""))
     try:
-        vehicle = Vehicle(name, parameters, description, sources, conventions, tyre)
+        vehicle = Vehicle(name, parameters, description, sources, conventions, tyre, sensors)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return vehicle.replace(source="changed for this run", **dict(_change(text, vehicle) for text in changes)) if changes else vehicle
+
+
+def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The document without the entries of `sensors` that have a type, and these with their places in SI."""
+    section, sensors = document.get("sensors"), {}
+    if not isinstance(section, dict):
+        return document, {}
+    for name in [key for key, node in section.items() if isinstance(node, dict) and "type" in node]:
+        where, node = f"{path}: sensors.{name}", section[name]
+        if not (isinstance(name, str) and name.isidentifier()) or name in (*SECTIONS["sensors"], "lidar", "imu", "base_link"):
+            raise InputError(f"{where}: no name for a sensor; use letters, digits and _, other than lidar, imu and base_link")
+        places = {key: documents.quantity(node[key], unit, f"{where}.{key}")[0] for key, unit in _PLACE.items() if key in node}
+        seed = {"seed": documents.integer(node["seed"], f"{where}.seed", 0)} if "seed" in node else {}
+        sensors[name] = {**node, **places, **seed}
+    return {**document, "sensors": {key: node for key, node in section.items() if key not in sensors}}, sensors
 
 
 def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
@@ -108,6 +125,9 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
                 entries[key] = {column: entry(points, [vehicle.parameters[n] for n in points[:rows]]) for column, points in names.items()}
         if entries:
             document[section] = entries
+    for name, sensor in vehicle.sensors.items():
+        places = {key: {"value": sensor[key], "unit": unit} for key, unit in _PLACE.items() if key in sensor}
+        document.setdefault("sensors", {})[name] = {**sensor, **places}
     # Entries without anything nested stand on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
     comment = "".join(f"# {line}\n" for line in textwrap.wrap(note, 138))

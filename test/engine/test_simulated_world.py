@@ -10,7 +10,7 @@ import pytest
 
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.judge import Judge
-from lfdm_ros.engine.simulated_lidar import SimulatedLidar
+from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings
@@ -53,7 +53,7 @@ def test_wheel_lift_is_told_when_it_grows() -> None:
 
 
 def test_scans_are_made_on_their_period_and_arrive_late() -> None:
-    feed = SimulatedLidar(Lidar(WORLD, LidarSettings(rate=50.0, latency=0.025, noise_sd=0.0), mount=Mount(1.0)), TICK)
+    feed = SimulatedSensor(Lidar(WORLD, LidarSettings(rate=50.0, latency=0.025, noise_sd=0.0), mount=Mount(1.0)), TICK)
     arrived = {}
     for tick in range(9):
         scans = feed.arrivals(tick * TICK, float(tick), 0.0, 0.0)
@@ -69,7 +69,7 @@ def test_scans_are_made_on_their_period_and_arrive_late() -> None:
 
 def test_a_reset_sets_what_moves_back_to_where_it_began() -> None:
     world = World((Circle(40.0, 0.0, 1.0, vx=-10.0),))
-    feed = SimulatedLidar(Lidar(world, LidarSettings(rate=100.0, noise_sd=0.0), mount=Mount(1.0)), TICK)
+    feed = SimulatedSensor(Lidar(world, LidarSettings(rate=100.0, noise_sd=0.0), mount=Mount(1.0)), TICK)
 
     def distance(tick: int) -> float:
         return float(np.nanmin(feed.arrivals(tick * TICK, 0.0, 0.0, 0.0)[0][1].ranges))
@@ -82,9 +82,9 @@ def test_a_reset_sets_what_moves_back_to_where_it_began() -> None:
 
 def test_a_period_that_is_no_whole_number_of_ticks_is_an_error() -> None:
     with pytest.raises(InputError, match=r"lidar_rate 30 Hz .* for example 33.3333 Hz"):
-        SimulatedLidar(Lidar(WORLD, LidarSettings(rate=30.0)), TICK)
+        SimulatedSensor(Lidar(WORLD, LidarSettings(rate=30.0)), TICK)
     with pytest.raises(InputError, match="for example 100 Hz"):
-        SimulatedLidar(Lidar(WORLD, LidarSettings(rate=500.0)), TICK)
+        SimulatedSensor(Lidar(WORLD, LidarSettings(rate=500.0)), TICK)
 
 
 def drive(actuator: Actuator | None, ticks: int = 30) -> list[list[float]]:

@@ -425,6 +425,76 @@ print(load_stack("mine.yaml").nodes[2].program)
     assert wrong.returncode == 2 and "limit" in wrong.stderr
 
 
+SENSORS = """
+from sensor_msgs.msg import Imu, LaserScan, NavSatFix
+from lfdm_ros.ros.component import Component
+from lfdm_ros.ros.endpoints import hears
+from lfdm_ros.stacks.stack import register_node
+from lfdm_ros.ros import qos
+
+class Listener(Component):
+    NAME, PARAMETERS = "listener", ()
+    TOPICS = {"ring_front": LaserScan, "ring_rear": LaserScan, "second_lidar": LaserScan, "antenna": NavSatFix, "imu_rear": Imu}
+    ENDPOINTS = tuple(hears(f"sensors/{name}", kind, qos.STATE, "of the test") for name, kind in TOPICS.items())
+
+    def configure(self):
+        self.found = {}
+        for name in self.TOPICS:
+            self.subscription(f"sensors/{name}", lambda message, name=name: self.take(name, message))
+
+    def take(self, name, message):
+        assert message.header.frame_id == name
+        self.found.setdefault(name, []).append(message)
+
+    def summary(self):
+        return {"found": {name: [len(all_), list(getattr(all_[0], "ranges", [])), getattr(all_[0], "latitude", 0.0)]
+                          for name, all_ in self.found.items()}}
+
+register_node(Listener)
+"""
+
+
+def test_a_sensor_in_one_file(outside, tmp_path):
+    """Without ROS, and on a running simulator: two rings, and more than one of what ships, by the vehicle's file."""
+    document = yaml.safe_load((ROOT / "config" / "vehicles" / "hmmwv.yaml").read_text())
+    document.setdefault("sensors", {}).update({
+        "ring_front": {"type": "ultrasonic_ring", "x": {"value": 80.0, "unit": "cm"}, "count": 4, "rate": 20.0},
+        "ring_rear": {"type": "ultrasonic_ring", "x": {"value": -4.0, "unit": "m"}, "rate": 10.0},
+        "second_lidar": {"type": "lidar", "range_max": {"value": 0.05, "unit": "km"}}, "antenna": {"type": "gnss", "rate": 5.0},
+        "imu_rear": {"type": "imu", "rate": 50.0}})
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(document))
+    done = outside("ultrasonic_ring.py", code="""
+import numpy as np
+from lfdm_ros.sensors import Surroundings, VehicleView, make_sensors
+from lfdm_ros.simulation import Circle, World
+from lfdm_ros.vehicles import load_vehicle, save_vehicle
+vehicle = load_vehicle("mine.yaml")
+save_vehicle(vehicle, "again.yaml")
+assert load_vehicle("again.yaml").sensor_mounts == vehicle.sensor_mounts and len(vehicle.sensors) == 5
+post = Circle(vehicle.sensor_mounts["ring_front"].x + 3.0, 0.0, 1.0)
+kind, ring = make_sensors(vehicle, Surroundings(World((post,))))["ring_front"]
+measured = ring.measure(VehicleView(0.0, 0.0, 0.0, 0.0))
+print(measured)
+assert abs(measured[0] - 2.0) < 1e-6 and all(np.isinf(measured[1:]))
+""")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "listener.py").write_text(SENSORS)
+    (tmp_path / "stack.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}", "listener").replace(
+        "scenario: ramp_steer", "scenario: ramp_steer, vehicle: mine.yaml"))
+    done = outside("ultrasonic_ring.py", code="""
+import json, sys
+sys.path.insert(0, ".")
+import listener
+from lfdm_ros.stacks.compose import run_stack
+print(json.dumps(run_stack("stack.yaml", timeout=120.0, quiet=True)["found"]))
+""")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["ring_front"][0] in range(19, 22) and found["ring_front"][1] == [float("inf")] * 4
+    assert found["ring_rear"][0] in range(9, 12) and len(found["ring_rear"][1]) == 6 and len(found["second_lidar"][1]) == 541
+    assert found["antenna"][2] == pytest.approx(48.0, abs=1e-3) and found["imu_rear"][0] in range(49, 52)
+
+
 @pytest.mark.parametrize("vehicle", ["hmmwv", "sedan"])
 def test_a_controller_in_one_file(tmp_path, vehicle):
     """Beside the stack `vehicle`, whatever vehicle that has: in lockstep, so that a busy machine takes longer and drives the same."""
@@ -499,6 +569,7 @@ PACKAGE = {  # group of entry points: module, names of what it has
     "tyres": ("dugoff_tyre", ["DUGOFF"]), "powertrains": ("hub_motors", ["HUB_MOTORS"]), "grounds": ("hilly_ground", ["HILLS"]),
     "models": ("six_by_six", ["SIX_BY_SIX", "FIVE_AXLES"]), "samplers": ("ensemble_sampler", ["ENSEMBLE"]),
     "operators": ("pursuit_operator", ["PURSUIT"]), "threats": ("brake_threat", ["Brake"]),
+    "sensors": ("ultrasonic_ring", ["RING"]),
     "nodes": ("sideslip_monitor", ["SideslipMonitor"]),
 }
 FOUND = """
@@ -506,10 +577,12 @@ from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.stacks.stack import executables
 from lfdm_ros.samplers.sampler import known_sampler
 from lfdm_ros.sharing.components import component_names
+from lfdm_ros.sensors import sensor_names
 from lfdm_ros.teleop import get_operator
 print({"dugoff"} <= SLOTS["tyre"].keys(), {"hub_motors"} <= SLOTS["powertrain"].keys(), {"hills"} <= SLOTS["ground"].keys(),
       {"six_by_six", "five_axles"} <= set(model_names()), known_sampler("ensemble").name == "ensemble",
-      get_operator("pursuit").name == "pursuit", "brake" in component_names(), "sideslip_monitor" in executables())
+      get_operator("pursuit").name == "pursuit", "brake" in component_names(), "ultrasonic_ring" in sensor_names(),
+      "sideslip_monitor" in executables())
 """
 
 

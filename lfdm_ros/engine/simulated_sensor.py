@@ -1,0 +1,55 @@
+"""Sampling of simulated sensors in simulated time, with latency. Knows nothing of ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.sensors import Sensor, VehicleView
+
+T = TypeVar("T")
+_NO_OUTPUTS: Mapping[str, float] = {}
+
+
+class SimulatedSensor(Generic[T]):
+    """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick."""
+
+    def __init__(self, sensor: Sensor[T], tick_ns: int, rate_name: str = "lidar_rate") -> None:
+        """
+        Args:
+            tick_ns: between two states [ns].
+            rate_name: the sensor's rate in messages of errors.
+
+        Raises:
+            InputError: the sensor's period is not a whole number of ticks.
+        """
+        self.period_ns = round(1e9 / sensor.rate)
+        if self.period_ns < tick_ns or abs(self.period_ns % tick_ns) > 0:
+            ticks = max(1, round(self.period_ns / tick_ns))
+            raise InputError(f"{rate_name} {sensor.rate:g} Hz is not a whole number of ticks of {1e-6 * tick_ns:g} ms; "
+                             f"for example {1e9 / (ticks * tick_ns):g} Hz is")
+        self._sensor = sensor
+        self._latency_ns = round(1e9 * sensor.latency)
+        self.reset()
+
+    def reset(self, origin_ns: int = 0) -> None:
+        """Discards measurements under way, which are of another place; the world begins anew at `origin_ns`."""
+        self._origin_ns = origin_ns
+        self._under_way: deque[tuple[int, T]] = deque()
+        self._arrived: tuple[int, list[tuple[int, T]]] = (-1, [])
+
+    def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0,
+                 outputs: Mapping[str, float] = _NO_OUTPUTS) -> list[tuple[int, T]]:
+        """Stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick."""
+        if self._arrived[0] == time_ns:
+            return self._arrived[1]
+        if time_ns % self.period_ns == 0:
+            view = VehicleView(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch, outputs)
+            self._under_way.append((time_ns, self._sensor.measure(view)))
+        arrived = []
+        while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
+            arrived.append(self._under_way.popleft())
+        self._arrived = (time_ns, arrived)
+        return arrived

@@ -1,0 +1,126 @@
+"""Simulated sensors by name: the protocol, and the registry that other packages add to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar
+
+from lfdm_ros import documents, plugins
+from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.parameters import Declared
+from lfdm_ros.sensors.ground_rays import Surface
+from lfdm_ros.simulation.world import World
+from lfdm_ros.vehicles import Mount, Vehicle
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class VehicleView:
+    """True motion at an instant: time since the world began [s], pose of the position point [m, rad], roll, + right side down, and pitch,
+    + nose down, against the horizontal [rad], and the model's outputs by name."""
+
+    time: float
+    x: float
+    y: float
+    yaw: float
+    roll: float = 0.0
+    pitch: float = 0.0
+    outputs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The world's obstacles, and the ground's heights; None: level."""
+
+    world: World
+    ground: Surface | None = None
+
+
+class Sensor(Protocol[T_co]):
+    """A sensor on a vehicle: its place, measurements per simulated second [Hz], and time from stamp to arrival [s]."""
+
+    @property
+    def mount(self) -> Mount: ...
+
+    @property
+    def rate(self) -> float: ...
+
+    @property
+    def latency(self) -> float: ...
+
+    def measure(self, view: VehicleView) -> T_co:
+        """Measures; a function of the view, the settings and the seed alone, so that runs repeat to the bit."""
+
+
+@dataclass(frozen=True)
+class SensorType:
+    """A kind of sensor: `make(settings, mount, surroundings, seed)` gives the sensor, `fields(measurement)` the fields of a message.
+
+    Attributes:
+        settings: a `Declared` record, whose fields are keys of a vehicle's file.
+        message: type of the message, as sensor_msgs/msg/LaserScan; its header is filled with stamp and frame where it has one.
+    """
+
+    name: str
+    description: str
+    settings: type[Declared]
+    make: Callable[[Any, Mount, Surroundings, int], Sensor[Any]]
+    message: str
+    fields: Callable[[Any], Mapping[str, Any]]
+
+
+_types: plugins.Registry[SensorType] = plugins.Registry(lambda: plugins.load({"lfdm_ros.sensors": register_sensor}))
+
+
+def register_sensor(kind: SensorType) -> None:
+    """Makes a type of sensor known by its name.
+
+    Raises:
+        InputError: no `SensorType`, or a name that is taken or is none.
+    """
+    if not isinstance(kind, SensorType):
+        raise InputError(f"{kind!r} is no sensor; register a SensorType of lfdm_ros.sensors")
+    if not (isinstance(kind.name, str) and kind.name.isidentifier()):
+        raise InputError(f"{kind.name!r} is no name for a sensor; use letters, digits and _, beginning with a letter")
+    if _types.registered.get(kind.name, kind) is not kind:
+        raise InputError(f"sensor '{kind.name}' is registered already; choose another name")
+    _types.add(kind, kind.make)
+
+
+def sensor_names() -> tuple[str, ...]:
+    """Names of all types, those that ship first."""
+    return tuple(_types)
+
+
+def get_sensor(name: str, where: str = "sensor") -> SensorType:
+    """The type of a name. Raises InputError for an unknown one."""
+    if name not in _types:
+        raise InputError(f"{where}: type {quote(name)} is unknown{suggest(str(name), tuple(_types), 'choose one of: ')}")
+    return _types[name]
+
+
+def make_sensors(vehicle: Vehicle, surroundings: Surroundings) -> dict[str, tuple[SensorType, Sensor[Any]]]:
+    """The sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
+
+    Raises:
+        InputError: an unknown type or setting, or a value out of range; names the sensor.
+    """
+    made = {}
+    for name, entry in vehicle.sensors.items():
+        where = f"vehicle '{vehicle.name}': sensors.{name}"
+        kind = get_sensor(entry["type"], where)
+        units = {f.name: f.metadata["unit"] for f in fields(kind.settings)}  # type: ignore[arg-type]
+        values = {}
+        for key, value in entry.items():
+            if key in ("type", "seed", "x", "y", "z", "yaw"):
+                continue
+            if key not in units:
+                raise InputError(f"{where}: unknown key {quote(key)}{suggest(key, tuple(units), 'allowed: ')}")
+            values[key] = documents.quantity(value, units[key], f"{where}.{key}")[0] if isinstance(value, dict) else value
+        try:
+            made[name] = kind, kind.make(kind.settings(**values), vehicle.sensor_mounts[name], surroundings, entry.get("seed", 1))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+    return made

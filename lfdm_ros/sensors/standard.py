@@ -1,0 +1,113 @@
+"""The sensors that ship: LIDAR, GNSS and IMU as types, any number of each by a vehicle's file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.models.chassis import GRAVITY
+from lfdm_ros.parameters import Declared, setting
+from lfdm_ros.sensors.gnss import Datum
+from lfdm_ros.sensors.lidar import Lidar, LidarSettings
+from lfdm_ros.sensors.scan import Scan
+from lfdm_ros.sensors.sensor import SensorType, Surroundings, VehicleView, register_sensor
+from lfdm_ros.vehicles import Mount
+
+
+def _scan_fields(scan: Scan) -> dict[str, Any]:
+    return {"angle_min": scan.angle_min, "angle_max": scan.angle_min + scan.angle_increment * (len(scan.ranges) - 1),
+            "angle_increment": scan.angle_increment, "range_min": scan.range_min, "range_max": scan.range_max,
+            "ranges": scan.ranges.astype(np.float32).tolist()}
+
+
+@dataclass(frozen=True)
+class _Sampled(Declared):
+    """Rate, latency and noise of a sensor."""
+
+    rate: float = setting(10.0, "Hz", "measurements per simulated second; a whole number of ticks apart", 0.1, 1000.0)
+    latency: float = setting(0.0, "s", "from a measurement's stamp to its arrival", 0.0, 2.0)
+
+
+@dataclass(frozen=True)
+class GnssSettings(_Sampled):
+    """A GNSS receiver and the place of the plane's origin on the earth."""
+
+    ABOUT = "GNSS: "
+
+    noise_sd: float = setting(1.0, "m", "standard deviation of each coordinate", 0.0, 100.0)
+    latitude: float = setting(48.0, "deg", "of the origin of the plane, WGS 84", -89.9, 89.9)
+    longitude: float = setting(11.0, "deg", "of the origin", -180.0, 180.0)
+    altitude: float = setting(0.0, "m", "of the origin, above the ellipsoid", -1000.0, 1e5)
+
+
+@dataclass(frozen=True)
+class ImuSettings(_Sampled):
+    """An inertial measurement unit."""
+
+    ABOUT = "IMU: "
+
+    noise_acceleration: float = setting(0.0, "m/s^2", "standard deviation of each acceleration", 0.0, 100.0)
+    noise_rate: float = setting(0.0, "rad/s", "standard deviation of each angular rate", 0.0, 10.0)
+
+
+def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[float, float, float]:
+    """Computes the reading (x, y, z) of an accelerometer on the sprung mass [m/s^2], which leans with the body against gravity.
+
+    Args:
+        ax, ay: accelerations in the level, heading-fixed frame [m/s^2].
+        roll, pitch: attitude of the body [rad].
+    """
+    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+    along, up = cp * ax - sp * GRAVITY, sp * ax + cp * GRAVITY
+    return along, cr * ay + sr * up, cr * up - sr * ay
+
+
+class _Instrument:
+    """Common part of GNSS and IMU: noise that depends on the seed and the number of the measurement alone."""
+
+    def __init__(self, settings: Any, mount: Mount, surroundings: Surroundings, seed: int) -> None:
+        self.settings, self.mount, self.seed = settings, mount, seed
+        self.rate, self.latency = settings.rate, settings.latency
+
+    def noise(self, time: float, size: int) -> np.ndarray:
+        return np.random.default_rng((self.seed, round(time * self.rate) % 2**63)).standard_normal(size)
+
+
+class Gnss(_Instrument):
+    """Position of the antenna as latitude, longitude [deg] and altitude [m]."""
+
+    def measure(self, view: VehicleView) -> tuple[float, float, float]:
+        s, m, cos, sin = self.settings, self.mount, math.cos(view.yaw), math.sin(view.yaw)
+        errors = s.noise_sd * self.noise(view.time, 3)
+        return Datum(s.latitude, s.longitude, s.altitude).geodetic(
+            view.x + cos * m.x - sin * m.y + errors[0], view.y + sin * m.x + cos * m.y + errors[1], m.z + errors[2])
+
+
+class Imu(_Instrument):
+    """Angular rates (3) [rad/s] and specific force (3) [m/s^2] at the mount, without the part of the yaw acceleration."""
+
+    def measure(self, view: VehicleView) -> Mapping[str, np.ndarray]:
+        s, m, out = self.settings, self.mount, view.outputs
+        noise = self.noise(view.time, 6)
+        rates = np.array([out.get(f"{axis}_rate", 0.0) for axis in ("roll", "pitch", "yaw")])
+        ax, ay = out.get("ax", 0.0) - rates[2] ** 2 * m.x, out.get("ay", 0.0) - rates[2] ** 2 * m.y
+        cos, sin = math.cos(m.yaw), math.sin(m.yaw)
+        turn = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
+        force = np.array(specific_force(ax, ay, out.get("roll", 0.0), out.get("pitch", 0.0)))
+        return {"angular_velocity": turn @ rates + s.noise_rate * noise[:3],
+                "linear_acceleration": turn @ force + s.noise_acceleration * noise[3:]}
+
+
+LIDAR_TYPE = SensorType("lidar", "planar LIDAR", LidarSettings,
+                        lambda settings, mount, around, seed: Lidar(around.world, settings, seed, mount, around.ground),
+                        "sensor_msgs/msg/LaserScan", _scan_fields)
+GNSS_TYPE = SensorType("gnss", "GNSS receiver", GnssSettings, Gnss, "sensor_msgs/msg/NavSatFix",
+                       lambda fix: dict(zip(("latitude", "longitude", "altitude"), map(float, fix))))
+IMU_TYPE = SensorType("imu", "inertial measurement unit", ImuSettings, Imu, "sensor_msgs/msg/Imu",
+                      lambda felt: {name: dict(zip("xyz", vector.tolist())) for name, vector in felt.items()})
+for _kind in (LIDAR_TYPE, GNSS_TYPE, IMU_TYPE):
+    register_sensor(_kind)
