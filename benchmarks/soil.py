@@ -17,13 +17,13 @@ from lfdm_ros.backends import ARRAYS
 from lfdm_ros.backends.casadi_backend import OPERATIONS
 from lfdm_ros.cli.bench import Record, format_table
 from lfdm_ros.compiler import compiled
+from lfdm_ros.ground.soil_wheel import Motion, Outcome, SoilWheel, settle
+from lfdm_ros.ground.soils import load_soil, soil_names
 from lfdm_ros.models import Record as Values
 from lfdm_ros.models import Wheel
 from lfdm_ros.models.bekker_wong import BekkerWong
 from lfdm_ros.models.soil import SOIL, SoilPatch, soil_of
 from lfdm_ros.simulation import BatchRollout, Simulator, initial_state
-from lfdm_ros.terrain.soil_wheel import Motion, Outcome, SoilWheel, settle
-from lfdm_ros.terrain.soils import load_soil, soil_names
 from lfdm_ros.vehicles import load_vehicle
 
 WHEEL, LOAD = SoilWheel(0.47, 0.318, 580e3), 6310.0

@@ -25,11 +25,11 @@ from lfdm_ros.cli.bench import Record, format_table, load_benchmark
 from lfdm_ros.compiler import Code
 from lfdm_ros.compiler.graph import graph_of
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL, TRIPLE, here, machine_code
+from lfdm_ros.ground import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionMap, Grid, Observations
 from lfdm_ros.models.friction_field import FrictionFieldGround
 from lfdm_ros.models.friction_map import FrictionMapGround
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.terrain import Embedding, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionMap, Grid, Observations
 from lfdm_ros.vehicles import load_vehicle
 
 SIDE, SPACING, SEEN = 256, 0.5, 200

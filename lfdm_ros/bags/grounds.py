@@ -8,7 +8,7 @@ from pathlib import Path
 from lfdm_ros.bags.reader import open_bag
 from lfdm_ros.documents import LARGEST_WRITTEN, parse_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.terrain.ground_file import Ground, load_ground
+from lfdm_ros.ground.ground_file import Ground, load_ground
 
 TOPIC = "ground/document"
 _SUFFIXES = (".mcap", ".db3")

@@ -18,7 +18,7 @@ from lfdm_ros.samplers.sampler import SampleRun
 from lfdm_ros.sources import SIMULATING, key_of
 
 # What a posterior is made by, from the bag to the draws, without what only shows and keeps it.
-MADE_BY = (*SIMULATING, "terrain", "bags", "inference", "samplers", "calibration")
+MADE_BY = (*SIMULATING, "ground", "bags", "inference", "samplers", "calibration")
 ONLY_SHOWING = ("plots", "report", "store")
 _ARRAYS = ("draws", "stored")
 

@@ -15,11 +15,11 @@ import numpy as np
 from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
 from lfdm_ros.documents import integer, mapping, number, quantity, read_text, read_yaml
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground import FieldPrior, FrictionLink, Observations
+from lfdm_ros.ground.prior import UNITS, possible
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.resources import find_config
 from lfdm_ros.samplers.sampler import SMC
-from lfdm_ros.terrain import FieldPrior, FrictionLink, Observations
-from lfdm_ros.terrain.prior import UNITS, possible
 
 KEY = "field"  # which recipes of vehicles do not have
 COLUMNS, NOISE = ("x", "y", "friction"), "noise"

@@ -15,10 +15,10 @@ from lfdm_ros.calibration.field_recipe import FieldRecipe, read_survey
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, write_text
+from lfdm_ros.ground import FieldPrior, FrictionLink, Observations
 from lfdm_ros.inference.field_prior import FieldPriorDensity
 from lfdm_ros.inference.identifiability import from_draws
 from lfdm_ros.samplers.sampler import SMC, SamplerProgress
-from lfdm_ros.terrain import FieldPrior, FrictionLink, Observations
 
 STAGE = "field"
 MARGIN = 2.0  # patches around what was seen, on the map of ground.yaml
@@ -113,7 +113,7 @@ def _write(directory: Path, recipe: FieldRecipe, run: Any, summary: Mapping[str,
 
 
 def ground_document(link: FrictionLink, prior: FieldPrior, seen: Observations, source: str) -> str:
-    """A ground file (`lfdm_ros.terrain.ground_file`) of a field: its values, and what was seen of it."""
+    """A ground file (`lfdm_ros.ground.ground_file`) of a field: its values, and what was seen of it."""
     longest, shortest = max(prior.alpha_x, prior.alpha_y), min(prior.alpha_x, prior.alpha_y)
     low, high = seen.places.min(axis=0) - MARGIN * longest, seen.places.max(axis=0) + MARGIN * longest
     spacing = max(shortest / FINENESS, float((high - low).max()) / MOST_NODES)

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     driven, predicted, tyre = vehicle, vehicle, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground
-        from lfdm_ros.terrain.underfoot import Underfoot
+        from lfdm_ros.ground.underfoot import Underfoot
 
         ground = find_ground(args.ground)
         ground.require_start(scenario.initial.x, scenario.initial.y)

@@ -162,13 +162,13 @@ def _read_scenario(path: Path, rng: Random) -> None:
 
 
 def _read_soil(path: Path, rng: Random) -> None:
-    from lfdm_ros.terrain import load_soil
+    from lfdm_ros.ground import load_soil
 
     load_soil(path)
 
 
 def _read_ground(path: Path, rng: Random) -> None:
-    from lfdm_ros.terrain.ground_file import load_ground
+    from lfdm_ros.ground.ground_file import load_ground
 
     load_ground(path)
 

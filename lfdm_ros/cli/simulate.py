@@ -78,14 +78,14 @@ def run(args: argparse.Namespace) -> int:
     vehicle, model, tyre = load_vehicle(args.vehicle), args.model, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground
-        from lfdm_ros.terrain.underfoot import Underfoot
+        from lfdm_ros.ground.underfoot import Underfoot
 
         if args.soil is not None:
             raise InputError("--soil and --ground: a ground has its own soil; give one of them")
         underfoot = Underfoot(vehicle, find_ground(args.ground))
         vehicle, tyre = underfoot.vehicle, underfoot.tyre(model, tyre)
     if args.soil is not None:
-        from lfdm_ros.terrain.soils import load_soil
+        from lfdm_ros.ground.soils import load_soil
 
         soil = load_soil(args.soil)
         vehicle, model = vehicle.replace(**soil.parameters, source=f"soil {soil.name}"), f"{model}/soil"

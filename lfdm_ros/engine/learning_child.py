@@ -13,7 +13,7 @@ import numpy as np
 
 from lfdm_ros.engine.learning_process import Job, Told
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.learned_ground import LearnedGround
+from lfdm_ros.ground.learned_ground import LearnedGround
 
 
 def learn_from(parent: Connection) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 
 from lfdm_ros.engine.background import Share
 from lfdm_ros.engine.calibration_process import last_line
-from lfdm_ros.perception.learned_ground import Belief, LearnerSettings, Stretch
-from lfdm_ros.terrain.known import KnownFriction
+from lfdm_ros.ground.known import KnownFriction
+from lfdm_ros.ground.learned_ground import Belief, LearnerSettings, Stretch
 from lfdm_ros.vehicles import Vehicle
 
 CHILD = "lfdm_ros.engine.learning_child"

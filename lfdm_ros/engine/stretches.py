@@ -11,8 +11,8 @@ import numpy as np
 from lfdm_ros.bounds import STAMP, Refusals, Refused, require
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.engine.usable import LATE_NS, unusable
-from lfdm_ros.perception.felt_friction import LEAD, Drive, FeltSettings
-from lfdm_ros.perception.learned_ground import Stretch
+from lfdm_ros.ground.friction_estimator import LEAD, Drive, EstimatorSettings
+from lfdm_ros.ground.learned_ground import Stretch
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 
@@ -37,12 +37,12 @@ class Stretches:
     """
 
     def __init__(self, refusals: Refusals, actuators: Actuators | None, timeout: float = 0.5,
-                 window: float = FeltSettings().window) -> None:
+                 window: float = EstimatorSettings().window) -> None:
         """
         Args:
             actuators: that commands act through; None: they act at once and in full.
             timeout: age of the last command [s] from which on nobody knows what acts.
-            window: as `FeltSettings` has it [s].
+            window: as `EstimatorSettings` has it [s].
         """
         self._refusals, self._actuators, self._timeout_ns = refusals, actuators, round(1e9 * timeout)
         self._window = round(1e9 * window / SAMPLE_NS)

@@ -17,10 +17,10 @@ from lfdm_ros.bags import Series, bags_in, known_fields, not_driven, open_bag, r
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Segment, Split, field_of
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 # An observation belongs to the grid point nearest to it; on a grid of the recording's own interval it may be this far off [s].

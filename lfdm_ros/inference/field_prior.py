@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground import FieldPrior, Observations
+from lfdm_ros.ground.fitting import log_likelihoods
+from lfdm_ros.ground.prior import possible
 from lfdm_ros.inference.priors import Prior
-from lfdm_ros.terrain import FieldPrior, Observations
-from lfdm_ros.terrain.fitting import log_likelihoods
-from lfdm_ros.terrain.prior import possible
 
 
 class FieldPriorDensity:

@@ -13,7 +13,7 @@ from lfdm_ros.models.declaration import Field
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
-FRICTION_FIELD = Field("friction_field", "1", "number of the friction field that the vehicle is on, a `lfdm_ros.terrain.FieldTable`", "",
+FRICTION_FIELD = Field("friction_field", "1", "number of the friction field that the vehicle is on, a `lfdm_ros.ground.FieldTable`", "",
                        0.0, 1 << 20)
 # In the table the coefficients of the latent value are divided by this: the spline's, and 2 of tanh(f / 2).
 DIVISOR = 2.0 * grid_spline.DIVISOR

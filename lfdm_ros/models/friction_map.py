@@ -1,6 +1,6 @@
 """Level ground whose friction stands in fine cells, bilinear in each: one row of four numbers a place, and no link to compute.
 
-It is a `friction_field` that was looked up beforehand (`lfdm_ros.terrain.FrictionMap`), for many rollouts: a quarter of the time, and as
+It is a `friction_field` that was looked up beforehand (`lfdm_ros.ground.FrictionMap`), for many rollouts: a quarter of the time, and as
 near to the field as its cells are small. Friction is continuous and its derivatives are exact, but they jump from cell to cell: who
 needs smooth ones, as a controller does, takes the field. Beyond the edges the nearest point of the map holds.
 """
@@ -13,7 +13,7 @@ from lfdm_ros.models.declaration import Field
 from lfdm_ros.models.equations import Patch, Record, Scalar
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
-FRICTION_MAP = Field("friction_map", "1", "number of the friction map that the vehicle is on, a `lfdm_ros.terrain.FrictionMap`", "", 0.0,
+FRICTION_MAP = Field("friction_map", "1", "number of the friction map that the vehicle is on, a `lfdm_ros.ground.FrictionMap`", "", 0.0,
                      1 << 20)
 # Two rows before the cells: the first corner, cells of a unit of length, a number; cells along x and y, two numbers. A cell is its
 # friction at the lower left, what is more at the lower right, what is more at the upper left, and what both have not said of the last.

@@ -13,7 +13,7 @@ from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.grid_spline import GridSpline
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
-HEIGHT_MAP = Field("height_map", "1", "number of the map of heights that the vehicle is on, a `lfdm_ros.terrain.HeightMap`", "", 0.0,
+HEIGHT_MAP = Field("height_map", "1", "number of the map of heights that the vehicle is on, a `lfdm_ros.ground.HeightMap`", "", 0.0,
                    1 << 20)
 
 

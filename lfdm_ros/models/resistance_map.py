@@ -1,6 +1,6 @@
 """Ground that resists by place: what a wheel loses there whatever drives it, a layer that lies on friction and heights.
 
-For models whose tyres know nothing of soil: `lfdm_ros.terrain.firm_ground` derives it from the soil, with the friction that goes with it.
+For models whose tyres know nothing of soil: `lfdm_ros.ground.firm_ground` derives it from the soil, with the friction that goes with it.
 The map is an array by its number, between whose nodes stands a bicubic spline; beyond the edges the nearest point holds.
 """
 
@@ -13,7 +13,7 @@ from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
 from lfdm_ros.models.grid_spline import GridSpline
 from lfdm_ros.models.ground import GroundByPlace, parts_by_place
 
-RESISTANCE_MAP = Field("resistance_map", "1", "number of the map of resistance that the vehicle is on, a `lfdm_ros.terrain.ResistanceMap`",
+RESISTANCE_MAP = Field("resistance_map", "1", "number of the map of resistance that the vehicle is on, a `lfdm_ros.ground.ResistanceMap`",
                        "", 0.0, 1 << 20)
 
 

@@ -81,7 +81,7 @@ class GivenSoil:
 # Of a map of soils, an array by its number: two rows of four, the first corner, cells of a unit of length, where the cells begin; cells
 # along x and y; then the values of each soil, in the order of `SOIL`, the tangent in place of the angle; then the soil of each cell, line
 # after line from the lowest y, and three numbers that only fill the last row.
-SOIL_MAP = Field("soil_map", "1", "number of the map of soils that the vehicle is on, a `lfdm_ros.terrain.SoilMap`", "", 0.0, 1 << 20)
+SOIL_MAP = Field("soil_map", "1", "number of the map of soils that the vehicle is on, a `lfdm_ros.ground.SoilMap`", "", 0.0, 1 << 20)
 CORNER, SIZE, SOILS = 0.0, 4.0, 8.0
 
 

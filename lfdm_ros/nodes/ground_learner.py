@@ -12,10 +12,10 @@ from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.learning_process import Calibrated, Job, LearningProcess, Task
 from lfdm_ros.engine.stretches import WINDOWS, Stretches
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.learned_ground import LEARNER, Belief, Stretch
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
-from lfdm_ros.perception.felt_friction import FeltFriction, FeltSettings
-from lfdm_ros.perception.learned_ground import LEARNER, Belief, Stretch
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis
 from lfdm_ros.ros.endpoints import given, hears, publishes
@@ -29,7 +29,7 @@ from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.shared_messages import draws_of
 
 _LOOK = 0.1  # [s] for news of the child
-_WINDOW = FeltSettings().window  # [s]
+_WINDOW = EstimatorSettings().window  # [s]
 _STRETCH = WINDOWS * _WINDOW  # [s]
 _LEARNS = given("learn_ground")
 
@@ -73,7 +73,8 @@ class GroundLearner(Component):
         self._vehicle, settings = vehicle_of(self), LEARNER.record(value)
         self._settings, self._belief = settings, Belief.of(settings, ground_of(self))
         self._belief.before(settings, (0.0, 0.0))  # that it can be is known now
-        FeltFriction(self._vehicle, self._belief.link, self._belief.prior, FeltSettings(model=value("model"), noise=settings.noise))
+        FrictionEstimator(self._vehicle, self._belief.link, self._belief.prior,
+                          EstimatorSettings(model=value("model"), noise=settings.noise))
         self._model, self._posterior_version = self._vehicle.spec(value("model")), 0
         self._learning = LearningProcess(
             Task(self._belief, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),

@@ -13,6 +13,7 @@ from lfdm_ros.engine.judge import Judge
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
 from lfdm_ros.hil.mirror import Mirror
@@ -32,7 +33,6 @@ from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
-from lfdm_ros.terrain.underfoot import Underfoot
 
 ROS = "ros"
 _REPEAT = 0.5  # [s] until a first state is published again that nobody has answered

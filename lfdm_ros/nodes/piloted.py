@@ -15,6 +15,7 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
 from lfdm_ros.perception.ground_returns import knowing
@@ -25,7 +26,6 @@ from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.terrain import HeightMap
 from lfdm_ros.vehicles import Vehicle
 
 # Callbacks that owe the vehicle a command.

@@ -13,6 +13,8 @@ from sensor_msgs.msg import Imu, JointState, LaserScan
 from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.underfoot import SOFT_TYRE, Edges, Underfoot
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
@@ -24,8 +26,6 @@ from lfdm_ros.ros.parameters import seed_of
 from lfdm_ros.sensors import Scan, Surroundings, make_sensors
 from lfdm_ros.simulation import Pose, Simulator, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
-from lfdm_ros.terrain.ground_file import Ground
-from lfdm_ros.terrain.underfoot import SOFT_TYRE, Edges, Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 

@@ -16,6 +16,8 @@ from lfdm_ros.engine.judge import Judge, Verdict
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
 from lfdm_ros.nodes.simulated_vehicle import (
@@ -42,8 +44,6 @@ from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
-from lfdm_ros.terrain.ground_file import Ground
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import MOVED
 

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
+from lfdm_ros.ground import HeightMap
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan
 from lfdm_ros.sensors.ground_rays import rays
-from lfdm_ros.terrain import HeightMap
 from lfdm_ros.vehicles import Mount
 
 # A return that would lie no higher than this over the ground, as the vehicle stands on it, is of the ground: errors of map and pose [m],

@@ -15,8 +15,8 @@ from std_msgs.msg import Float32MultiArray, MultiArrayDimension
 
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, TOO_MANY, Refused, require_all
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground.grid import MOST, Grid
 from lfdm_ros.ros.messages import set_stamp
-from lfdm_ros.terrain.grid import MOST, Grid
 
 _COLUMNS, _ROWS = "column_index", "row_index"
 _MOST_LAYERS = 64

@@ -12,15 +12,15 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bags.grounds import find_ground
+from lfdm_ros.ground import FrictionField
+from lfdm_ros.ground.ground_file import Ground
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, When, given, hears, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, set_stamp
 from lfdm_ros.ros.parameters import Parameter, seed_of
-from lfdm_ros.terrain import FrictionField
-from lfdm_ros.terrain.ground_file import Ground
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import Vehicle
 
 GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or a bag recorded on one: friction, soil and heights by "

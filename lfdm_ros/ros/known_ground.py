@@ -15,9 +15,9 @@ from grid_map_msgs.msg import GridMap
 
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, Refused
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FrictionLink, Grid
+from lfdm_ros.ground.known import KnownFriction
 from lfdm_ros.ros.grid_map import grid_map_message, read_grid_map
-from lfdm_ros.terrain import FrictionLink, Grid
-from lfdm_ros.terrain.known import KnownFriction
 
 MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
     "friction_mean", "friction_latent_mean", "friction_latent_sd", "friction_ice", "friction_dry", "friction_latent_draw_")

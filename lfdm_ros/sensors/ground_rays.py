@@ -20,7 +20,7 @@ _ARGUMENTS = (POINTER, INTEGER, INTEGER, POINTER, POINTER, POINTER, POINTER, INT
 
 
 class Raised(Protocol):
-    """A map of heights, as `lfdm_ros.terrain.HeightMap`."""
+    """A map of heights, as `lfdm_ros.ground.HeightMap`."""
 
     grid: Any
     heights: np.ndarray

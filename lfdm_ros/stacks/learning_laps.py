@@ -28,6 +28,8 @@ from lfdm_ros.control.path import Path as Way
 from lfdm_ros.control.path import outside
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import Ground, load_ground
+from lfdm_ros.ground.known import KnownFriction
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.grounds import KNOWN
@@ -38,8 +40,6 @@ from lfdm_ros.srv import Reset
 from lfdm_ros.stacks.bystander import Bystander
 from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.studies.pictures import save_png
-from lfdm_ros.terrain.ground_file import Ground, load_ground
-from lfdm_ros.terrain.known import KnownFriction
 from lfdm_ros.vehicles import Footprint, load_vehicle
 
 VEHICLE = "hmmwv"

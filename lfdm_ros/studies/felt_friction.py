@@ -20,14 +20,14 @@ from scipy.special import ndtri
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.perception.felt_friction import Drive, FeltFriction, FeltSettings
+from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.ground.learning import learn
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.simulation import Actuator, Simulator, load_scenario
 from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.studies.pictures import save_png
-from lfdm_ros.terrain import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
-from lfdm_ros.terrain.ground_file import load_ground
-from lfdm_ros.terrain.learning import learn
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
@@ -73,12 +73,12 @@ def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> Drive:
     return _sensed(times, inputs, dict(zip(names, states.T)), rng)
 
 
-def learned(seed: int, seconds: float = 20.0, felt: FeltFriction | None = None) -> Learned:
+def learned(seed: int, seconds: float = 20.0, felt: FrictionEstimator | None = None) -> Learned:
     """One hidden field, by its seed."""
     latent = FieldPosterior(PRIOR, GRID).draw(1, np.random.default_rng([7, seed]))[0]
     field = FrictionField(GRID, latent, LINK)
     driven = drive_over(field, seed, seconds)
-    what = (felt or FeltFriction(VEHICLE, LINK, PRIOR)).feel(driven)
+    what = (felt or FrictionEstimator(VEHICLE, LINK, PRIOR)).feel(driven)
     seen = learn(PRIOR, what)
     there = DensePosterior(PRIOR, what.places, seen)
     true = field.latent_at(*what.places.T)
@@ -112,7 +112,7 @@ def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> Drive:
 
 def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drive:
     """What sensors say of states: with noise, and the pose as it is."""
-    noise = FeltSettings().noise
+    noise = EstimatorSettings().noise
     measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in states.items()
                 for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
     return Drive(times, inputs, measured | {name: states[name] for name in ("x", "y", "yaw")})
@@ -129,7 +129,7 @@ def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
     first = drive(there, bend, Controller(VEHICLE, settings, None), plant)
     link = FrictionLink(0.1, 1.1)
     prior = FieldPrior(a0=float(link.latent(1.0)), alpha_x=8.0, alpha_y=8.0, sigma_f=1.5)
-    seen = learn(prior, FeltFriction(VEHICLE, link, prior).feel(drive_of(first, VEHICLE)))
+    seen = learn(prior, FrictionEstimator(VEHICLE, link, prior).feel(drive_of(first, VEHICLE)))
     grid = file.field.grid
     found = FrictionField(grid, FieldPosterior(prior, grid, seen).mean(), link)
     known = FieldTable(found)
@@ -169,7 +169,7 @@ def draw_coverage(z: list[np.ndarray]) -> Figure:
 
 def main(out: str, fields: str = "20", seconds: str = "20") -> int:
     """Prints a row for each field and all together, and writes the picture of the first and, beside it, that of the coverage."""
-    felt, inside, total, z = FeltFriction(VEHICLE, LINK, PRIOR), 0, 0, list[np.ndarray]()
+    felt, inside, total, z = FrictionEstimator(VEHICLE, LINK, PRIOR), 0, 0, list[np.ndarray]()
     print("field  windows  in the 90 % interval  friction's error  the prior's  deviation lost beside the way")
     for seed in range(1, int(fields) + 1):
         one = learned(seed, float(seconds), felt)

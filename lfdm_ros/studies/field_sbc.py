@@ -18,11 +18,11 @@ from lfdm_ros.calibration import checkpoint
 from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.field_recipe import FieldRecipe
 from lfdm_ros.calibration.field_run import STAGE
+from lfdm_ros.ground import DensePosterior, Observations
 from lfdm_ros.inference.field_prior import FieldPriorDensity
 from lfdm_ros.samplers import smc
 from lfdm_ros.samplers.sampler import SMC, Evaluation
 from lfdm_ros.studies.sbc import GAUSSIAN, TOGETHER, Replications, score
-from lfdm_ros.terrain import DensePosterior, Observations
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FieldDesign:
     def key(self) -> str:
         """Of all that a replication depends on."""
         return result_key({"recipe": self.recipe.text, "places": self.places.tolist(), "draws": self.draws, "seed": self.seed,
-                           "settings": dict(self.settings)}, (*checkpoint.MADE_BY, "terrain", "studies/sbc", "studies/field_sbc"))
+                           "settings": dict(self.settings)}, (*checkpoint.MADE_BY, "ground", "studies/sbc", "studies/field_sbc"))
 
     def check(self) -> None:
         """Nothing that could go wrong together."""

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
 from lfdm_ros.models.spinning import SLOW, SPIN
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.sources import SIMULATING, key_of
-from lfdm_ros.terrain import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MADE_BY = (*SIMULATING, "proportions", "terrain", "studies/friction")
+MADE_BY = (*SIMULATING, "proportions", "ground", "studies/friction")
 LINK = FrictionLink(0.1, 0.8)
 DRY = 0.8  # friction of the road that tyres were measured on
 NOISE = 0.15  # of an observation's latent value (004)

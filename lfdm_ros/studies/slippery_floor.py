@@ -24,12 +24,12 @@ from scipy.signal import savgol_filter
 from lfdm_ros.bags import import_recording, read_series
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.results import load_posterior, stored_name
-from lfdm_ros.perception.felt_friction import Drive, FeltFriction, FeltSettings
+from lfdm_ros.ground import DensePosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.learning import learn
 from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import BatchRollout, initial_state
 from lfdm_ros.studies.pictures import save_png
-from lfdm_ros.terrain import DensePosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
-from lfdm_ros.terrain.learning import learn
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 TRAINING = ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")
@@ -43,7 +43,7 @@ GENTLE = 2.5  # [m/s^2] along the car, up to which the motor is taken to leave t
 LINK = FrictionLink(0.05, 1.5)  # over the ordinary floor's
 # One floor, that differs little across a room; how slippery it is nobody knows.
 PRIOR = FieldPrior(a0=0.5, alpha_x=10.0, alpha_y=10.0, sigma_f=1.5)
-FELT = FeltSettings(step=1e-3, noise={"vy": 0.03, "yaw_rate": 0.1}, error={"vy": 0.6, "yaw_rate": 4.0}, prescribed=("vx",))
+FELT = EstimatorSettings(step=1e-3, noise={"vy": 0.03, "yaw_rate": 0.1}, error={"vy": 0.6, "yaw_rate": 4.0}, prescribed=("vx",))
 _CHANNELS = ("vy", "yaw_rate")
 _FIT = """
 model: eight_dof/steering_map
@@ -171,7 +171,7 @@ def gentle(drive: Drive) -> Drive:
 
 def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: Drive) -> Felt:
     """What a drive says of the floor."""
-    what = FeltFriction(vehicle, LINK, PRIOR, FELT, draws).feel(drive)
+    what = FrictionEstimator(vehicle, LINK, PRIOR, FELT, draws).feel(drive)
     seen, (x, y) = learn(PRIOR, what), (drive.states["x"], drive.states["y"])
     there = DensePosterior(PRIOR, what.places, seen).draw(1000, np.random.default_rng(1))
     # Patches are longer than the room: too smooth for what is fast on large maps.

@@ -2,7 +2,7 @@
 
     python -m lfdm_ros.studies.soil_calibration DIR [SOIL [CHASSIS]]
 
-The truth has what the learner does not: the exact integrals of `lfdm_ros.terrain.soil_wheel` at each wheel, a body that pitches and
+The truth has what the learner does not: the exact integrals of `lfdm_ros.ground.soil_wheel` at each wheel, a body that pitches and
 heaves (24 degrees of freedom), and noise. The learner is the recipe `soil`: 18 degrees of freedom and the few Gauss points of the compiled
 wheel.
 """
@@ -21,14 +21,14 @@ import numpy as np
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.scoring import score_recordings
+from lfdm_ros.ground.soil_wheel import Motion, Settled, SoilWheel, settle
+from lfdm_ros.ground.soils import Soil, load_soil
 from lfdm_ros.models import Contact, Record, Wheel
 from lfdm_ros.models.bekker_wong import BekkerWong
 from lfdm_ros.models.equations import Functions, functions_of
 from lfdm_ros.models.registry import CHASSIS, SLOTS, chassis_slots
 from lfdm_ros.simulation import initial_state, load_scenario
 from lfdm_ros.studies.recorded import write_drive
-from lfdm_ros.terrain.soil_wheel import Motion, Settled, SoilWheel, settle
-from lfdm_ros.terrain.soils import Soil, load_soil
 from lfdm_ros.vehicles import Vehicle
 
 RATE = 100  # [Hz], of the recordings

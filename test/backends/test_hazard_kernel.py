@@ -9,8 +9,8 @@ import pytest
 
 from lfdm_ros.backends import hazard_kernel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS, SLOW
+from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid
 from lfdm_ros.simulation import BatchRollout, Circle, Polygon, Simulator, World, initial_state
-from lfdm_ros.terrain import FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

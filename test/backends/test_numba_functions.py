@@ -12,10 +12,10 @@ import pytest
 
 from lfdm_ros.backends import compiled_model_function, constants, numba_function, write_object
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FieldTable, FrictionField
 from lfdm_ros.models import get_model
 from lfdm_ros.models.friction_field import DIVISOR, head
 from lfdm_ros.simulation import Simulator, initial_state
-from lfdm_ros.terrain import FieldTable, FrictionField
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")

@@ -16,9 +16,9 @@ from lfdm_ros.bags.reader import read_series
 from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.simulation import InputProfile, Simulator
-from lfdm_ros.terrain.ground_file import load_ground
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import load_vehicle
 
 AREA = {"x": [-20.0, 80.0], "y": [-40.0, 40.0], "spacing": 1.0}

@@ -10,9 +10,9 @@ from lfdm_ros.calibration.field_recipe import load_field_recipe, read_survey
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import DensePosterior, FieldPrior, FrictionLink
+from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.libraries import arviz
-from lfdm_ros.terrain import DensePosterior, FieldPrior, FrictionLink
-from lfdm_ros.terrain.ground_file import load_ground
 
 RECIPE = """
 field: {ice: 0.1, dry: 0.9}

@@ -11,10 +11,10 @@ import pytest
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.scoring import score_recordings
+from lfdm_ros.ground.soils import load_soil
 from lfdm_ros.simulation import InputProfile, Simulator, rollout
 from lfdm_ros.studies.recorded import write_drive
 from lfdm_ros.studies.soil_calibration import MEASURED, NOISE, drive, truths
-from lfdm_ros.terrain.soils import load_soil
 
 SAND = load_soil("lete_sand")
 PULL, COAST = "straight_acceleration", "coast_down"

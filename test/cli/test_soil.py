@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
-from lfdm_ros.terrain.soil_wheel import Motion, SoilWheel, settle
-from lfdm_ros.terrain.soils import load_soil, soil_names
+from lfdm_ros.ground.soil_wheel import Motion, SoilWheel, settle
+from lfdm_ros.ground.soils import load_soil, soil_names
 
 
 def test_the_list_has_every_soil_in_the_units_of_the_field(capsys):

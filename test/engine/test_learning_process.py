@@ -13,8 +13,8 @@ import pytest
 from lfdm_ros import procfs
 from lfdm_ros.engine.background import NORMAL, Share
 from lfdm_ros.engine.learning_process import CHILD, Calibrated, Job, LearningProcess, Task
-from lfdm_ros.perception.felt_friction import Drive
-from lfdm_ros.perception.learned_ground import Belief, LearnerSettings, Stretch
+from lfdm_ros.ground.friction_estimator import Drive
+from lfdm_ros.ground.learned_ground import Belief, LearnerSettings, Stretch
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 

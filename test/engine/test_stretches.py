@@ -11,7 +11,7 @@ import pytest
 
 from lfdm_ros.bounds import Refusals
 from lfdm_ros.engine.stretches import Stretches
-from lfdm_ros.perception.learned_ground import Stretch
+from lfdm_ros.ground.learned_ground import Stretch
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 

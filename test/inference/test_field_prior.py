@@ -7,9 +7,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import DensePosterior, FieldPrior, Observations, log_likelihood
 from lfdm_ros.inference.field_prior import FieldPriorDensity
 from lfdm_ros.samplers import smc
-from lfdm_ros.terrain import DensePosterior, FieldPrior, Observations, log_likelihood
 
 TRUTH = FieldPrior(a0=0.5, alpha_x=2.0, alpha_y=2.0, sigma_f=1.3, sigma_n=0.2)
 UNKNOWNS = {"alpha_x": prior("log_normal", median=3.0, log_sd=0.7), "sigma_f": prior("log_normal", median=1.0, log_sd=0.5)}

@@ -10,12 +10,12 @@ import pytest
 
 from lfdm_ros.backends import ARRAYS, casadi_model, compiled_jacobian
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.soil_wheel import Motion, Outcome, SoilWheel, outcome_of, settle
+from lfdm_ros.ground.soils import Soil, load_soil, soil_names
 from lfdm_ros.models import Record, Wheel, get_model
 from lfdm_ros.models.bekker_wong import BekkerWong, RigidBekkerWong
 from lfdm_ros.models.soil import SoilPatch, soil_of
 from lfdm_ros.simulation import BatchRollout, Simulator, initial_state, with_ground
-from lfdm_ros.terrain.soil_wheel import Motion, Outcome, SoilWheel, outcome_of, settle
-from lfdm_ros.terrain.soils import Soil, load_soil, soil_names
 from lfdm_ros.vehicles import load_vehicle
 
 RADIUS, WIDTH, STIFFNESS = 0.47, 0.318, 580e3

@@ -17,11 +17,11 @@ from grid_map_msgs.msg import GridMap
 from rclpy.serialization import deserialize_message, serialize_message
 
 from lfdm_ros.bounds import Refused
+from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
+from lfdm_ros.ground.known import KnownFriction
 from lfdm_ros.ros.grounds import planned_on
 from lfdm_ros.ros.known_ground import known_message, read_known
 from lfdm_ros.simulation import Simulator
-from lfdm_ros.terrain import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
-from lfdm_ros.terrain.known import KnownFriction
 from lfdm_ros.vehicles import load_vehicle
 
 LINK = FrictionLink(0.1, 1.1)

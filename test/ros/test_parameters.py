@@ -14,8 +14,8 @@ from lfdm_ros.cli.study_control import parse_changes
 from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.learned_ground import LEARNER
 from lfdm_ros.parameters import Exposed, Parameter
-from lfdm_ros.perception.learned_ground import LEARNER
 from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
 from lfdm_ros.ros.parameters import of_record
 from lfdm_ros.sensors import LIDAR, LidarSettings

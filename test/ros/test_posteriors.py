@@ -9,8 +9,8 @@ import pytest
 from lfdm_ros.msg import Posterior
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FieldTable, FrictionField
 from lfdm_ros.ros.posteriors import calibrated, posterior_message, version_message
-from lfdm_ros.terrain import FieldTable, FrictionField
 from lfdm_ros.vehicles import load_vehicle
 
 POSTERIOR: dict[str, Any] = {

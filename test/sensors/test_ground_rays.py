@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from lfdm_ros.ground import Grid, HeightMap
 from lfdm_ros.perception.ground_returns import knowing
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation.world import Circle, World
-from lfdm_ros.terrain import Grid, HeightMap
 from lfdm_ros.vehicles import Mount
 
 GRID = Grid(-60.0, -60.0, 0.5, 361, 241)

@@ -14,6 +14,9 @@ from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.ground.underfoot import Underfoot
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
@@ -23,9 +26,6 @@ from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettin
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
-from lfdm_ros.terrain import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
-from lfdm_ros.terrain.ground_file import load_ground
-from lfdm_ros.terrain.underfoot import Underfoot
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lfdm_ros.perception.felt_friction import FeltFriction
+from lfdm_ros.ground.friction_estimator import FrictionEstimator
 from lfdm_ros.studies.felt_friction import LINK, PRIOR, VEHICLE, laps, learned
 
 
 def test_hidden_fields_are_found_where_the_vehicle_drove() -> None:
-    felt = FeltFriction(VEHICLE, LINK, PRIOR)
+    felt = FrictionEstimator(VEHICLE, LINK, PRIOR)
     fields = [learned(seed, 12.0, felt) for seed in (101, 102, 103, 104)]
     for one in fields:
         assert one.error < 0.35 * one.prior_error

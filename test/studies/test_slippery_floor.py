@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.bags import import_recording
+from lfdm_ros.ground import FieldTable
 from lfdm_ros.resources import find_config
 from lfdm_ros.studies.slippery_floor import INTERVAL, LEARNED, ORDINARY, PREDICTED, SLIPPERY, drive_of, errors_of, feel, gentle
-from lfdm_ros.terrain import FieldTable
 from lfdm_ros.vehicles import load_vehicle
 
 TRIM, LAG = {ORDINARY: 0.02, SLIPPERY: 0.018}, {ORDINARY: 0.077, SLIPPERY: 0.109}  # [1], [s] as direct fits find them

@@ -14,18 +14,18 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from grid_map_msgs.msg import GridMap
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 
+from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
+from lfdm_ros.ground.friction_estimator import Drive
+from lfdm_ros.ground.known import KnownFriction
+from lfdm_ros.ground.learned_ground import Belief, LearnedGround, LearnerSettings, Stretch
 from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl
-from lfdm_ros.perception.felt_friction import Drive
-from lfdm_ros.perception.learned_ground import Belief, LearnedGround, LearnerSettings, Stretch
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.known_ground import known_message, read_known
 from lfdm_ros.ros.messages import VehicleMessages, nanoseconds, set_stamp
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.stacks.learning_laps import laps
-from lfdm_ros.terrain import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
-from lfdm_ros.terrain.known import KnownFriction
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

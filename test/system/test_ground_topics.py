@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.calibration import predict
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.nodes.hil_bridge import HilBridge
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.mpc_controller import MpcController
@@ -22,7 +23,6 @@ from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.grid_map import read_grid_map
 from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.terrain.ground_file import load_ground
 from lfdm_ros.vehicles import load_vehicle
 
 

@@ -1,0 +1,297 @@
+"""Grounds that people write down (config/grounds/*.yaml): friction as a number, a random field, patches; soils; heights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros import documents
+from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground.field import FrictionField
+from lfdm_ros.ground.grid import Grid
+from lfdm_ros.ground.height import HeightMap
+from lfdm_ros.ground.link import LARGEST, MARGIN, FrictionLink
+from lfdm_ros.ground.observations import Observations
+from lfdm_ros.ground.posterior import FieldPosterior
+from lfdm_ros.ground.prior import FieldPrior
+from lfdm_ros.ground.soil_map import SoilMap, SoilRegion, within
+from lfdm_ros.ground.soils import Soil, load_soil
+
+_KEYS = ("name", "description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
+_LINK = tuple(f.name for f in fields(FrictionLink))
+_PRIOR = tuple(f.name for f in fields(FieldPrior))
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A ground: what is there, and what who has its file knows of it.
+
+    Friction is that of the road over the one that the vehicle's file is of: 1 is its own road.
+
+    Attributes:
+        name: of its file.
+        field: what is there.
+        known: the median of what is known, which is `field` but for a random field.
+        sd: standard deviation (ny, nx) of the latent friction of which `known` is the mean.
+        belief: of a random field, without the patches.
+        soils: by place; on them friction means nothing.
+        heights: by place.
+        document: what `load_ground` makes the same of wherever it is read: with its seed and the values of its soils.
+    """
+
+    name: str
+    field: FrictionField
+    known: FrictionField
+    sd: np.ndarray
+    belief: FieldPosterior | None = None
+    soils: SoilMap | None = None
+    heights: HeightMap | None = None
+    document: Mapping[str, Any] | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether its friction is that of the vehicle's own road everywhere, and known to be."""
+        return self.belief is None and bool(np.all(np.abs(self.field.link.friction(self.field.latent) - 1.0) < 1e-9))
+
+    def require_start(self, x: float, y: float) -> None:
+        """Raises InputError, which names file and key, for a vehicle that begins off the map [m]."""
+        grid = self.field.grid
+        if bool(grid.outside(np.array(x), np.array(y))):
+            raise InputError(f"ground {self.name}: area: the vehicle begins at ({x:g}, {y:g}), off the map of x {_span(grid.xs)} and "
+                             f"y {_span(grid.ys)}; widen it, or begin elsewhere")
+
+    def left_at(self, path: np.ndarray | None) -> str:
+        """Where a way (n, 2) [m] leaves the map, in one line; empty: nowhere."""
+        grid = self.field.grid
+        outside = np.zeros(0, bool) if path is None else grid.outside(path[:, 0], path[:, 1])
+        if path is None or not outside.any():
+            return ""
+        x, y = path[int(outside.argmax())]
+        return (f"ground {self.name}: area: the way leaves the map of x {_span(grid.xs)} and y {_span(grid.ys)} at ({x:g}, {y:g}); beyond "
+                "its edges the nearest point holds")
+
+    def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
+        """Fields that may be there, as far as is known; where all is known, that one."""
+        if self.belief is None:
+            return [self.field]
+        latent = self.belief.draw(count, np.random.default_rng(seed))
+        return [FrictionField(self.field.grid, np.where(self.sd > 0.0, one, self.known.latent), self.field.link) for one in latent]
+
+
+def _span(values: np.ndarray) -> str:
+    return f"{values[0]:g} to {values[-1]:g} m"
+
+
+def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> Ground:
+    """Reads a ground by its name, from a file or a document.
+
+    Args:
+        seed: of the random field, in place of the file's.
+
+    Raises:
+        InputError: one line that names file and key.
+    """
+    data, where = documents.of_config("grounds", source, "ground")
+    data = documents.mapping(data, where, ("area", "friction"), _KEYS)
+    grid = _grid(data["area"], f"{where}: area")
+    patches = _patches(data.get("patches") or [], f"{where}: patches")
+    name = documents.text(data.get("name", os.path.splitext(os.path.basename(where))[0]), f"{where}: name")
+    if isinstance(data["friction"], dict):
+        ground = _random(name, data, grid, seed, where)
+    else:
+        for key in ("seed", "observations"):
+            if key in data:
+                raise InputError(f"{where}: {key}: the friction is the same everywhere; leave it out, or give a field")
+        if seed is not None:
+            raise InputError(f"{where}: no random field that a seed could change; leave the seed out")
+        everywhere = _friction(data["friction"], f"{where}: friction")
+        values = [everywhere, *(value for value, _ in patches)]
+        link = FrictionLink.around(values)
+        level = FrictionField(grid, np.full(grid.shape, float(link.latent(everywhere))), link)
+        ground = Ground(name, level, level, np.zeros(grid.shape))
+    soils, inline = _soils(data, grid, where)
+    own = {"seed": _seed_of(data, seed, where)} if ground.belief else {}
+    return replace(_patched(ground, patches, where), soils=soils, document={**data, "name": name, **own, **inline},
+                   heights=_heights(data["heights"], grid, f"{where}: heights") if "heights" in data else None)
+
+
+def _seed_of(data: Mapping[str, Any], seed: int | None, where: str) -> int:
+    return documents.integer(data.get("seed", 0), f"{where}: seed", 0) if seed is None else seed
+
+
+def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, where: str) -> Ground:
+    here = f"{where}: friction"
+    given = {key: documents.number(value, f"{here}: {key}")
+             for key, value in documents.mapping(data["friction"], here, optional=(*_LINK, *_PRIOR)).items()}
+    seed = _seed_of(data, seed, where)
+    try:
+        link = FrictionLink(**{key: value for key, value in given.items() if key in _LINK})
+        prior = FieldPrior(**{key: value for key, value in given.items() if key in _PRIOR})
+    except InputError as error:
+        raise InputError(f"{here}: {error}") from None
+    seen = _observations(data.get("observations") or [], link, prior, f"{where}: observations")
+    try:
+        posterior = FieldPosterior(prior, grid, seen)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    latent = posterior.draw(1, np.random.default_rng(seed))[0]
+    return Ground(name, FrictionField(grid, latent, link), FrictionField(grid, posterior.mean(), link), posterior.sd(), posterior)
+
+
+def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]], where: str) -> Ground:
+    """With patches, whose friction is known; later ones lie on earlier ones."""
+    if not patches:
+        return ground
+    grid, link = ground.field.grid, ground.field.link
+    latent, known, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
+    x, y = np.meshgrid(grid.xs, grid.ys)
+    for i, (friction, shape) in enumerate(patches):
+        inside = within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2
+        if not inside.any():
+            raise InputError(f"{where}: patches[{i}]: covers no node of the map; is it outside, or smaller than the spacing, "
+                             f"{grid.spacing:g} m?")
+        try:
+            latent[inside] = known[inside] = link.latent(friction)
+        except InputError as error:
+            raise InputError(f"{where}: patches[{i}]: {error}") from None
+        sd[inside] = 0.0
+    patched = FrictionField(grid, latent, link)
+    return Ground(ground.name, patched, FrictionField(grid, known, link) if ground.belief else patched, sd, ground.belief)
+
+
+def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:
+    """And what a document says of them that has all their values."""
+    if "soil" not in data:
+        if "soils" in data:
+            raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
+        return None, {}
+    everywhere, regions = _soil(data["soil"], f"{where}: soil"), []
+    entries = data.get("soils") or []
+    if not isinstance(entries, list):
+        raise InputError(f"{where}: soils: give a list of {{soil, polygon: [[x, y], ...]}}")
+    for i, entry in enumerate(entries):
+        here = f"{where}: soils[{i}]"
+        values = documents.mapping(entry, here, ("soil", "polygon"))
+        regions.append(SoilRegion(_corners(values["polygon"], f"{here}: polygon"), _soil(values["soil"], f"{here}: soil")))
+    inline = {"soil": everywhere.document,
+              "soils": [{"soil": region.soil.document, "polygon": region.corners.tolist()} for region in regions]}
+    return SoilMap(everywhere, regions, grid.spacing, max(1.0, grid.spacing)), inline
+
+
+def _soil(node: Any, where: str) -> Soil:
+    """By name or file, or with all its values."""
+    if isinstance(node, Mapping):
+        return load_soil(node, where)
+    try:
+        return load_soil(documents.text(node, where))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
+    """A plane through the origin, heights at the nodes, and bumps on them, each half a wave of a cosine."""
+    values = documents.mapping(node, where, optional=("rise_x", "rise_y", "values", "bumps"))
+    rise_x, rise_y = (documents.number(values.get(key, 0.0), f"{where}: {key}") for key in ("rise_x", "rise_y"))
+    x, y = np.meshgrid(grid.xs, grid.ys)
+    heights = rise_x * x + rise_y * y
+    if "values" in values:
+        heights = heights + _table(values["values"], grid, f"{where}: values")
+    bumps = values.get("bumps") or []
+    if not isinstance(bumps, list):
+        raise InputError(f"{where}: bumps: give a list of {{x, y, radius, height}}")
+    for i, entry in enumerate(bumps):
+        here = f"{where}: bumps[{i}]"
+        bump = {key: documents.number(value, f"{here}: {key}")
+                for key, value in documents.mapping(entry, here, ("x", "y", "radius", "height")).items()}
+        if bump["radius"] < 2.0 * grid.spacing:
+            raise InputError(f"{here}: radius: {bump['radius']:g} m is less than two spacings of {grid.spacing:g} m")
+        distance = np.minimum(np.hypot(x - bump["x"], y - bump["y"]) / bump["radius"], 1.0)
+        heights = heights + 0.5 * bump["height"] * (1.0 + np.cos(np.pi * distance))
+    return HeightMap(grid, heights)
+
+
+def _table(node: Any, grid: Grid, where: str) -> np.ndarray:
+    """Numbers at the nodes of a grid, line by line from the lowest y."""
+    if not isinstance(node, list) or len(node) != grid.ny or not all(isinstance(line, list) and len(line) == grid.nx for line in node):
+        raise InputError(f"{where}: give {grid.ny} lines of {grid.nx} numbers, one for each node of the area, from the lowest y")
+    for row, line in enumerate(node):
+        for column, value in enumerate(line):
+            if value is None or value != value:
+                raise InputError(f"{where}: a hole in row {row}, column {column}, at ({grid.xs[column]:g}, {grid.ys[row]:g}); fill it "
+                                 "before")
+    return np.array([[documents.number(value, f"{where}: row {row}") for value in line] for row, line in enumerate(node)])
+
+
+def _grid(node: Any, where: str) -> Grid:
+    values = documents.mapping(node, where, ("x", "y", "spacing"))
+    ends = []
+    for key in ("x", "y"):
+        if not isinstance(values[key], list) or len(values[key]) != 2:
+            raise InputError(f"{where}: {key}: give [lowest, highest], found {quote(values[key])}")
+        low, high = (documents.number(value, f"{where}: {key}") for value in values[key])
+        if low >= high:
+            raise InputError(f"{where}: {key}: {low:g} m is not below {high:g} m")
+        ends.append((low, high))
+    try:
+        return Grid.covering((ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), documents.number(values["spacing"], f"{where}: spacing"))
+    except InputError as error:
+        raise InputError(f"{where}: {error}; nodes are {values['spacing']!r} m apart") from None
+
+
+def _friction(node: Any, where: str) -> float:
+    value = documents.number(node, where)
+    if not 0.0 < value <= LARGEST / (1.0 + MARGIN):
+        raise InputError(f"{where}: {value:g} is not between 0 and {LARGEST / (1.0 + MARGIN):.3g}")
+    return value
+
+
+def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) -> Observations:
+    if not isinstance(node, list):
+        raise InputError(f"{where}: give a list of {{x, y, friction}}")
+    rows = []
+    for i, entry in enumerate(node):
+        here = f"{where}[{i}]"
+        values = {key: documents.number(value, f"{here}: {key}")
+                  for key, value in documents.mapping(entry, here, ("x", "y", "friction"), ("noise",)).items()}
+        try:
+            rows.append((values["x"], values["y"], float(link.latent(values["friction"])), values.get("noise", prior.sigma_n)))
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
+    table = np.array(rows).reshape(-1, 4)
+    try:
+        return Observations(table[:, :2], table[:, 2], table[:, 3])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:
+    """Friction and shape of each: corners (n, 2), or the middle and radius of a circle."""
+    if not isinstance(node, list):
+        raise InputError(f"{where}: give a list of {{friction, polygon: [[x, y], ...]}} or {{friction, circle: {{x, y, radius}}}}")
+    found: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
+    for i, entry in enumerate(node):
+        here = f"{where}[{i}]"
+        values = documents.mapping(entry, here, ("friction",), ("polygon", "circle"))
+        if ("circle" in values) == ("polygon" in values):
+            raise InputError(f"{here}: give either circle or polygon")
+        friction = _friction(values["friction"], f"{here}: friction")
+        if "circle" in values:
+            circle = documents.mapping(values["circle"], f"{here}: circle", ("x", "y", "radius"))
+            x, y, radius = (documents.number(circle[key], f"{here}: circle: {key}") for key in ("x", "y", "radius"))
+            if radius <= 0.0:
+                raise InputError(f"{here}: circle: radius is {radius:g} m; give more than 0")
+            found.append((friction, (x, y, radius)))
+            continue
+        found.append((friction, _corners(values["polygon"], f"{here}: polygon")))
+    return found
+
+
+def _corners(node: Any, where: str) -> np.ndarray:
+    """Of a polygon (n, 2)."""
+    if not isinstance(node, list) or len(node) < 3 or not all(isinstance(row, list) and len(row) == 2 for row in node):
+        raise InputError(f"{where}: give at least three corners [x, y]")
+    return np.array([[documents.number(value, where) for value in row] for row in node])

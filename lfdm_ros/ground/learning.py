@@ -1,0 +1,120 @@
+"""A friction field learned from likelihoods: what the tyres felt becomes observations of the latent field.
+
+Who drives gently feels nearly the same on ice and on asphalt: his likelihood is flat, or says no more than "at least so much". That is no
+observation with a noise of fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of
+any form) finds for each the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.ground.dense import DensePosterior
+from lfdm_ros.ground.observations import Observations
+from lfdm_ros.ground.prior import FieldPrior
+
+_NODES = np.linspace(-6.0, 6.0, 241)  # of the quadrature, in standard deviations of the cavity
+_BETWEEN = 5  # of its nodes between two values of the likelihood
+_LEAST = 1e-6  # precision of what says something
+
+
+@dataclass(frozen=True, eq=False)
+class Felt:
+    """What was felt: the likelihood of the latent friction at some places.
+
+    places (N, 2) [m]; latent (M,): rising; log_likelihood (N, M): at each place of each of those, up to a constant; beyond the last of them
+    it stays.
+
+    Raises:
+        InputError: shapes that do not fit, or what is not finite.
+    """
+
+    places: np.ndarray
+    latent: np.ndarray
+    log_likelihood: np.ndarray
+
+    def __post_init__(self) -> None:
+        n, m = len(self.places), len(self.latent)
+        if self.places.ndim != 2 or self.places.shape[1] != 2 or self.log_likelihood.shape != (n, m) or m < 2:
+            raise InputError(f"felt friction: places {self.places.shape} and likelihoods {self.log_likelihood.shape} of {m} values "
+                             "do not fit")
+        if not (np.isfinite(self.places).all() and np.isfinite(self.log_likelihood).all() and (np.diff(self.latent) > 0.0).all()):
+            raise InputError("felt friction: places and likelihoods must be finite, values must rise")
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **settings: float) -> Observations:
+    """What was felt as observations of the latent field; those that say nothing are left out.
+
+    Args:
+        known: what was observed besides, which is not among those that are returned; settings: as `sites`.
+    """
+    return observations_of(felt, sites(prior, felt, known, **settings))  # type: ignore[arg-type]
+
+
+def observations_of(felt: Felt, sites: np.ndarray) -> Observations:
+    """The observations that sites (2, N) are, without those that say nothing."""
+    precision, shift = sites
+    says = precision > _LEAST
+    return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
+
+
+def sites(prior: FieldPrior, felt: Felt, known: Observations | None = None, start: np.ndarray | None = None, sweeps: int = 100,
+          damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
+    """The Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
+
+    Args:
+        known: what was observed besides.
+        start: sites (2, N) to go on from, as found when less was felt; None: from nothing.
+        sweeps: at most so many; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+    """
+    before = DensePosterior(prior, felt.places, known)
+    own, mean0 = before.covariance, before.mean
+    precision, shift = np.zeros((2, len(felt))) if start is None else np.array(start, float)
+    mean, variance = _marginals(own, mean0, precision, shift)
+    for _ in range(sweeps):
+        cavity = np.maximum(1.0 / variance - precision, 1e-9)
+        cavity_mean = (mean / variance - shift) / cavity
+        tilted_mean, tilted_variance = tilted(felt, cavity_mean, 1.0 / np.sqrt(cavity))
+        wanted = 1.0 / tilted_variance - cavity
+        says = wanted > _LEAST  # a likelihood that makes the latent friction less certain says nothing
+        precision += damping * (np.where(says, wanted, 0.0) - precision)
+        shift += damping * (np.where(says, tilted_mean / tilted_variance - cavity_mean * cavity, 0.0) - shift)
+        last, spread = mean, np.sqrt(variance)
+        mean, variance = _marginals(own, mean0, precision, shift)
+        if max(np.abs(mean - last).max(initial=0.0), np.abs(np.sqrt(variance) - spread).max(initial=0.0)) < tolerance:
+            break
+    return np.stack([precision, shift])
+
+
+def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (N,) of the field at the places, given the sites; own (N, N), mean0 (N,): without them."""
+    root = np.sqrt(precision)
+    factor = linalg.cholesky(np.eye(len(own)) + root[:, None] * own * root, lower=True)
+    half = linalg.solve_triangular(factor, root[:, None] * own, lower=True)
+    missing = shift - precision * mean0
+    return mean0 + own @ missing - half.T @ (half @ missing), np.maximum(own.diagonal() - np.einsum("ij,ij->j", half, half), 1e-12)
+
+
+def tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
+    # They may lie far from each other: nodes where either of them has its mass.
+    fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)
+    nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(felt), axis=0)], axis=1), axis=1)
+    place = np.interp(nodes, felt.latent, np.arange(len(felt.latent)))
+    left = np.minimum(place.astype(int), len(felt.latent) - 2)
+    share, rows = place - left, np.arange(len(felt))[:, None]
+    logs = (1.0 - share) * felt.log_likelihood[rows, left] + share * felt.log_likelihood[rows, left + 1]
+    logs -= 0.5 * ((nodes - mean[:, None]) / sd[:, None]) ** 2
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    width = np.diff(nodes, axis=1, prepend=nodes[:, :1], append=nodes[:, -1:])
+    weights *= width[:, :-1] + width[:, 1:]
+    weights /= weights.sum(axis=1, keepdims=True)
+    found = (weights * nodes).sum(axis=1)
+    return found, np.maximum((weights * (nodes - found[:, None]) ** 2).sum(axis=1), 1e-9)

@@ -1,0 +1,231 @@
+"""A wheel on soft soil, to many digits: paper 001 eqs 1-9 and 22 by Gauss-Legendre quadrature and a bracketed root, in plain NumPy.
+
+What `lfdm_ros.models.bekker_wong` is measured against, what draws curves, and what says whether a load is within the model. The equations
+are listed there, with what differs from the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+import numpy as np
+from scipy.optimize import brentq
+
+from lfdm_ros.errors import InputError
+from lfdm_ros.ground.soils import Soil
+
+POINTS = 64  # of each of the two parts of the contact
+# A sixth of the diameter: the moderate sinkage up to which Bekker (Introduction to Terrain-Vehicle Systems, 1969) took his own closed form
+# of a rigid towed wheel for acceptable, as Wong says of him (Theory of Ground Vehicles, ch. 2); better for larger wheels and less sinkage,
+# worse below half a metre of diameter and where slip digs. That form also makes a parabola of the arc, which is exact here: the limit is a
+# convention.
+VALID_SINKAGE = 1.0 / 3.0  # over the radius
+# Depths over the deepest between which a root is looked for.
+_SCANNING = 8  # points with which it is looked for
+_DEPTHS = np.concatenate([np.geomspace(1e-60, 0.02, 90), np.linspace(0.03, 1.0, 98)])
+
+
+class Outcome(Enum):
+    """How a wheel stands."""
+
+    SUPPORTED = "supported"
+    DEEP = "beyond validity"  # deeper than VALID_SINKAGE: there are forces, by a law that is not known to hold
+    SUNK = "no equilibrium"  # the soil does not carry the load down to the axle
+    AIRBORNE = "airborne"
+
+
+@dataclass(frozen=True)
+class SoilWheel:
+    """A wheel: unloaded radius and width [m], vertical stiffness [N/m], infinite for a rigid one."""
+
+    radius: float
+    width: float
+    stiffness: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name, value in (("radius", self.radius), ("width", self.width), ("stiffness", self.stiffness)):
+            if not value > 0.0:
+                raise InputError(f"wheel: {name} = {value:g} must be above 0")
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Velocities over ground of the wheel, in its plane and across it, + left, and of its rim [m/s]; all 0: it stands."""
+
+    vx: float
+    vy: float
+    rim: float
+
+    @classmethod
+    def of(cls, slip: float, slip_angle: float = 0.0, speed: float = 1.0) -> Motion:
+        """From the slip (001 eq 11: 1 spins on the spot, -1 is locked) and the slip angle [rad] (eq 12: atan(-vy / vx)), at a speed of
+        the faster of rim and wheel."""
+        if not -1.0 <= slip <= 1.0:
+            raise InputError(f"slip {slip:g} is outside [-1, 1]")
+        vx, rim = (speed * (1.0 - slip), speed) if slip > 0.0 else (speed, speed * (1.0 + slip))
+        return cls(vx, -vx * math.tan(slip_angle), rim)
+
+    @property
+    def slip(self) -> float:
+        """The slip in the sense of travel, -1 to 1."""
+        fastest = max(abs(self.rim), abs(self.vx))
+        return min(max(self.sense * (self.rim - self.vx) / fastest, -1.0), 1.0) if fastest else 0.0
+
+    @property
+    def sense(self) -> float:
+        """-1 for a wheel that goes backwards."""
+        return -1.0 if self.rim + self.vx < 0.0 else 1.0
+
+
+@dataclass(frozen=True)
+class SoilForces:
+    """Of the soil on the wheel [N]: fx forward (the drawbar pull), fy to the left, fz up; fx is traction less resistance, the part of the
+    shear stress and that of the soil pressed down. moment: against the drive [N m]."""
+
+    fx: float
+    fy: float
+    fz: float
+    traction: float
+    resistance: float
+    moment: float
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A wheel in balance with its load: sinkage and deflection of the tyre [m], radius of the arc in the soil [m], entry angle [rad]."""
+
+    outcome: Outcome
+    sinkage: float
+    deflection: float
+    arc_radius: float
+    entry_angle: float
+    forces: SoilForces | None  # None where it has sunk
+
+
+@dataclass(frozen=True)
+class Stresses:
+    """Along the contact: angle [rad], pressure, shear stress along and across [Pa], and the weight of each point in an integral over it."""
+
+    angle: np.ndarray
+    weight: np.ndarray
+    pressure: np.ndarray
+    shear_x: np.ndarray
+    shear_y: np.ndarray
+
+
+def arc_radius(wheel: SoilWheel, deflection: float, sinkage: np.ndarray) -> np.ndarray:
+    """Radius of the surrogate circle [m] (001 eq 22)."""
+    r = wheel.radius
+    chord = np.sqrt(deflection * (2.0 * r - deflection)) + np.sqrt((deflection + sinkage) * (2.0 * r - deflection - sinkage))
+    return 0.5 * (chord * chord / sinkage + sinkage)
+
+
+def stresses(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> Stresses:
+    """The stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), first the front part."""
+    x, w = _gauss(points)
+    front = _angle(sinkage / radius)
+    rear = -_angle(soil.rebound * sinkage / radius)
+    largest = np.clip(soil.stress_angle + soil.stress_angle_growth * motion.slip, 0.02, 0.9) * front
+    ahead, behind = largest + x * (front - largest), rear + x * (largest - rear)
+    mirrored = front - (behind - rear) / (largest - rear) * (front - largest)
+    angle = np.concatenate([ahead, behind], axis=-1)
+    at = np.concatenate([ahead, mirrored], axis=-1)
+    depth = 2.0 * radius * np.sin(0.5 * (front + at)) * np.sin(0.5 * (front - at))  # R (cos at - cos front)
+    pressure = soil.modulus(wheel.width) * np.maximum(depth, 0.0) ** soil.sinkage_exponent
+
+    # Shear displacements over the shear moduli. A rim that stands shears without end, in the direction of the sliding.
+    slip_angle = math.atan2(abs(motion.vy), abs(motion.vx))
+    rim, vx = motion.sense * motion.rim, motion.sense * motion.vx
+    transport = max(abs(rim), 1e-9 * math.hypot(vx, motion.vy), 1e-300)
+    jx = radius * (rim * (front - angle) - vx * (np.sin(front) - np.sin(angle))) / transport
+    jy = -radius * motion.vy * (front - angle) / transport
+    ex = jx / (soil.shear_modulus_x + soil.shear_growth_x * slip_angle)
+    ey = jy / (soil.shear_modulus_y + soil.shear_growth_y * slip_angle)
+    e = np.hypot(ex, ey)
+    strength = soil.cohesion + pressure * math.tan(soil.friction_angle)
+    mobilised = strength * np.where(e > 0.0, -np.expm1(-e) / np.where(e > 0.0, e, 1.0), 1.0)
+    weight = np.concatenate([w * (front - largest), w * (largest - rear)], axis=-1)
+    return Stresses(angle, weight, pressure, mobilised * ex, mobilised * ey)
+
+
+@cache
+def _gauss(points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights of Gauss-Legendre between 0 and 1."""
+    x, w = np.polynomial.legendre.leggauss(points)
+    return 0.5 * (x + 1.0), 0.5 * w
+
+
+def _angle(share: np.ndarray) -> np.ndarray:
+    """acos(1 - share), with all digits of a small share (001 eq 2)."""
+    return 2.0 * np.arcsin(np.sqrt(0.5 * share))
+
+
+def carried_load(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> np.ndarray:
+    """The vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
+    radius, sinkage = np.asarray(radius, float)[..., None], np.asarray(sinkage, float)[..., None]
+    s = stresses(wheel, soil, radius, sinkage, motion, points)
+    return wheel.width * radius[..., 0] * np.sum(s.weight * (s.shear_x * np.sin(s.angle) + s.pressure * np.cos(s.angle)), axis=-1)
+
+
+def forces_at(wheel: SoilWheel, soil: Soil, deflection: float, sinkage: float, motion: Motion, points: int = POINTS) -> SoilForces:
+    """The forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
+    radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
+    s = stresses(wheel, soil, np.array([radius]), np.array([sinkage]), motion, points)
+    unit = wheel.width * radius * s.weight
+    sine, cosine = np.sin(s.angle), np.cos(s.angle)
+    traction = motion.sense * float(np.sum(unit * s.shear_x * cosine))
+    # Against the travel; a wheel that spins on the spot has the sense of its rim.
+    way = float(np.sign(motion.vx or motion.rim))
+    resistance = way * float(np.sum(unit * s.pressure * sine))
+    return SoilForces(
+        fx=traction - resistance, fy=float(np.sum(unit * s.shear_y)), fz=float(np.sum(unit * (s.shear_x * sine + s.pressure * cosine))),
+        traction=traction, resistance=resistance, moment=motion.sense * (wheel.radius - deflection) * float(np.sum(unit * s.shear_x)))
+
+
+def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: int = POINTS) -> Settled:
+    """The wheel at the least sinkage at which the soil carries the load [N].
+
+    Raises:
+        InputError: the load is not finite, or presses the tyre in by more than its radius.
+    """
+    if not math.isfinite(load):
+        raise InputError(f"load {load} N is not a finite number")
+    if load <= 0.0:
+        return Settled(Outcome.AIRBORNE, 0.0, 0.0, wheel.radius, 0.0, SoilForces(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    deflection = load / wheel.stiffness
+    if deflection >= wheel.radius:
+        raise InputError(f"load {load:g} N presses a tyre of {wheel.stiffness:g} N/m in by more than its radius {wheel.radius:g} m")
+
+    def lacking(sinkage: float) -> float:
+        at = np.array([sinkage])
+        return float(carried_load(wheel, soil, arc_radius(wheel, deflection, at), at, motion, points)[0]) - load
+
+    deepest = wheel.radius - deflection
+    depths = deepest * _DEPTHS
+    # A few points show between which depths the root lies.
+    loads = carried_load(wheel, soil, arc_radius(wheel, deflection, depths), depths, motion, min(points, _SCANNING))
+    enough = np.flatnonzero(loads >= load)
+    if not len(enough) or lacking(float(depths[enough[0]])) < 0.0 > lacking(float(depths[min(enough[0] + 1, len(depths) - 1)])):
+        return Settled(Outcome.SUNK, deepest, deflection, math.nan, math.nan, None)
+    first = int(enough[0])
+    ends = float(depths[max(first - 2, 0)]), float(depths[first])
+    if lacking(ends[1]) < 0.0:
+        ends = ends[1], float(depths[first + 1])
+    # On what no load presses in there is no root either: it is hard.
+    sinkage = ends[0] if lacking(ends[0]) >= 0.0 else float(brentq(lacking, *ends, xtol=1e-300, rtol=1e-12))
+    radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
+    outcome = Outcome.DEEP if sinkage > VALID_SINKAGE * wheel.radius else Outcome.SUPPORTED
+    return Settled(outcome, sinkage, deflection, radius, float(_angle(np.array(sinkage / radius))),
+                   forces_at(wheel, soil, deflection, sinkage, motion, points))
+
+
+def outcome_of(sinkage: float, load: float, radius: float) -> Outcome:
+    """How a wheel of a simulated vehicle stands, from the state `sinkage` and its load: one that lies on its axle has sunk."""
+    if load <= 0.0:
+        return Outcome.AIRBORNE
+    if sinkage >= 0.99 * radius:
+        return Outcome.SUNK
+    return Outcome.DEEP if sinkage > VALID_SINKAGE * radius else Outcome.SUPPORTED
