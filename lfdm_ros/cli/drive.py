@@ -94,13 +94,14 @@ def run(args: argparse.Namespace) -> int:
     driven, predicted, tyre = vehicle, vehicle, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground
-        from lfdm_ros.ground.underfoot import Underfoot
+        from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 
         ground = find_ground(args.ground)
         ground.require_start(scenario.initial.x, scenario.initial.y)
         if left := ground.left_at(scenario.path):
             print(f"warning: {left}", file=sys.stderr)
-        underfoot, known = Underfoot(vehicle, ground), Underfoot(vehicle, ground, known=True)  # their maps live as long as these do
+        # The maps live as long as these two.
+        underfoot, known = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
         driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.model or "", args.tyre)
     plant = Plant.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)

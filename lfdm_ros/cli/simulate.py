@@ -78,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
     vehicle, model, tyre = load_vehicle(args.vehicle), args.model, args.tyre
     if args.ground is not None:
         from lfdm_ros.bags.grounds import find_ground
-        from lfdm_ros.ground.underfoot import Underfoot
+        from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 
         if args.soil is not None:
             raise InputError("--soil and --ground: a ground has its own soil; give one of them")
-        underfoot = Underfoot(vehicle, find_ground(args.ground))
+        underfoot = VehicleOnGround(vehicle, find_ground(args.ground))
         vehicle, tyre = underfoot.vehicle, underfoot.tyre(model, tyre)
     if args.soil is not None:
         from lfdm_ros.ground.soils import load_soil

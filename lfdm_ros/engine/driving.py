@@ -13,7 +13,7 @@ from lfdm_ros.control.cycle import Cycle
 from lfdm_ros.control.driver import Driver
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.engine.eyes import AHEAD_NS, Eyes, Tracks
+from lfdm_ros.engine.eyes import AHEAD_NS, ScanBuffer, Tracks
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.engine.usable import LATE_NS, unusable
 from lfdm_ros.errors import InputError
@@ -96,7 +96,7 @@ class Pilot:
         self.resets = 0
         # By how much a stamp may be older than the one before without the clock having been set back: in lockstep nothing overtakes.
         self._late_ns = 0 if lockstep else LATE_NS
-        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=self._late_ns)
+        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=self._late_ns)
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:

@@ -60,7 +60,7 @@ class PoseHistory:
         return (before[1] + share * (after[1] - before[1]), before[2] + share * (after[2] - before[2]), before[3] + share * turn)
 
 
-class Eyes:
+class ScanBuffer:
     """Keeps the scans that have come until they are looked at, and what was seen.
 
     history: where the vehicle was; obstacles: as they were seen last, None: nothing was looked at; missing: the scan that did not come in

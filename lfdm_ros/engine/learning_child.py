@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from lfdm_ros.engine.learning_process import Job, Told
+from lfdm_ros.engine.learning_process import Job, LearnerUpdate
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LearnedGround
 
@@ -34,10 +34,10 @@ def learn_from(parent: Connection) -> None:
                     changed = newest is not None
             except (InputError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
                 refused = (str(error) or repr(error)).splitlines()[0]
-            parent.send(Told(answers, ground.felt, ground.silent, ground.kept, refused))
+            parent.send(LearnerUpdate(answers, ground.felt, ground.silent, ground.kept, refused))
         if changed and newest is not None and time.monotonic() >= due:
             known = ground.known(newest.place)
-            parent.send(Told(False, ground.felt, ground.silent, ground.kept, known=known, stamp_ns=newest.stamp_ns))
+            parent.send(LearnerUpdate(False, ground.felt, ground.silent, ground.kept, known=known, stamp_ns=newest.stamp_ns))
             changed, due = False, time.monotonic() + task.period
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from lfdm_ros.engine.background import Share
 from lfdm_ros.engine.calibration_process import last_line
-from lfdm_ros.ground.known import KnownFriction
-from lfdm_ros.ground.learned_ground import Belief, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import GroundPrior, LearnerSettings, Stretch
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.vehicles import Vehicle
 
 CHILD = "lfdm_ros.engine.learning_child"
@@ -53,7 +53,7 @@ class Calibrated:
 class Task:
     """What the child is to learn: period: between two maps [s] of the wall clock, at least."""
 
-    belief: Belief
+    belief: GroundPrior
     settings: LearnerSettings
     model: str
     period: float
@@ -69,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class LearnerUpdate:
     """What the child has made of a job, or of all so far. refused: why it could not feel the stretch; known: the map, up to a stamp [ns];
     None: it has not changed, or not for long enough."""
 
@@ -78,7 +78,7 @@ class Told:
     silent: int = 0
     kept: int = 0
     refused: str = ""
-    known: KnownFriction | None = None
+    known: FrictionPosteriorMap | None = None
     stamp_ns: int = 0
 
 
@@ -100,12 +100,12 @@ class LearningProcess:
         self._jobs: deque[Job] = deque()
         self._in_flight = 0
         self._wake = threading.Condition()
-        self._news: KnownFriction | None = None
+        self._news: FrictionPosteriorMap | None = None
         self._closing = False
         self._recalibrated = False
         self._worker: threading.Thread | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self.told = Told(False)
+        self.told = LearnerUpdate(False)
         self.failed = self.last_refusal = ""
         self.dropped = self.refused = self.restarts = 0
         self._news_ns = 0
@@ -133,7 +133,7 @@ class LearningProcess:
         """Stretches that are not learned yet."""
         return len(self._jobs) + self._in_flight
 
-    def news(self) -> tuple[KnownFriction, int] | None:
+    def news(self) -> tuple[FrictionPosteriorMap, int] | None:
         """The newest map and its stamp [ns], once."""
         with self._wake:
             known, self._news = self._news, None
@@ -195,7 +195,7 @@ class LearningProcess:
             while child.poll(0.0):
                 self._hear(child.recv())
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: LearnerUpdate) -> None:
         with self._wake:
             self.told, self.failed = told, ""
             self._in_flight -= told.answers

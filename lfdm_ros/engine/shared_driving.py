@@ -10,7 +10,7 @@ from dataclasses import replace
 from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.engine.eyes import Eyes, Tracks
+from lfdm_ros.engine.eyes import ScanBuffer, Tracks
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.engine.usable import LATE_NS
 from lfdm_ros.sensors import Scan
@@ -39,13 +39,14 @@ class SharedPilot:
             period: between two commands where no state comes [s].
             plan_period: in lockstep, between two plans of autonomy [s], the first one stamped as its first command, a plan of no rows where
                 it has none; 0: plans are not waited for.
-            lidar_rate, lidar_latency: as `Eyes`.
+            lidar_rate, lidar_latency: as `ScanBuffer`.
             report: takes what a person should know, in one line.
         """
         self.sharer, self._report, self._lockstep = sharer, report, lockstep
         self.refusals = sharer.refusals
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
-        self.eyes = Eyes(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=0 if lockstep else LATE_NS)
+        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                               late_ns=0 if lockstep else LATE_NS)
         self.frame = ""
         self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
         self.resets = 0

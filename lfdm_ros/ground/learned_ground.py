@@ -17,11 +17,11 @@ import numpy as np
 from lfdm_ros.ground.friction_estimator import LATENT, Drive, EstimatorSettings, FrictionEstimator
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.ground_file import Ground
-from lfdm_ros.ground.known import KnownFriction
 from lfdm_ros.ground.learning import Felt, observations_of, sites, tilted
 from lfdm_ros.ground.link import FrictionLink
 from lfdm_ros.ground.observations import Observations
 from lfdm_ros.ground.posterior import FieldPosterior
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.ground.prior import FieldPrior
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.vehicles import Vehicle
@@ -71,7 +71,7 @@ LEARNER = Exposed(LearnerSettings)
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class GroundPrior:
     """What is believed of a ground before it is driven on. seen: what is known of it; grid: of its map; None: one that goes with the
     vehicle."""
 
@@ -81,7 +81,7 @@ class Belief:
     grid: Grid | None = None
 
     @classmethod
-    def of(cls, settings: LearnerSettings, ground: Ground | None = None) -> Belief:
+    def of(cls, settings: LearnerSettings, ground: Ground | None = None) -> GroundPrior:
         """Of a ground's file its random field and what was observed of it, and its area; what else it says is to be found out.
 
         Raises:
@@ -111,10 +111,10 @@ class Belief:
         x, y = (spacing * (round(at / spacing) - side // 2) for at in place)
         return Grid(x, y, spacing, side + 1, side + 1)
 
-    def before(self, settings: LearnerSettings, place: tuple[float, float]) -> KnownFriction:
+    def before(self, settings: LearnerSettings, place: tuple[float, float]) -> FrictionPosteriorMap:
         """What is known before anything was felt."""
         grid = self.around(settings, place)
-        return KnownFriction.of(FieldPosterior(self.prior, grid, _on(grid, self.seen)), self.link, settings.draws)
+        return FrictionPosteriorMap.of(FieldPosterior(self.prior, grid, _on(grid, self.seen)), self.link, settings.draws)
 
 
 def _spacing(settings: LearnerSettings, prior: FieldPrior) -> float:
@@ -151,7 +151,7 @@ class LearnedGround:
         felt: windows in all; silent: of these such as said nothing.
     """
 
-    def __init__(self, vehicle: Vehicle, belief: Belief, settings: LearnerSettings, model: str = "eight_dof",
+    def __init__(self, vehicle: Vehicle, belief: GroundPrior, settings: LearnerSettings, model: str = "eight_dof",
                  posterior: Mapping[str, np.ndarray] | None = None) -> None:
         """Args:
             model, posterior: as `EstimatorSettings` and `FrictionEstimator` have them.
@@ -159,14 +159,14 @@ class LearnedGround:
         Raises:
             InputError: as `FrictionEstimator`.
         """
-        self._belief, self._settings, self._model = belief, settings, model
+        self._prior_ground, self._settings, self._model = belief, settings, model
         self._kept: dict[tuple[int, int], list[_Window]] = {}
         self._grid: Grid | None = None
         self.felt = self.silent = 0
         self._feels = self._feeling(vehicle, posterior)
 
     def _feeling(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None) -> FrictionEstimator:
-        return FrictionEstimator(vehicle, self._belief.link, self._belief.prior,
+        return FrictionEstimator(vehicle, self._prior_ground.link, self._prior_ground.prior,
                                  EstimatorSettings(model=self._model, noise=self._settings.noise), posterior)
 
     @property
@@ -193,7 +193,7 @@ class LearnedGround:
         Raises:
             InputError: as `FrictionEstimator.feel`.
         """
-        felt, prior = self._feels.feel(stretch.drive, stretch.since), self._belief.prior
+        felt, prior = self._feels.feel(stretch.drive, stretch.since), self._prior_ground.prior
         if not len(felt):
             return 0
         _, variance = tilted(felt, prior.mean(*felt.places.T), np.full(len(felt), prior.sigma_f))
@@ -207,7 +207,7 @@ class LearnedGround:
         return said
 
     def _keep(self, window: _Window) -> None:
-        prior, (x, y) = self._belief.prior, window.place
+        prior, (x, y) = self._prior_ground.prior, window.place
         cell = math.floor(x / (QUARTER * prior.alpha_x)), math.floor(y / (QUARTER * prior.alpha_y))
         # The newest last, and of those that say the same the newer one first.
         there = [*self._kept.pop(cell, ()), window]
@@ -217,9 +217,9 @@ class LearnedGround:
         while self.kept > REMEMBERED:  # the place where nobody was for longest
             del self._kept[next(iter(self._kept))]
 
-    def known(self, place: tuple[float, float]) -> KnownFriction:
+    def known(self, place: tuple[float, float]) -> FrictionPosteriorMap:
         """What is known now, with the vehicle at a place [m]."""
-        belief, s = self._belief, self._settings
+        belief, s = self._prior_ground, self._settings
         self._grid = grid = belief.around(s, place, self._grid)
         here = [window for windows in self._kept.values() for window in windows if not grid.outside(*window.place)]
         here = sorted(here, key=lambda window: -window.says)[:s.most_windows]
@@ -230,4 +230,4 @@ class LearnedGround:
             for window, site in zip(here, found.T):
                 window.site = site
             seen = seen.and_also(observations_of(felt, found))
-        return KnownFriction.of(FieldPosterior(belief.prior, grid, seen), belief.link, s.draws)
+        return FrictionPosteriorMap.of(FieldPosterior(belief.prior, grid, seen), belief.link, s.draws)

@@ -14,7 +14,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground.soils import Soil
 from lfdm_ros.models.soil import SOIL, SOILS
 
-MOST_CELLS = 4_000_000
+MAX_CELLS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class SoilMap:
             margin: what the map reaches beyond the regions [m].
 
         Raises:
-            InputError: a spacing or margin that is no length, or more than MOST_CELLS cells.
+            InputError: a spacing or margin that is no length, or more than MAX_CELLS cells.
         """
         if not (0.0 < spacing < math.inf and spacing <= margin < math.inf):
             raise InputError(f"soil map: spacing {spacing:g} m must be above 0 and margin {margin:g} m no less than it")
         corners = np.concatenate([region.corners for region in regions]) if regions else np.zeros((1, 2))
         self.x, self.y = (float(v) for v in corners.min(axis=0) - margin)
         nx, ny = (int(n) for n in np.ceil((corners.max(axis=0) + margin - (self.x, self.y)) / spacing))
-        if nx * ny > MOST_CELLS:
-            raise InputError(f"soil map: {nx} x {ny} cells of {spacing:g} m are more than {MOST_CELLS}; give a larger spacing")
+        if nx * ny > MAX_CELLS:
+            raise InputError(f"soil map: {nx} x {ny} cells of {spacing:g} m are more than {MAX_CELLS}; give a larger spacing")
         self.spacing, self.soils = spacing, (elsewhere, *(region.soil for region in regions))
         x, y = self.x + (np.arange(nx) + 0.5) * spacing, self.y + (np.arange(ny) + 0.5) * spacing
         self.cells = np.zeros((ny, nx), int)

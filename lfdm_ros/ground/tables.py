@@ -14,7 +14,7 @@ from lfdm_ros.ground.spline import refined
 from lfdm_ros.models import friction_map
 from lfdm_ros.models.friction_field import DIVISOR, head
 
-MOST_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
+MAX_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
 
 
 class FieldTable:
@@ -69,8 +69,8 @@ class FrictionMap:
             raise InputError(f"finer: {finer!r}; give a whole number from 1 on")
         grid = field.grid
         cells = (grid.nx - 1) * finer, (grid.ny - 1) * finer
-        if cells[0] * cells[1] > MOST_CELLS:
-            raise InputError(f"finer: {finer} makes a map of {cells[0]} x {cells[1]} cells, more than {MOST_CELLS}; give less, or a "
+        if cells[0] * cells[1] > MAX_CELLS:
+            raise InputError(f"finer: {finer} makes a map of {cells[0]} x {cells[1]} cells, more than {MAX_CELLS}; give less, or a "
                              "smaller field")
         self.field, self.spacing, self._finer = field, grid.spacing / finer, finer
         corners = field.link.friction(refined(field.coefficients, finer)) / tyre_friction

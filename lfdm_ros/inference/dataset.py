@@ -17,7 +17,7 @@ from lfdm_ros.bags import Series, bags_in, known_fields, not_driven, open_bag, r
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.inference.plan import INPUT_FIELDS, NO_TOPIC, Inputs, Segment, Split, field_of
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
@@ -77,7 +77,7 @@ class Dataset:
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     prescribed: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    underfoot: Underfoot | None = None  # the ground that it was made on, which lives as long as this; None: a level road
+    underfoot: VehicleOnGround | None = None  # the ground that it was made on, which lives as long as this; None: a level road
 
     @property
     def interval(self) -> float:
@@ -230,7 +230,7 @@ def on_ground(data: Dataset, ground: str, vehicle: Vehicle) -> Dataset:
     """
     if not ground:
         return data
-    return replace(data, underfoot=Underfoot(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
+    return replace(data, underfoot=VehicleOnGround(vehicle, find_ground(data.recording.path if ground == RECORDED else ground)))
 
 
 def _series(recording: Recording, topic: str, fields: tuple[str, ...]) -> Series:

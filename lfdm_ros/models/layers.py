@@ -66,7 +66,7 @@ def layered(parts: tuple[Part, ...]) -> Part:
                 largest_step=min(part.largest_step for part in parts))
 
 
-class Dragged:
+class WithRollingResistance:
     """A tyre on ground that resists: its own forces, and a drag against its travel that is no torque at the wheel."""
 
     def __init__(self, m: Operations, tyre: Tyre):

@@ -253,7 +253,7 @@ def _assemble(chassis: Chassis, chosen: tuple[Any, ...]) -> Model:
     def build(m: Operations) -> Equations:
         built = {slot: of_slots.get(slot, variants).get(part.build, part.build)(m) for slot, part in parts.items()}
         if resists:
-            built["tyre"] = layers.Dragged(m, built["tyre"])
+            built["tyre"] = layers.WithRollingResistance(m, built["tyre"])
         return variants.get(chassis.build, chassis.build)(m, **built)
 
     def of_wheels(kind: str) -> Iterator[Field]:

@@ -1,6 +1,6 @@
 """Ground that resists by place: what a wheel loses there whatever drives it, a layer that lies on friction and heights.
 
-For models whose tyres know nothing of soil: `lfdm_ros.ground.firm_ground` derives it from the soil, with the friction that goes with it.
+For models whose tyres know nothing of soil: `lfdm_ros.ground.equivalent_friction` derives it from the soil, together with friction.
 The map is an array by its number, between whose nodes stands a bicubic spline; beyond the edges the nearest point holds.
 """
 

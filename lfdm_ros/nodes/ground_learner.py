@@ -13,7 +13,7 @@ from lfdm_ros.engine.learning_process import Calibrated, Job, LearningProcess, T
 from lfdm_ros.engine.stretches import WINDOWS, Stretches
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator
-from lfdm_ros.ground.learned_ground import LEARNER, Belief, Stretch
+from lfdm_ros.ground.learned_ground import LEARNER, GroundPrior, Stretch
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.ros import qos
@@ -71,13 +71,13 @@ class GroundLearner(Component):
     def configure(self) -> None:
         value = self.value
         self._vehicle, settings = vehicle_of(self), LEARNER.record(value)
-        self._settings, self._belief = settings, Belief.of(settings, ground_of(self))
-        self._belief.before(settings, (0.0, 0.0))  # that it can be is known now
-        FrictionEstimator(self._vehicle, self._belief.link, self._belief.prior,
+        self._settings, self._prior_ground = settings, GroundPrior.of(settings, ground_of(self))
+        self._prior_ground.before(settings, (0.0, 0.0))  # that it can be is known now
+        FrictionEstimator(self._vehicle, self._prior_ground.link, self._prior_ground.prior,
                           EstimatorSettings(model=value("model"), noise=settings.noise))
         self._model, self._posterior_version = self._vehicle.spec(value("model")), 0
         self._learning = LearningProcess(
-            Task(self._belief, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),
+            Task(self._prior_ground, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),
             Share(value("max_cores"), value("priority")), max(1, round(value("backlog") / _STRETCH)))
         self._publisher = self.publisher(KNOWN)
         self.subscription("vehicle/state", self._on_state)
@@ -118,7 +118,7 @@ class GroundLearner(Component):
         first, self._states = not self._stretches.stamp_ns, self._states + 1
         self._hand(self._stretches.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
         if first and self._stretches.stamp_ns:
-            self._publish(self._belief.before(self._settings, self._stretches.place), self._stretches.stamp_ns)
+            self._publish(self._prior_ground.before(self._settings, self._stretches.place), self._stretches.stamp_ns)
 
     def _on_command(self, message: DriverCommand) -> None:
         if self.state == "active":

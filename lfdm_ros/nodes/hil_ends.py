@@ -13,7 +13,7 @@ from lfdm_ros.engine.judge import Judge
 from lfdm_ros.engine.plant import Plant
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.hil.faults import Fault, Injector
 from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, Link, Packet, make_link
 from lfdm_ros.hil.mirror import Mirror
@@ -92,7 +92,7 @@ class VehicleEnd(_End):
         super().__init__(node)
         value = node.value
         ground = ground_of(node)
-        self._underfoot = Underfoot(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
+        self._underfoot = VehicleOnGround(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
                                     ground)
         vehicle = self._underfoot.vehicle
         period = 1.0 / value("rate")

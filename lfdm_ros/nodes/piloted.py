@@ -18,7 +18,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
-from lfdm_ros.perception.ground_returns import knowing
+from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, given, hears
@@ -141,7 +141,8 @@ class PilotedComponent(TaskedComponent):
             self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE),
             horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))), vehicle.lidar)
         pilot = Pilot(
-            driver, knowing(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep, lidar_rate=self.value("lidar_rate"),
+            driver, with_ground_filter(tracker, heights, vehicle.lidar), period=period, lockstep=self._lockstep,
+            lidar_rate=self.value("lidar_rate"),
             lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self._warn,
             refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals

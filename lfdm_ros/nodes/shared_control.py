@@ -28,7 +28,7 @@ from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleS
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.piloted import LEAST_NOISE, MARKER_RATE
 from lfdm_ros.nodes.tasks import TaskedComponent, task_endpoints
-from lfdm_ros.perception.ground_returns import knowing
+from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import TRACKER, ObstacleTracker, TrackerSettings
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis
@@ -123,7 +123,7 @@ class SharedControl(TaskedComponent):
         self.sharer.take(vehicle, self._with_grounds(None))
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
-            self.sharer, knowing(tracker, self._underfoot.heights, vehicle.lidar),
+            self.sharer, with_ground_filter(tracker, self._underfoot.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
         self.refusals = self.pilot.refusals

@@ -14,7 +14,7 @@ from lfdm_ros.engine.command_gate import CommandGate
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground
-from lfdm_ros.ground.underfoot import SOFT_TYRE, Edges, Underfoot
+from lfdm_ros.ground.vehicle_on_ground import SOFT_TYRE, Edges, VehicleOnGround
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
@@ -29,7 +29,7 @@ from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.vehicles import Vehicle
 
 
-def simulator_of(node: Component, vehicle: Vehicle, underfoot: Underfoot) -> Simulator:
+def simulator_of(node: Component, vehicle: Vehicle, underfoot: VehicleOnGround) -> Simulator:
     """By the node's parameters model, physics_step and tyre, and by what is under the vehicle; its compiled kernels are loaded, so that the
     first tick is as quick as the others. Raises InputError as Simulator does."""
     model = node.value("model")

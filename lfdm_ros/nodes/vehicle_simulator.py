@@ -17,7 +17,7 @@ from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
 from lfdm_ros.nodes.simulated_vehicle import (
@@ -100,7 +100,7 @@ class VehicleSimulator(Component):
 
     def configure(self) -> None:
         plain, ground = vehicle_of(self), ground_of(self)
-        self._underfoot = Underfoot(plain, ground)
+        self._underfoot = VehicleOnGround(plain, ground)
         vehicle = self._underfoot.vehicle
         simulator = simulator_of(self, vehicle, self._underfoot)
         if simulator.dt > simulator.model.largest_step:

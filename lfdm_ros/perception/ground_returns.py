@@ -26,7 +26,7 @@ class Tracks(Protocol):
     def reset(self) -> None: ...
 
 
-def knowing(tracker: Tracks, heights: HeightMap | None, mount: Mount) -> Tracks:
+def with_ground_filter(tracker: Tracks, heights: HeightMap | None, mount: Mount) -> Tracks:
     """The tracker on ground with heights; as it is where there are none."""
     return tracker if heights is None else GroundAware(tracker, heights, mount)
 

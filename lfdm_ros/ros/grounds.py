@@ -14,7 +14,7 @@ from visualization_msgs.msg import MarkerArray
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.ground import FrictionField
 from lfdm_ros.ground.ground_file import Ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.endpoints import Endpoint, When, given, hears, publishes, unless
 from lfdm_ros.ros.grid_map import grid_map_message
@@ -44,14 +44,16 @@ def ground_of(node: Any) -> Ground | None:
     return find_ground(name, seed_of(node.value("ground_seed"))) if name else None
 
 
-def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> Underfoot:
+def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
     """What a node that plans knows of the ground of its parameters; where the friction is to be learned, of that nothing.
 
     Raises:
         InputError: as `ground_of`.
     """
     ground = ground_of(node)
-    return Underfoot.learning(vehicle, ground) if node.value("learn_ground") else Underfoot(vehicle, ground, known=True, draws=draws)
+    if node.value("learn_ground"):
+        return VehicleOnGround.learning(vehicle, ground)
+    return VehicleOnGround(vehicle, ground, known=True, draws=draws)
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:

@@ -16,7 +16,7 @@ from grid_map_msgs.msg import GridMap
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, Refused
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FrictionLink, Grid
-from lfdm_ros.ground.known import KnownFriction
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.ros.grid_map import grid_map_message, read_grid_map
 
 MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
@@ -24,7 +24,7 @@ MEDIAN, MEAN, SD, ICE, DRY, DRAW = (
 LARGEST = 50.0  # of a latent value: the link's own ends are reached long before
 
 
-def known_message(known: KnownFriction, frame: str, stamp_ns: int) -> GridMap:
+def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> GridMap:
     """The map; stamp: up to which the vehicle's drive is in it [ns]."""
     everywhere = np.ones(known.grid.shape)
     return grid_map_message(known.grid, {
@@ -33,7 +33,7 @@ def known_message(known: KnownFriction, frame: str, stamp_ns: int) -> GridMap:
         **{f"{DRAW}{i:02d}": one for i, one in enumerate(known.draws)}}, frame, stamp_ns)
 
 
-def read_known(message: GridMap, frame: str) -> KnownFriction:
+def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
     """What a map says is known, in the frame of the vehicle's states.
 
     Raises:
@@ -52,7 +52,7 @@ def read_known(message: GridMap, frame: str) -> KnownFriction:
     if np.ptp(ice) > 0.0 or np.ptp(dry) > 0.0:
         raise Refused(f"map: {ICE} and {DRY} are to be the same everywhere", MALFORMED)
     try:
-        return KnownFriction(grid, FrictionLink(float(ice[0, 0]), float(dry[0, 0])), layers[MEAN], layers[SD],
+        return FrictionPosteriorMap(grid, FrictionLink(float(ice[0, 0]), float(dry[0, 0])), layers[MEAN], layers[SD],
                              np.array([layers[name] for name in draws]).reshape(-1, *grid.shape))
     except InputError as error:
         raise Refused(f"map: {error}", MALFORMED) from None

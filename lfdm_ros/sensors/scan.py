@@ -11,7 +11,7 @@ from lfdm_ros.bounds import MALFORMED, NOT_FINITE, OUT_OF_RANGE, Refused, requir
 # A return nearer than this [m] is of the sensor itself; 0 is what some drivers send for none.
 NEAREST = 1e-3
 # Of more beams, neighbours are taken together: at 250 m these are 0.4 m apart.
-MOST_BEAMS = 4096
+MAX_BEAMS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def within(scan: Scan, horizon: float) -> Scan:
     """
     limit, least = min(scan.range_max, horizon), max(scan.range_min, NEAREST)
     ranges = np.where(scan.ranges > limit, np.inf, np.where(scan.ranges >= least, scan.ranges, np.nan))  # nan compares as false
-    together = -(-len(ranges) // MOST_BEAMS)
+    together = -(-len(ranges) // MAX_BEAMS)
     first = scan.angle_min
     if together > 1:
         padded = np.full(together * -(-len(ranges) // together), np.nan)

@@ -29,7 +29,7 @@ from lfdm_ros.control.path import outside
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground, load_ground
-from lfdm_ros.ground.known import KnownFriction
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.grounds import KNOWN
@@ -60,7 +60,7 @@ class Lap:
     sideslip: np.ndarray
     out: np.ndarray
     entry: float
-    known: KnownFriction | None
+    known: FrictionPosteriorMap | None
 
     @property
     def row(self) -> str:
@@ -168,7 +168,7 @@ def read(bag: Path, course: Scenario, ground: Ground) -> list[Lap]:
     return found
 
 
-def _lap(rows: np.ndarray, course: Scenario, ground: Ground, body: Footprint, known: KnownFriction | None) -> Lap:
+def _lap(rows: np.ndarray, course: Scenario, ground: Ground, body: Footprint, known: FrictionPosteriorMap | None) -> Lap:
     x, y, yaw, vx, vy = rows.T
     assert course.path is not None
     way, along, out = Way(course.path), 0.0, np.zeros(len(x))

@@ -17,7 +17,7 @@ from lfdm_ros.calibration import calibrate, load_recipe, predict
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.simulation import InputProfile, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -31,7 +31,7 @@ MANOEUVRE = InputProfile(*np.array([[0.0, 0.0, 0.1, 0.0], [0.7, 0.0, 0.1, 0.0], 
 
 def driven(ground, seconds: float = 2.5) -> tuple[np.ndarray, Simulator, list[np.ndarray]]:
     """Inputs and outputs at 100 Hz of the manoeuvre at 15 m/s."""
-    underfoot = Underfoot(HMMWV, ground)
+    underfoot = VehicleOnGround(HMMWV, ground)
     simulator = Simulator(underfoot.vehicle, "eight_dof", 0.002)
     simulator.reset(vx=15.0)
     inputs, outputs = MANOEUVRE.sample(0.01 * np.arange(round(100 * seconds) + 1)), []

@@ -13,7 +13,7 @@ from lfdm_ros.control.grip import peak_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops, curve_of
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import Pose, initial_state, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
@@ -24,8 +24,8 @@ HMMWV = load_vehicle("hmmwv")
 SETTINGS = Settings(use_limit_table=False, time_budget=0.0)
 
 
-def on(spacing: float = 2.0, **content) -> Underfoot:
-    return Underfoot(HMMWV, load_ground({"area": {"x": [-30, 300], "y": [-60, 160], "spacing": spacing}, "friction": 1.0, **content}))
+def on(spacing: float = 2.0, **content) -> VehicleOnGround:
+    return VehicleOnGround(HMMWV, load_ground({"area": {"x": [-30, 300], "y": [-60, 160], "spacing": spacing}, "friction": 1.0, **content}))
 
 
 def straight(speed: float, wanted: float, duration: float) -> Scenario:

@@ -14,7 +14,7 @@ from lfdm_ros import procfs
 from lfdm_ros.engine.background import NORMAL, Share
 from lfdm_ros.engine.learning_process import CHILD, Calibrated, Job, LearningProcess, Task
 from lfdm_ros.ground.friction_estimator import Drive
-from lfdm_ros.ground.learned_ground import Belief, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import GroundPrior, LearnerSettings, Stretch
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -36,7 +36,7 @@ def braking(friction: float) -> Stretch:
 
 @pytest.fixture
 def process() -> Iterator[LearningProcess]:
-    made = LearningProcess(Task(Belief.of(SETTINGS), SETTINGS, "eight_dof", 0.1), Calibrated.of(HMMWV), Share(0, NORMAL), 3)
+    made = LearningProcess(Task(GroundPrior.of(SETTINGS), SETTINGS, "eight_dof", 0.1), Calibrated.of(HMMWV), Share(0, NORMAL), 3)
     yield made
     made.close()
 

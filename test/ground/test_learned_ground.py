@@ -12,7 +12,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.ground.friction_estimator import Drive, FrictionEstimator
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.learned_ground import Belief, LearnedGround, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -52,11 +52,11 @@ def stretches(drive: Drive, rows: int = 100, lead: int = 40) -> list[Stretch]:
 
 
 def of(settings: LearnerSettings = SETTINGS, **more: Any) -> LearnedGround:
-    return LearnedGround(HMMWV, Belief.of(settings), settings, **more)
+    return LearnedGround(HMMWV, GroundPrior.of(settings), settings, **more)
 
 
 def test_stretch_by_stretch_the_same_windows_are_felt_as_in_the_whole_drive(drive: Drive) -> None:
-    belief = Belief.of(SETTINGS)
+    belief = GroundPrior.of(SETTINGS)
     feels = FrictionEstimator(HMMWV, belief.link, belief.prior)
     whole, parts = feels.feel(drive), [feels.feel(s.drive, s.since) for s in stretches(drive)]
     np.testing.assert_array_equal(np.concatenate([part.places for part in parts]), whole.places)
@@ -124,19 +124,19 @@ def test_the_map_goes_with_the_vehicle_and_comes_back(drive: Drive) -> None:
 
 def test_where_nobody_drove_the_friction_may_be_that_of_ice() -> None:
     """0.3 is above ice and below wet road: the 90 % interval holds it, and a road is the likelier."""
-    unknown = Belief.of(LearnerSettings()).before(LearnerSettings(), (0.0, 0.0))
+    unknown = GroundPrior.of(LearnerSettings()).before(LearnerSettings(), (0.0, 0.0))
     low, high = (float(unknown.link.friction(unknown.mean[0, 0] + side * 1.645 * unknown.sd[0, 0])) for side in (-1.0, 1.0))
     assert low < 0.3 and high > 1.0 and unknown.median.friction_at(0.0, 0.0) == pytest.approx(1.0)
 
 
 def test_a_file_with_a_random_field_says_what_is_believed_and_seen() -> None:
     file = load_ground("ice_patches")
-    belief = Belief.of(SETTINGS, file)
+    belief = GroundPrior.of(SETTINGS, file)
     assert file.belief is not None and belief.prior == file.belief.prior and belief.grid is not None and belief.grid.spacing == 2.5
     known = belief.before(SETTINGS, (0.0, 0.0))
     assert known.link == file.field.link and known.median.friction_at(60.0, 0.0) == pytest.approx(0.35, abs=0.1)
     # Of one that is known nobody is told what it says: that is what is to be learned.
-    bend = Belief.of(SETTINGS, load_ground("ice_in_the_bend"))
+    bend = GroundPrior.of(SETTINGS, load_ground("ice_in_the_bend"))
     assert len(bend.seen) == 0 and bend.prior.alpha_x == 12.0 and bend.grid is not None and not bend.grid.outside(98.8, 12.0)
     assert bend.before(SETTINGS, (0.0, 0.0)).median.friction_at(98.8, 12.0) == pytest.approx(1.0)
 
@@ -145,4 +145,4 @@ def test_settings_that_do_not_fit_are_named() -> None:
     with pytest.raises(InputError, match="patch_length is -1 m"):
         LearnerSettings(patch_length=-1.0)
     with pytest.raises(InputError, match=r"1\.2 is not between ice"):
-        Belief.of(LearnerSettings(usual_friction=1.2))
+        GroundPrior.of(LearnerSettings(usual_friction=1.2))

@@ -18,7 +18,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from lfdm_ros.bounds import Refused
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
-from lfdm_ros.ground.known import KnownFriction
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.ros.grounds import planned_on
 from lfdm_ros.ros.known_ground import known_message, read_known
 from lfdm_ros.simulation import Simulator
@@ -30,8 +30,8 @@ SEEN = Observations(np.array([[0.0, 0.0]]), LINK.latent([0.2]), np.array([0.1]))
 PLAIN = load_vehicle("hmmwv")
 
 
-def known(draws: int = 4) -> KnownFriction:
-    return KnownFriction.of(FieldPosterior(FieldPrior(a0=2.0, alpha_x=8.0, alpha_y=8.0, sigma_f=1.5), GRID, SEEN), LINK, draws)
+def known(draws: int = 4) -> FrictionPosteriorMap:
+    return FrictionPosteriorMap.of(FieldPosterior(FieldPrior(a0=2.0, alpha_x=8.0, alpha_y=8.0, sigma_f=1.5), GRID, SEEN), LINK, draws)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.ground import Grid, HeightMap
-from lfdm_ros.perception.ground_returns import knowing
+from lfdm_ros.perception.ground_returns import with_ground_filter
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.sensors.ground_rays import Surface
@@ -76,7 +76,7 @@ def test_the_ground_is_no_obstacle(posts):
     """Drives towards the ramp, its body leaning: who does not know the ground sees a wall, who does only what stands there."""
     sensor = lidar(RAMP, *posts, noise=0.02)
     plain, aware = (ObstacleTracker(TrackerSettings(), MOUNT) for _ in range(2))
-    knows = knowing(aware, RAMP, MOUNT)
+    knows = with_ground_filter(aware, RAMP, MOUNT)
     for k in range(8):
         scan = sensor.scan(0.1 * k, 0.5 * k, 0.0, 0.0, 0.01 * math.sin(k), 0.02 * math.cos(k))
         plain.update(scan, 0.5 * k, 0.0, 0.0)
@@ -90,4 +90,4 @@ def test_the_ground_is_no_obstacle(posts):
 
 def test_without_heights_the_tracker_is_as_it_is():
     tracker = ObstacleTracker(TrackerSettings(), MOUNT)
-    assert knowing(tracker, None, MOUNT) is tracker
+    assert with_ground_filter(tracker, None, MOUNT) is tracker

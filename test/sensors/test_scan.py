@@ -9,7 +9,7 @@ import pytest
 
 from lfdm_ros.bounds import MALFORMED, NOT_FINITE, OUT_OF_RANGE, TOO_MANY, Refused
 from lfdm_ros.sensors import Scan
-from lfdm_ros.sensors.scan import MOST_BEAMS, check_scan, within
+from lfdm_ros.sensors.scan import MAX_BEAMS, check_scan, within
 
 GOOD = Scan(1.0, -1.0, 0.01, 0.5, 100.0, np.full(201, 10.0))
 FLT_MAX = float(np.finfo(np.float32).max)
@@ -40,13 +40,13 @@ def test_beams_that_saw_nothing_and_beams_that_say_nothing() -> None:
     np.testing.assert_array_equal(none.ranges, [np.nan, np.nan, 0.01])
 
 
-@pytest.mark.parametrize("beams", [MOST_BEAMS, MOST_BEAMS + 1, 36_000, 40_000])
+@pytest.mark.parametrize("beams", [MAX_BEAMS, MAX_BEAMS + 1, 36_000, 40_000])
 def test_many_beams_become_fewer_with_the_nearest_return_where_it_was(beams: int) -> None:
     increment = 2.0 * np.pi / beams
     sent = np.full(beams, np.inf)
     sent[beams // 3] = 20.0
     got = within(Scan(0.0, -np.pi, increment, 0.5, 100.0, sent), 250.0)
     seen = np.flatnonzero(np.isfinite(got.ranges))
-    assert len(got.ranges) <= MOST_BEAMS and got.ranges[seen].tolist() == [20.0] and np.isposinf(np.delete(got.ranges, seen)).all()
+    assert len(got.ranges) <= MAX_BEAMS and got.ranges[seen].tolist() == [20.0] and np.isposinf(np.delete(got.ranges, seen)).all()
     true = -np.pi + increment * (beams // 3)
     assert got.angle_min + got.angle_increment * seen[0] == pytest.approx(true, abs=0.5 * got.angle_increment)

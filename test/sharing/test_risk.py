@@ -16,7 +16,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
@@ -141,7 +141,7 @@ def test_soil_is_in_the_risk():
     area = {"x": [-50, 150], "y": [-50, 50], "spacing": 2.0}
     found = []
     for soil in ("heavy_clay_25", "clayey_soil_55"):
-        on = Underfoot(HMMWV, load_ground({"area": area, "friction": 1.0, "soil": soil}))
+        on = VehicleOnGround(HMMWV, load_ground({"area": area, "friction": 1.0, "soil": soil}))
         rollouts = RiskRollouts(on.vehicle, replace(KNOWN, clear=0.0, horizon=5.0))
         ahead = situation(brake=1.0, obstacles=circles((40.0, 0.0, 1.0)))
         found.append(rollouts.assess(replace(ahead, vehicle=on.vehicle)).operator.collision.value)

@@ -16,8 +16,8 @@ from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
 from lfdm_ros.ground.friction_estimator import Drive
-from lfdm_ros.ground.known import KnownFriction
-from lfdm_ros.ground.learned_ground import Belief, LearnedGround, LearnerSettings, Stretch
+from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl
@@ -41,7 +41,7 @@ def compiled() -> None:
     times, inputs = 0.01 * np.arange(61), np.zeros((61, 3))
     states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
     states |= {f"omega_{wheel}": states["vx"] / HMMWV.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
-    assert LearnedGround(HMMWV, Belief.of(settings), settings).feel(Stretch(Drive(times, inputs, states), 0.4)) >= 0
+    assert LearnedGround(HMMWV, GroundPrior.of(settings), settings).feel(Stretch(Drive(times, inputs, states), 0.4)) >= 0
 
 
 class Driven:
@@ -116,13 +116,13 @@ def test_who_does_not_learn_hears_nothing(graph: Any) -> None:
     assert not graph.node.count_publishers("ground/known") and not graph.node.count_subscribers("vehicle/state")
 
 
-def ice_at(x: float, y: float, draws: int) -> KnownFriction:
+def ice_at(x: float, y: float, draws: int) -> FrictionPosteriorMap:
     """A dry road of which ice is known around one place."""
     around = np.array([[x + a, y + b] for a in (-6.0, -2.0, 2.0, 6.0) for b in (-6.0, -2.0, 2.0, 6.0)])
     link = FrictionLink(0.1, 1.1)
     seen = Observations(around, np.full(16, float(link.latent(0.15))), np.full(16, 0.2))
     prior = FieldPrior(a0=float(link.latent(1.0)), alpha_x=8.0, alpha_y=8.0, sigma_f=0.5)
-    return KnownFriction.of(FieldPosterior(prior, Grid.covering((40.0, -40.0), (140.0, 80.0), 2.0), seen), link, draws)
+    return FrictionPosteriorMap.of(FieldPosterior(prior, Grid.covering((40.0, -40.0), (140.0, 80.0), 2.0), seen), link, draws)
 
 
 @pytest.mark.parametrize("kind", (MpcController, SharedControl))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.ground import Motion, SoilWheel, load_soil, settle
-from lfdm_ros.ground.firm_ground import SUNK, firm_of
+from lfdm_ros.ground.equivalent_friction import SUNK, firm_of
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.underfoot import Underfoot
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -40,7 +40,8 @@ def test_what_does_not_carry_the_wheel_is_no_ground_to_drive_on():
 @pytest.mark.parametrize(("name", "error"), [("lete_sand", 0.08), ("dry_sand", 0.15)])
 def test_vehicles_on_soil_and_on_its_firm_ground(name, error):
     """Ways of a vehicle that rolls free and of one that drives off with full throttle: the bicycle against the 18-DOF model on soil."""
-    on = Underfoot(HMMWV, load_ground({"area": {"x": [-20.0, 80.0], "y": [-20.0, 20.0], "spacing": 1.0}, "friction": 1.0, "soil": name}))
+    area = {"x": [-20.0, 80.0], "y": [-20.0, 20.0], "spacing": 1.0}
+    on = VehicleOnGround(HMMWV, load_ground({"area": area, "friction": 1.0, "soil": name}))
     for speed, command in ((6.0, (0.0, 0.0, 0.0)), (1.0, (0.0, 1.0, 0.0))):
         ways = []
         for spec in ("driven_bicycle", "eighteen_dof/bekker_wong"):

@@ -35,7 +35,7 @@ from lfdm_ros.vehicles import Vehicle
 
 NEEDED = ("wheel_radius", "tyre_width", "tyre_vertical_stiffness_front", "tyre_vertical_stiffness_rear", "cg_height", "unsprung_load_share",
           "friction_scale", *(field.name for field in fiala.PARAMETERS))
-LEAST_FRICTION = 0.02  # of a soil that holds nothing: 0 has no latent value
+MIN_FRICTION = 0.02  # of a soil that holds nothing: 0 has no latent value
 _MOST_FRICTION = 0.9 * LARGEST
 _TOWED, _PULLING = -0.4, 0.2  # slips between which a wheel rolls without a moment
 _SLIPS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -43,7 +43,7 @@ _POINTS = 16  # of each part of the contact: 1e-5 of what they are
 
 
 @dataclass(frozen=True)
-class Firm:
+class EquivalentFriction:
     """What a wheel meets on a soil, over its load: friction, and resistance to its travel [1]."""
 
     friction: float
@@ -51,10 +51,10 @@ class Firm:
 
 
 # A wheel that lies on its axle: it cannot pull, and ploughs. That half of its load holds it back is no more than a guess.
-SUNK = Firm(LEAST_FRICTION, 0.5)
+SUNK = EquivalentFriction(MIN_FRICTION, 0.5)
 
 
-def firm_of(soil: Soil, wheel: SoilWheel, load: float) -> Firm:
+def firm_of(soil: Soil, wheel: SoilWheel, load: float) -> EquivalentFriction:
     """Of a wheel at a load [N] (1, 2); SUNK where the soil does not carry it."""
     return _firm(tuple(soil.parameters.items()), wheel, load)
 
@@ -64,7 +64,7 @@ def _forces(soil: Soil, wheel: SoilWheel, load: float, slip: float) -> SoilForce
 
 
 @lru_cache(maxsize=256)
-def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) -> Firm:
+def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) -> EquivalentFriction:
     given: dict[str, Any] = {name.removeprefix("soil_"): value for name, value in values}
     soil = Soil("", **given)
     ends = [_forces(soil, wheel, load, slip) for slip in (_TOWED, _PULLING)]
@@ -80,7 +80,7 @@ def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) 
     assert towed is not None
     resistance = max(-towed.fx / load, 0.0)
     pulls = [at.fx / load for slip in _SLIPS if (at := _forces(soil, wheel, load, slip)) is not None]
-    return Firm(max(max(pulls) + resistance, LEAST_FRICTION), resistance)
+    return EquivalentFriction(max(max(pulls) + resistance, MIN_FRICTION), resistance)
 
 
 def can_be_firm(vehicle: Vehicle) -> bool:
@@ -88,7 +88,7 @@ def can_be_firm(vehicle: Vehicle) -> bool:
     return all(name in vehicle.parameters for name in NEEDED)
 
 
-def firm_ground(vehicle: Vehicle, soils: Sequence[Soil]) -> list[Firm]:
+def equivalent_friction(vehicle: Vehicle, soils: Sequence[Soil]) -> list[EquivalentFriction]:
     """Of soils for a vehicle that `can_be_firm`: the mean of its axles, by their loads at rest."""
     p = Record(**vehicle.parameters)
     found = []
@@ -97,7 +97,7 @@ def firm_ground(vehicle: Vehicle, soils: Sequence[Soil]) -> list[Firm]:
         for axle, load in zip(("front", "rear"), static_loads(p)):
             one = firm_of(soil, SoilWheel(p.wheel_radius, p.tyre_width, getattr(p, f"tyre_vertical_stiffness_{axle}")), load)
             friction, resistance, weight = friction + load * one.friction, resistance + load * one.resistance, weight + load
-        found.append(Firm(friction / weight, resistance / weight))
+        found.append(EquivalentFriction(friction / weight, resistance / weight))
     return found
 
 
@@ -118,13 +118,13 @@ def fiala_scale(vehicle: Vehicle, friction: float) -> float:
 
 def firm_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionField, ResistanceMap]:
     """A map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
-    firm, which = firm_ground(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
+    firm, which = equivalent_friction(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
     # What the tyres lose by rolling is a torque, and takes nothing of the largest pull.
     rolling = [min(p["rolling_resistance"] / p["wheel_radius"], one.resistance) for one in firm]
-    scales = [fiala_scale(vehicle, max(one.friction - own, LEAST_FRICTION)) / max(p["friction_scale"], LEAST_FRICTION)
+    scales = [fiala_scale(vehicle, max(one.friction - own, MIN_FRICTION)) / max(p["friction_scale"], MIN_FRICTION)
               for one, own in zip(firm, rolling)]
-    friction = np.clip(scales, LEAST_FRICTION, _MOST_FRICTION)[which]
+    friction = np.clip(scales, MIN_FRICTION, _MOST_FRICTION)[which]
     link = FrictionLink.around(friction)
     return FrictionField(grid, link.latent(friction), link), ResistanceMap(grid, np.array(
         [one.resistance - own for one, own in zip(firm, rolling)])[which])

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from lfdm_ros.ground.equivalent_friction import can_be_firm, firm_maps
 from lfdm_ros.ground.field import FrictionField
-from lfdm_ros.ground.firm_ground import can_be_firm, firm_maps
 from lfdm_ros.ground.ground_file import Ground, load_ground
 from lfdm_ros.ground.height import HeightMap
-from lfdm_ros.ground.known import KnownFriction
 from lfdm_ros.ground.link import FrictionLink
+from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.ground.tables import FieldTable
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.vehicles import Vehicle
@@ -19,12 +19,12 @@ from lfdm_ros.vehicles import Vehicle
 SOFT_TYRE = "bekker_wong"
 
 
-class Underfoot:
+class VehicleOnGround:
     """A vehicle on a ground, which every model of the vehicle steps on as long as this lives.
 
     A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
-    which `firm_ground` makes of it, with its resistance. What a ground does not have costs nothing. What was before the last `take` lives
-    until the next one.
+    which `equivalent_friction` makes of it, with its resistance. What a ground does not have costs nothing. Maps of
+    the previous `take` live until the next one.
 
     Attributes:
         vehicle: on that ground.
@@ -50,7 +50,7 @@ class Underfoot:
         return _made_again, (vehicle, None if self._ground is None else self._ground.document, known, draws)
 
     @classmethod
-    def learning(cls, vehicle: Vehicle, ground: Ground | None) -> Underfoot:
+    def learning(cls, vehicle: Vehicle, ground: Ground | None) -> VehicleOnGround:
         """Of whose friction nothing is known: the vehicle's own road everywhere, until `take`; at the heights of the ground."""
         unknown = cls(vehicle, None)
         unknown._ground = ground
@@ -59,7 +59,7 @@ class Underfoot:
         unknown._put_on([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
         return unknown
 
-    def take(self, known: KnownFriction, others: bool = True) -> None:
+    def take(self, known: FrictionPosteriorMap, others: bool = True) -> None:
         """From now on `vehicle` is on the median of what is known now, and `others` on the samples, where they are asked for."""
         self._put_on([known.median, *(known.drawn if others else ())])
 
@@ -100,8 +100,8 @@ class Underfoot:
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
 
 
-def _made_again(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> Underfoot:
-    return Underfoot(vehicle, None if document is None else load_ground(document), known, draws)
+def _made_again(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
+    return VehicleOnGround(vehicle, None if document is None else load_ground(document), known, draws)
 
 
 class Edges:

@@ -14,7 +14,7 @@ from lfdm_ros.ground.posterior import FieldPosterior
 
 
 @dataclass(frozen=True, eq=False)
-class KnownFriction:
+class FrictionPosteriorMap:
     """At the nodes of a grid, of the latent friction: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0.
 
     Raises:
@@ -38,7 +38,7 @@ class KnownFriction:
             raise InputError("known friction: a standard deviation is below 0")
 
     @classmethod
-    def of(cls, posterior: FieldPosterior, link: FrictionLink, draws: int, seed: int = 1) -> KnownFriction:
+    def of(cls, posterior: FieldPosterior, link: FrictionLink, draws: int, seed: int = 1) -> FrictionPosteriorMap:
         """Of a posterior, with so many samples; the same seed, so that they change no more than what is known does."""
         drawn = posterior.draw(draws, np.random.default_rng(seed)) if draws else np.empty((0, *posterior.grid.shape))
         return cls(posterior.grid, link, posterior.mean(), posterior.sd(), drawn)

@@ -6,7 +6,7 @@ import pytest
 
 from lfdm_ros.ground import load_soil
 from lfdm_ros.ground.ground_file import load_ground
-from lfdm_ros.ground.underfoot import Edges, Underfoot
+from lfdm_ros.ground.vehicle_on_ground import Edges, VehicleOnGround
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -23,7 +23,7 @@ def end(vehicle, spec: str, tyre: str | None = None) -> float:
 
 
 def test_a_model_meets_all_that_there_is() -> None:
-    level, hilly = Underfoot(PLAIN, load_ground(ROAD)), Underfoot(PLAIN, load_ground({**ROAD, **HILL}))
+    level, hilly = VehicleOnGround(PLAIN, load_ground(ROAD)), VehicleOnGround(PLAIN, load_ground({**ROAD, **HILL}))
     assert level.vehicle.spec("eight_dof") == "eight_dof/friction_field"
     assert hilly.vehicle.spec("eight_dof") == "eight_dof/friction_field/height_map"
     flat = end(PLAIN.replace(friction_scale=0.9 * PLAIN.parameters["friction_scale"]), "eight_dof")
@@ -33,7 +33,7 @@ def test_a_model_meets_all_that_there_is() -> None:
 
 
 def test_soil_is_met_by_wheels_that_know_it_and_as_firm_ground_by_others() -> None:
-    soft = Underfoot(PLAIN, load_ground(SOIL))
+    soft = VehicleOnGround(PLAIN, load_ground(SOIL))
     on, tyre = soft.vehicle, soft.tyre("eighteen_dof")
     assert tyre == "bekker_wong" and on.spec("eighteen_dof", tyre).startswith("eighteen_dof/bekker_wong/soil_map")
     assert end(on, "eighteen_dof", tyre) == pytest.approx(
@@ -43,16 +43,16 @@ def test_soil_is_met_by_wheels_that_know_it_and_as_firm_ground_by_others() -> No
 
 
 def test_who_names_a_tyre_gets_it() -> None:
-    soft = Underfoot(PLAIN, load_ground(SOIL))
+    soft = VehicleOnGround(PLAIN, load_ground(SOIL))
     assert soft.tyre("eighteen_dof", "fiala") == "fiala" and soft.tyre("eighteen_dof/fiala") is None
-    assert soft.tyre("driven_bicycle") is None and Underfoot(PLAIN, load_ground(ROAD)).tyre("eighteen_dof") is None
-    narrow = Underfoot(load_vehicle("sedan"), load_ground(SOIL))  # of whose tyres nobody knows the width
+    assert soft.tyre("driven_bicycle") is None and VehicleOnGround(PLAIN, load_ground(ROAD)).tyre("eighteen_dof") is None
+    narrow = VehicleOnGround(load_vehicle("sedan"), load_ground(SOIL))  # of whose tyres nobody knows the width
     assert narrow.tyre("eighteen_dof") is None and "resistance_map" not in narrow.vehicle.parameters
 
 
 def test_what_is_not_there_costs_nothing() -> None:
-    assert Underfoot(PLAIN, None).vehicle is PLAIN
-    hilly = Underfoot(PLAIN, load_ground({**AREA, "friction": 1.0, **HILL})).vehicle
+    assert VehicleOnGround(PLAIN, None).vehicle is PLAIN
+    hilly = VehicleOnGround(PLAIN, load_ground({**AREA, "friction": 1.0, **HILL})).vehicle
     assert hilly.spec("eight_dof") == "eight_dof/height_map"
     assert not {"friction_field", "soil_map", "resistance_map"} & hilly.parameters.keys()
 
@@ -60,7 +60,7 @@ def test_what_is_not_there_costs_nothing() -> None:
 def test_another_process_makes_its_own() -> None:
     """What is pickled is what the ground is made of: the numbers are others, the ground is the same."""
     field = {**AREA, "seed": 5, "friction": {"ice": 0.2, "dry": 1.0, "alpha_x": 5, "alpha_y": 5, "sigma_f": 2}, **HILL}
-    cloudpickle, once = pytest.importorskip("cloudpickle"), Underfoot(PLAIN, load_ground(field))  # as Dask has it
+    cloudpickle, once = pytest.importorskip("cloudpickle"), VehicleOnGround(PLAIN, load_ground(field))  # as Dask has it
     again = cloudpickle.loads(cloudpickle.dumps(once))
     assert again.numbers.keys() == once.numbers.keys() and not set(again.numbers.values()) & set(once.numbers.values())
     assert end(again.vehicle, "eight_dof") == end(once.vehicle, "eight_dof")
