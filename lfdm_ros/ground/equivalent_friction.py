@@ -44,7 +44,7 @@ _POINTS = 16  # of each part of the contact: 1e-5 of what they are
 
 @dataclass(frozen=True)
 class EquivalentFriction:
-    """What a wheel meets on a soil, over its load: friction, and resistance to its travel [1]."""
+    """Equivalent of a soil under a wheel, over its load: friction, and resistance to its travel [1]."""
 
     friction: float
     resistance: float
@@ -55,7 +55,7 @@ SUNK = EquivalentFriction(MIN_FRICTION, 0.5)
 
 
 def firm_of(soil: Soil, wheel: SoilWheel, load: float) -> EquivalentFriction:
-    """Of a wheel at a load [N] (1, 2); SUNK where the soil does not carry it."""
+    """Computes the equivalent for a wheel at a load [N] (1, 2); SUNK where the soil does not carry it."""
     return _firm(tuple(soil.parameters.items()), wheel, load)
 
 
@@ -84,12 +84,12 @@ def _firm(values: tuple[tuple[str, float], ...], wheel: SoilWheel, load: float) 
 
 
 def can_be_firm(vehicle: Vehicle) -> bool:
-    """Whether a vehicle says enough of its wheels."""
+    """Checks that a vehicle has the parameters of its wheels."""
     return all(name in vehicle.parameters for name in NEEDED)
 
 
 def equivalent_friction(vehicle: Vehicle, soils: Sequence[Soil]) -> list[EquivalentFriction]:
-    """Of soils for a vehicle that `can_be_firm`: the mean of its axles, by their loads at rest."""
+    """Computes equivalents of soils for a vehicle that `can_be_firm`: the mean of its axles, by their loads at rest."""
     p = Record(**vehicle.parameters)
     found = []
     for soil in soils:

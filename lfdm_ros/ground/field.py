@@ -62,10 +62,10 @@ class FrictionField:
         return (per_latent * along_x).reshape(x.shape), (per_latent * along_y).reshape(x.shape)
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Of places of one shape [m], which are beyond the map, where its edge is clamped."""
+        """Finds the places [m] beyond the map, where its edge is clamped."""
         return self.grid.outside(np.asarray(x, float), np.asarray(y, float))
 
     @cached_property
     def coefficients(self) -> np.ndarray:
-        """Of the spline, (ny + 2, nx + 2), see `spline.coefficients`."""
+        """Coefficients of the spline, (ny + 2, nx + 2), see `spline.coefficients`."""
         return coefficients(self.latent)

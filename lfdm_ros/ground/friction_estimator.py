@@ -1,4 +1,4 @@
-"""What friction the tyres feel: the likelihood of the road's friction in each short window of a drive, by the calibrated model.
+"""Friction estimation while driving: the likelihood of the road's friction in each short window of a drive, by the calibrated model.
 
 In each window the model starts from what was measured and follows the inputs that acted, for each of some frictions in the middle of
 the window and each of some draws of what is not known: the friction that each wheel meets around there, from the field's prior given that
@@ -35,7 +35,7 @@ _PEDAL = 0.1  # up to which wheels that were not measured may be taken to roll f
 
 @dataclass(frozen=True)
 class EstimatorSettings:
-    """How a drive is cut, and what it is compared with.
+    """Settings of the estimator: windows of a drive, model and noise.
 
     window: length of one [s]; samples: of it that are compared; draws: of what is not known; step: of the model, at most [s];
     model: chassis; noise: standard deviation of each channel's sensor [SI], states of the model or the stem of the wheels'; error: growth
@@ -146,7 +146,7 @@ class FrictionEstimator:
         return Felt(np.array(middles).reshape(-1, 2), LATENT, np.array(logs).reshape(-1, len(LATENT)))
 
     def _passed(self, measured: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
-        """Where the wheels were at some rows (rows, wheels, 2) [m]."""
+        """Computes places of the wheels at some rows (rows, wheels, 2) [m]."""
         x, y, yaw = (np.interp(rows, np.arange(len(measured[name])), measured[name])[:, None] for name in ("x", "y", "yaw"))
         ahead, left = self._corners.T
         return np.stack([x + ahead * np.cos(yaw) - left * np.sin(yaw), y + ahead * np.sin(yaw) + left * np.cos(yaw)], axis=-1)

@@ -9,7 +9,7 @@ import numpy as np
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.link import require_number
 
-LEAST, MOST = 4, 8192  # nodes of a side: those of one cell of a cubic spline, and of a map that fits into a message
+MIN_NODES, MAX_NODES = 4, 8192  # nodes of a side: those of one cell of a cubic spline, and of a map that fits into a message
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Grid:
             raise InputError(f"spacing: {self.spacing:g} m is not above 0")
         for name in ("nx", "ny"):
             count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not LEAST <= count <= MOST:
-                raise InputError(f"{name}: {count!r} nodes; give a whole number from {LEAST} to {MOST}")
+            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not MIN_NODES <= count <= MAX_NODES:
+                raise InputError(f"{name}: {count!r} nodes; give a whole number from {MIN_NODES} to {MAX_NODES}")
 
     @classmethod
     def covering(cls, lower: tuple[float, float], upper: tuple[float, float], spacing: float) -> Grid:
@@ -46,7 +46,7 @@ class Grid:
         require_number("spacing", spacing)
         if spacing <= 0.0:
             raise InputError(f"spacing: {spacing:g} m is not above 0")
-        nx, ny = (max(int(np.ceil((b - a) / spacing - 1e-9)) + 1, LEAST) for a, b in zip(lower, upper))
+        nx, ny = (max(int(np.ceil((b - a) / spacing - 1e-9)) + 1, MIN_NODES) for a, b in zip(lower, upper))
         return cls(float(lower[0]), float(lower[1]), float(spacing), nx, ny)
 
     @property
@@ -70,6 +70,6 @@ class Grid:
         return np.stack([part.ravel() for part in np.meshgrid(self.xs, self.ys)], axis=-1)
 
     def outside(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of places of any shape, which are not on the map; those that are no number are not."""
+        """Finds the places, of any shape, that are not on the map; NaN is not."""
         inside = (x >= self.x) & (x <= self.xs[-1]) & (y >= self.y) & (y <= self.ys[-1])
         return np.asarray(~inside)

@@ -54,7 +54,7 @@ class Ground:
 
     @property
     def even(self) -> bool:
-        """Whether its friction is that of the vehicle's own road everywhere, and known to be."""
+        """True where friction is known to be that of the vehicle's nominal road everywhere."""
         return self.belief is None and bool(np.all(np.abs(self.field.link.friction(self.field.latent) - 1.0) < 1e-9))
 
     def require_start(self, x: float, y: float) -> None:
@@ -65,7 +65,7 @@ class Ground:
                              f"y {_span(grid.ys)}; widen it, or begin elsewhere")
 
     def left_at(self, path: np.ndarray | None) -> str:
-        """Where a way (n, 2) [m] leaves the map, in one line; empty: nowhere."""
+        """Describes in one line where a path (n, 2) [m] leaves the map; empty: nowhere."""
         grid = self.field.grid
         outside = np.zeros(0, bool) if path is None else grid.outside(path[:, 0], path[:, 1])
         if path is None or not outside.any():

@@ -58,5 +58,5 @@ class HeightMap:
         return attitude(slope_x, slope_y, yaw)
 
     def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Of places of one shape [m], which are beyond the map."""
+        """Finds the places [m] beyond the map."""
         return self.grid.outside(np.asarray(x, float), np.asarray(y, float))

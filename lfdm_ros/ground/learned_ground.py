@@ -112,7 +112,7 @@ class GroundPrior:
         return Grid(x, y, spacing, side + 1, side + 1)
 
     def before(self, settings: LearnerSettings, place: tuple[float, float]) -> FrictionPosteriorMap:
-        """What is known before anything was felt."""
+        """Posterior without observations."""
         grid = self.around(settings, place)
         return FrictionPosteriorMap.of(FieldPosterior(self.prior, grid, _on(grid, self.seen)), self.link, settings.draws)
 
@@ -218,7 +218,7 @@ class LearnedGround:
             del self._kept[next(iter(self._kept))]
 
     def known(self, place: tuple[float, float]) -> FrictionPosteriorMap:
-        """What is known now, with the vehicle at a place [m]."""
+        """Computes the posterior map around the vehicle at a place [m]."""
         belief, s = self._prior_ground, self._settings
         self._grid = grid = belief.around(s, place, self._grid)
         here = [window for windows in self._kept.values() for window in windows if not grid.outside(*window.place)]

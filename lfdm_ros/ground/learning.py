@@ -24,7 +24,7 @@ _LEAST = 1e-6  # precision of what says something
 
 @dataclass(frozen=True, eq=False)
 class Felt:
-    """What was felt: the likelihood of the latent friction at some places.
+    """Likelihood of the latent friction at some places.
 
     places (N, 2) [m]; latent (M,): rising; log_likelihood (N, M): at each place of each of those, up to a constant; beyond the last of them
     it stays.
@@ -50,7 +50,7 @@ class Felt:
 
 
 def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **settings: float) -> Observations:
-    """What was felt as observations of the latent field; those that say nothing are left out.
+    """Converts likelihoods into observations of the latent field, without those of no information.
 
     Args:
         known: what was observed besides, which is not among those that are returned; settings: as `sites`.

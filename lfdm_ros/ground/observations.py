@@ -1,4 +1,4 @@
-"""What was seen of a field, each value with its own noise."""
+"""Observations of a field, each value with its own noise."""
 
 from __future__ import annotations
 

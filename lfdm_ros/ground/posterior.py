@@ -1,4 +1,4 @@
-"""What observations say of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9).
+"""Posterior of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9).
 
 Samples by Matheron's rule (Journel & Huijbregts 1978; Wilson et al. 2021, "Pathwise conditioning of Gaussian processes"): a sample of the
 prior, moved by what it misses of the observations. Between nodes the sample is continued exactly: by its conditional mean given all nodes

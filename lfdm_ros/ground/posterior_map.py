@@ -1,4 +1,4 @@
-"""What is known of a friction field: its mean and deviation, and samples, each as likely as the next."""
+"""Posterior of a friction field on a map: mean, deviation and samples of equal weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of the latent field before anything is seen: a Gaussian process (paper 004, eqs 3-4).
+"""Prior of the latent field: a Gaussian process (paper 004, eqs 3-4).
 
 The kernel is a product of one along x and one along y. All that is fast here lives on that: covariances between places and a whole grid
 are two thin matrices, and the eigenvalues of a grid's covariance the products of those of its sides.

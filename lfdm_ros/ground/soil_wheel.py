@@ -29,7 +29,7 @@ _DEPTHS = np.concatenate([np.geomspace(1e-60, 0.02, 90), np.linspace(0.03, 1.0, 
 
 
 class Outcome(Enum):
-    """How a wheel stands."""
+    """Static state of a wheel."""
 
     SUPPORTED = "supported"
     DEEP = "beyond validity"  # deeper than VALID_SINKAGE: there are forces, by a law that is not known to hold

@@ -51,7 +51,7 @@ class VehicleOnGround:
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: Ground | None) -> VehicleOnGround:
-        """Of whose friction nothing is known: the vehicle's own road everywhere, until `take`; at the heights of the ground."""
+        """Starts with unknown friction: uses the vehicle's nominal road until `take`, at the heights of the ground."""
         unknown = cls(vehicle, None)
         unknown._ground = ground
         if ground is not None and ground.heights is not None:
@@ -89,7 +89,7 @@ class VehicleOnGround:
 
     @property
     def heights(self) -> HeightMap | None:
-        """Of the ground; None: it is level."""
+        """Heights of the ground; None: level."""
         return None if self._ground is None else self._ground.heights
 
     def tyre(self, model: str, tyre: str | None = None) -> str | None:

@@ -70,7 +70,7 @@ OBSTACLES = When("a `scenario` with obstacles", _has_obstacles)
 
 
 def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
-    """What VehicleTopics publishes."""
+    """Endpoints of VehicleTopics."""
     return (
         publishes("/clock", Clock, qos.CLOCK, "simulated time", when=when, sole=True),
         *ground_endpoints(when),
@@ -84,7 +84,7 @@ def vehicle_endpoints(when: When, scans: When) -> tuple[Endpoint, ...]:
 
 
 class GroundWatch:
-    """Whether a simulated vehicle is on its ground: what is odd stands in the log, and is counted for /diagnostics."""
+    """Monitor of a vehicle on its map: warns in the log and counts for /diagnostics."""
 
     def __init__(self, node: Component, simulator: Simulator, ground: Ground | None, scenario: Scenario | None, pose: Pose) -> None:
         """Raises InputError: it begins off the map."""
@@ -142,7 +142,7 @@ class SensorTopics:
 
 
 class VehicleTopics:
-    """What a simulated vehicle tells: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
+    """Publishers of a simulated vehicle: /clock, odom, imu, joint_states, scan if it has a LIDAR, vehicle/state."""
 
     def __init__(self, node: Component, simulator: Simulator, vehicle: Vehicle, ground: Ground | None = None,
                  sensors: SensorTopics | None = None) -> None:

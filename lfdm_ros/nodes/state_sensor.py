@@ -137,7 +137,7 @@ class StateSensor(Component):
             for wheel, speed in zip(state.wheel_names, state.speed_by_wheel)])
 
     def _known(self, channels: tuple[str | None, ...]) -> list[float]:
-        """What was measured; 0 for the rest, whose variance tells."""
+        """Returns the measured values; 0 for the rest, whose variance is UNKNOWN."""
         values = (math.nan if name is None else getattr(self._message, name) for name in channels)
         return [value if value == value else 0.0 for value in values]
 
@@ -171,7 +171,7 @@ class StateSensor(Component):
     _stamp = Time()
 
     def stamp(self) -> Time:
-        """Of the last state: this node keeps no clock."""
+        """Stamp of the last state; this node keeps no clock."""
         return self._stamp
 
     def diagnose(self) -> Diagnosis:

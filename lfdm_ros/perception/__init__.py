@@ -1,4 +1,4 @@
-"""What a scan says of the world: circles, remembered from scan to scan, and how they move."""
+"""Obstacles from scans: circles, tracked from scan to scan with their velocities."""
 
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles, ObstacleTracker, TrackerSettings
 

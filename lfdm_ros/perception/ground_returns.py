@@ -19,7 +19,7 @@ LOW, LEANS = 0.25, 0.012
 
 
 class Tracks(Protocol):
-    """Who makes obstacles of scans, as `lfdm_ros.perception.ObstacleTracker`."""
+    """Source of obstacles from scans, as `lfdm_ros.perception.ObstacleTracker`."""
 
     def update(self, scan: Scan, x: float, y: float, yaw: float) -> None: ...
     def obstacles(self) -> Obstacles: ...

@@ -1,4 +1,4 @@
-"""What one LIDAR scan shows, as circles: returns are grouped, and each group is covered by one circle or by a chain of them."""
+"""Circles of one LIDAR scan: returns are grouped, and each group is covered by one circle or by a chain of them."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
 
 
 def is_full_circle(scan: Scan) -> bool:
-    """Whether the last beam is beside the first."""
+    """True where the last beam is beside the first."""
     increment = abs(scan.angle_increment)
     return len(scan.ranges) * increment > 2.0 * np.pi - 0.5 * increment
 

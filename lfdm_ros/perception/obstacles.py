@@ -53,7 +53,7 @@ NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
 
 @dataclass(frozen=True)
 class TrackerSettings(GroupingSettings):
-    """How circles of several scans become obstacles; see GroupingSettings for the rest."""
+    """Settings of the tracker; see GroupingSettings for the rest."""
 
     max_obstacles: int = setting(256, "1", "obstacles that are given out", 1, 10_000)
     max_tracks: int = setting(256, "1", "obstacles that are remembered", 1, 10_000)
@@ -148,7 +148,7 @@ class ObstacleTracker:
         self._obstacles = Obstacles(_frozen(_NO_PLACES), _frozen(np.empty(0)), _frozen(_NO_PLACES), -np.inf)
 
     def obstacles(self) -> Obstacles:
-        """What was known after the last scan; the arrays are read-only."""
+        """Obstacles after the last scan; the arrays are read-only."""
         return self._obstacles
 
     @property

@@ -15,7 +15,7 @@ from std_msgs.msg import Float32MultiArray, MultiArrayDimension
 
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, TOO_MANY, Refused, require_all
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.ground.grid import MOST, Grid
+from lfdm_ros.ground.grid import MAX_NODES, Grid
 from lfdm_ros.ros.messages import set_stamp
 
 _COLUMNS, _ROWS = "column_index", "row_index"
@@ -59,8 +59,8 @@ def read_grid_map(message: GridMap) -> tuple[Grid, dict[str, np.ndarray]]:
     if not turn <= _TURNED:
         raise Refused(f"map: turned by {2.0 * math.asin(min(turn, 1.0)):.3g} rad; give it along the axes of its frame", FRAME)
     nx, ny = (round(length / info.resolution) for length in (info.length_x, info.length_y))
-    if max(nx, ny) > MOST or len(message.layers) > _MOST_LAYERS:
-        raise Refused(f"map: {nx} x {ny} cells in {len(message.layers)} layers; at most {MOST} a side and {_MOST_LAYERS} are taken",
+    if max(nx, ny) > MAX_NODES or len(message.layers) > _MOST_LAYERS:
+        raise Refused(f"map: {nx} x {ny} cells in {len(message.layers)} layers; at most {MAX_NODES} a side and {_MOST_LAYERS} are taken",
                       TOO_MANY)
     if len(message.layers) != len(message.data):
         raise Refused(f"map: {len(message.layers)} names for {len(message.data)} layers", MALFORMED)

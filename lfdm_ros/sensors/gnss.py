@@ -12,7 +12,7 @@ _E2 = _F * (2.0 - _F)  # first eccentricity squared
 
 @dataclass(frozen=True)
 class Datum:
-    """Where the plane's origin touches the earth [deg, m above the ellipsoid]; x points to the east, y to the north."""
+    """Place of the plane's origin on the earth [deg, m above the ellipsoid]; x points to the east, y to the north."""
 
     latitude: float
     longitude: float

@@ -1,4 +1,4 @@
-"""Where beams meet the ground: rays against heights by place, for a sensor that pitches and rolls with its vehicle.
+"""Intersection of beams with the ground: rays against heights by place, for a sensor that pitches and rolls with its vehicle.
 
 `march` is Python's text, and translated by numba where it runs often (`lfdm_ros.sensors.ground_rays_native`).
 """

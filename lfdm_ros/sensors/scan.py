@@ -16,7 +16,7 @@ MAX_BEAMS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What one turn of the LIDAR saw, in the form of sensor_msgs/LaserScan.
+    """One turn of the LIDAR, in the form of sensor_msgs/LaserScan.
 
     stamp [s]; beam i points at angle_min + i angle_increment [rad] from the sensor's x axis, + left. ranges (n,) [m]: inf, or anything
     beyond range_max, where nothing was in range; nan, or anything below range_min, where the beam says nothing. range_min, range_max [m].
@@ -31,7 +31,7 @@ class Scan:
 
 
 def check_scan(scan: Scan) -> None:
-    """Whether a sensor can have sent it; ranges themselves may be anything.
+    """Checks that a sensor can have sent the scan; ranges themselves may be anything.
 
     Raises:
         Refused: no beams or more than 40 000, a stamp, angle or limit that is not finite or not possible, more than one turn.

@@ -1,4 +1,4 @@
-"""When scans are due, for who waits for them in lockstep."""
+"""Schedule of scans, to wait for them in lockstep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScanSchedule:
         return (now_ns - self._latency_ns) // self._period_ns * self._period_ns
 
     def due(self, now_ns: int, first_ns: int | None, newest_ns: int | None) -> bool:
-        """Whether a scan that should be here is not.
+        """Checks for a scan that should have arrived and has not.
 
         Args:
             first_ns, newest_ns: stamps of the first state and of the newest scan; None: there is none.

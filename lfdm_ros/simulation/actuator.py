@@ -1,4 +1,4 @@
-"""What lies between a command and the vehicle: a pure delay, a lag of the steering, limits on how fast pedals and steering move, and the
+"""Actuators between a command and the vehicle: a pure delay, a lag of the steering, limits on how fast pedals and steering move, and the
 selector of forwards or reverse."""
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Actuator:
 
 
 def _remaining(distance: float, span: float, lag: float, rate: float) -> float:
-    """What is left of a distance to the command after a span [s]: dz/dt = -min(z / lag, rate), solved exactly."""
+    """Computes the remaining distance to the command after a span [s]: dz/dt = -min(z / lag, rate), solved exactly."""
     if lag == 0.0:
         return max(distance - rate * span, 0.0) if math.isfinite(rate) else 0.0
     if math.isfinite(rate) and distance > rate * lag:

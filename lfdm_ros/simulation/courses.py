@@ -32,7 +32,7 @@ NARROWEST = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What a generator makes; the fields are those of `Scenario`."""
+    """Result of a generator; the fields are those of `Scenario`."""
 
     initial: Pose
     speed: float

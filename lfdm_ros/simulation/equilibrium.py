@@ -1,4 +1,4 @@
-"""Where a vehicle stands at rest: found by Newton's method, not simulated."""
+"""Equilibrium of a vehicle at rest: found by Newton's method, not simulated."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class OutOfReach(SimulationDiverged):
 
 
 def diverged(simulator: Simulator, time: float, state: np.ndarray) -> SimulationDiverged:
-    """What to raise for a run that has come to `state`, its last that is finite, at `time`."""
+    """Makes the exception for a run that has come to `state`, its last that is finite, at `time`."""
     functions = casadi_model(simulator.model)
     if functions.linked and np.isfinite(state).all():
         margins = np.array(functions.reach(state, simulator.complete(np.zeros(3)), simulator.vehicle.vector(simulator.model))).ravel()
@@ -200,6 +200,6 @@ class Simulator:
 
     @property
     def outputs(self) -> np.ndarray:
-        """What the vehicle reports now: (ny,) in the order of `output_names`, SI. The array is reused by the next call."""
+        """Outputs now: (ny,) in the order of `output_names`, SI. The array is reused by the next call."""
         self._report.evaluate()
         return self._report.results[0]

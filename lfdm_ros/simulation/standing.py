@@ -1,4 +1,4 @@
-"""How a vehicle that heaves and pitches begins on ground with heights: its wheels on the ground, its body along it."""
+"""Initial attitude of a vehicle that heaves and pitches on ground with heights: its wheels on the ground, its body along it."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Suspension:
         return grid[below[-1] + 1 if len(below) else 0:middle + above[0] if len(above) else len(grid)]
 
     def reach(self, axle: str) -> Reach:
-        """How far the wheels of an axle go, the steering straight."""
+        """Computes the travel of the wheels of an axle, the steering straight."""
         grid = self._grid(axle)
         at = self.of_angle(axle, grid)
 

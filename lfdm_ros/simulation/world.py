@@ -1,4 +1,4 @@
-"""What stands and moves around the vehicle, and how far the vehicle is from it: circles and polygons of constant velocity.
+"""Obstacles around the vehicle and its clearance from them: circles and polygons of constant velocity.
 
 By hand, not by Shapely: its distance is 0 wherever things overlap, where judge and studies want the depth, and its checks of an outline do
 not say which corner or edges to mend.
@@ -18,7 +18,7 @@ from lfdm_ros.vehicles.body import Footprint
 
 @dataclass(frozen=True)
 class Pose:
-    """Where and how fast the vehicle starts: x, y [m], yaw [rad], forward speed [m/s]. Raises InputError for what no vehicle can be."""
+    """Initial pose and speed of the vehicle: x, y [m], yaw [rad], forward speed [m/s]. Raises InputError for what no vehicle can be."""
 
     x: float = 0.0
     y: float = 0.0
