@@ -11,7 +11,7 @@ PYTHON ?= $(or $(wildcard $(word 2,$(RECORD))),python3)
 WANTED := $(shell $(PYTHON) -S -c "import os, sys; print('%d.%d' % sys.version_info[:2], os.path.realpath(sys._base_executable))" 2>/dev/null) $(CURDIR)
 
 # Any change in what CMake generates or installs. Python code and config/ are used from the source tree, without a reinstall.
-SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action interfaces/*/* interfaces/*/msg/* cmake/*) CMakeLists.txt package.xml setup.py pyproject.toml
+SOURCES := $(wildcard msg/*.msg srv/*.srv action/*.action interfaces/*/* interfaces/*/msg/* cmake/*) CMakeLists.txt package.xml setup.py pyproject.toml lab/pyproject.toml
 
 # Runs must not meet each other nor other machines. A guard of the ROS wheels must not leak in from another environment.
 ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 101 + 1))
@@ -30,7 +30,7 @@ demo: $(PACKAGE)  ## drive, record, calibrate and share a hidden vehicle on the 
 
 # Tests in several processes: most of a test is Python on one core. One more than there are cores: tests of the graph wait for
 # clocks and for each other, and with one for each core a third of two cores had nothing to do. A file stays with one process,
-# where its tests share what they need; test/conftest.py says which come first.
+# where its tests share what they need; conftest.py says which come first.
 WORKERS = -n $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
@@ -63,6 +63,7 @@ QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expr
 .PHONY: check
 check: lint  ## the quick part of it, in about a minute
 	@$(ISOLATED) $(VENV)/bin/python -m pytest -q $(WORKERS) $(QUICK)
+	@.ci/sizes
 
 .PHONY: lint
 lint: $(PACKAGE)  ## ruff, mypy and the import direction
@@ -108,12 +109,14 @@ $(MADE): FORCE
 endif
 FORCE:
 
-# The path file makes .venv use this source tree; the installed copy adds the generated modules to it (lfdm_ros/__init__.py).
+# The path file makes .venv use this source tree; the installed copy adds the generated modules to it (lfdm_ros/__init__.py). The laboratory
+# is installed in place: its code is used from the source tree too.
 $(PACKAGE): $(SOURCES) | $(MADE)
 	@echo "Building the messages and installing lfdm_ros ..."
 	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation .
 	@$(VENV)/bin/python -c "import sysconfig, pathlib; pathlib.Path(sysconfig.get_path('purelib'), 'lfdm_ros_source.pth') \
 	  .write_text('import sys; sys.path.insert(0, %r)\n' % '$(CURDIR)')"
-	@$(VENV)/bin/python -m compileall -q lfdm_ros
+	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e lab
+	@$(VENV)/bin/python -m compileall -q lfdm_ros lab/lfdm_lab
 	@$(VENV)/bin/python -c "from lfdm_ros.environment import check_imports; check_imports()"
 	@touch $@

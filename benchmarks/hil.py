@@ -198,9 +198,9 @@ def lockstep_can() -> float:
 
 
 def _answer_ros() -> None:
-    from lfdm_ros.msg import DriverCommand, VehicleState
     from rclpy.node import Node
 
+    from lfdm_ros.msg import DriverCommand, VehicleState
     from lfdm_ros.ros import qos
     from lfdm_ros.ros.runtime import Runtime
 
@@ -282,7 +282,6 @@ def reaction(trials: int) -> np.ndarray:
             take(command)
 
         from lfdm_ros.msg import DriverCommand
-
         from lfdm_ros.ros import qos
 
         bridge.create_subscription(DriverCommand, "control/command", on_command, qos.COMMAND)

@@ -12,9 +12,10 @@ import math
 from contextlib import suppress
 
 import rclpy
-from lfdm_ros.msg import DriverCommand, VehicleDescription, VehicleState
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+
+from lfdm_ros.msg import DriverCommand, VehicleDescription, VehicleState
 
 RADIUS, SPEED = 30.0, 8.0  # of the circle, whose centre is so far to the left of the origin [m]; [m/s]
 AHEAD = 8.0  # of the point that is aimed at, along the circle [m]

@@ -13,10 +13,10 @@ mine.yaml is a stack file that names it, as test/extending does:
 
 import math
 
-from lfdm_ros.msg import VehicleState
 from std_msgs.msg import Float64
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, WARN, Component
 from lfdm_ros.ros.endpoints import hears, publishes

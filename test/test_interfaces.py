@@ -90,8 +90,9 @@ def test_serialisation_keeps_every_type() -> None:
 
 def test_not_measured_travels_as_nan() -> None:
     pytest.importorskip("rclpy")
-    from lfdm_ros.msg import VehicleState
     from rclpy.serialization import deserialize_message, serialize_message
+
+    from lfdm_ros.msg import VehicleState
 
     received = deserialize_message(serialize_message(VehicleState(vy=math.nan, tyre_force_z=[math.nan] * 4)), VehicleState)
     assert math.isnan(received.vy) and all(math.isnan(force) for force in received.tyre_force_z)

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+FOLDERS = (ROOT / "test", ROOT / "lab" / "test")
 RECORD = {"_asdict", "_fields", "_make", "_replace"}  # public, of named tuples
 LOOK_UP = {"setattr", "getattr", "delattr", "hasattr"}
 
@@ -53,7 +54,8 @@ def uses(tree: ast.AST) -> Iterator[str]:
 
 
 def test_private_names_of_the_package_are_not_used() -> None:
-    found = {str(path.relative_to(FOLDER)): Counter(uses(ast.parse(path.read_text(encoding="utf-8")))) for path in FOLDER.rglob("*.py")}
+    found = {str(path.relative_to(folder)): Counter(uses(ast.parse(path.read_text(encoding="utf-8"))))
+             for folder in FOLDERS for path in folder.rglob("*.py")}
     assert {file: dict(names) for file, names in found.items() if names} == ALLOWED
 
 

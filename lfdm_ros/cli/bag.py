@@ -1,4 +1,4 @@
-"""record, inspect, import and damage rosbag2 recordings"""
+"""record, inspect and import rosbag2 recordings"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from random import Random
 
 from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError
@@ -14,8 +13,7 @@ from lfdm_ros.errors import InputError
 EPILOG = """examples:
   lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag
   lfdm bag info acc_bag
-  lfdm bag record --out drive --topics /vehicle/state /control/command
-  lfdm bag fuzz drive --seeds 20 --out damaged"""
+  lfdm bag record --out drive --topics /vehicle/state /control/command"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,11 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported.add_argument("--recording", metavar="NAME", help="name of the recording (default: the stem of SOURCE)")
     _add_storage(imported)
 
-    fuzz = add("fuzz", "write damaged copies of a bag, one for each seed, to try readers on",
-               "lfdm bag fuzz drive --seeds 20 --out damaged")
-    fuzz.add_argument("bag", metavar="BAG", type=Path, help="folder of a rosbag2 recording")
-    fuzz.add_argument("--seeds", type=int, default=20, metavar="N", help="copies, of seeds 1 to N (default %(default)s)")
-    fuzz.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to create for DIR/1, DIR/2, ...")
+    former = add("fuzz", "is lfdm fuzz copies now, of the package lfdm_lab; the next release takes the new name only",
+                 "lfdm fuzz copies drive --seeds 20 --out damaged")
+    former.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,20 +107,10 @@ def _import_one(args: argparse.Namespace, source: Path, mapping: Path, out: Path
 
 
 def _fuzz(args: argparse.Namespace) -> int:
-    from lfdm_ros.fuzzing import damage_bag
+    from lfdm_ros.cli.main import main
 
-    if args.seeds < 1:
-        raise InputError(f"--seeds {args.seeds}: give 1 or more")
-    if not args.bag.is_dir():
-        raise InputError(f"{args.bag} is no folder of a recording")
-    try:
-        args.out.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"--out {args.out}: {error.strerror}") from None
-    for seed in range(1, args.seeds + 1):
-        damage = damage_bag(args.bag, args.out / str(seed), Random(f"bags {seed}"))
-        print(f"{args.out / str(seed)}: {damage.what}")
-    return 0
+    print("warning: lfdm bag fuzz is lfdm fuzz copies now; the next release takes the new name only", file=sys.stderr)
+    return main(["fuzz", "copies", *args.arguments])
 
 
 def _add_storage(parser: argparse.ArgumentParser) -> None:

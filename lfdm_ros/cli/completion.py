@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the script; returns the exit status."""
-    from lfdm_ros.cli.main import COMMANDS
+    from lfdm_ros.cli.commands import COMMANDS
 
     values, options = list[str](), list[str]()
-    for command in COMMANDS:
+    for command, found in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"lfdm {command}")
-        importlib.import_module(f"lfdm_ros.cli.{command}").add_arguments(parser)
+        importlib.import_module(found.module).add_arguments(parser)
         for path, own in _parsers(command, parser):
             whole, words = path if " " in path else f"{path} *", list[str]()
             for action in own._actions:  # which argparse has no public name for

@@ -9,37 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from lfdm_ros import __version__
+from lfdm_ros.cli.commands import COMMANDS
 from lfdm_ros.errors import InputError, RunError, suggest
 from lfdm_ros.files import reason
-
-# name -> one-line help. The module lfdm_ros.cli.<name> is imported only when its command runs, so `lfdm --help` stays fast.
-COMMANDS = {
-    "doctor": "check the environment: compiler, wheels, RMW, messages, caches",
-    "demo": "drive, record and calibrate a hidden vehicle on the real ROS graph",
-    "list": "list the scenarios, vehicles, grounds, recipes or stacks there are",
-    "models": "list models; with a name its states, inputs, parameters and units",
-    "vehicle": "write a vehicle file, import one of the C++ library LFDM, show what one has, check its suspension",
-    "simulate": "run a vehicle model on a file of driver inputs",
-    "plot": "draw a run, from a CSV or a recording, beside another one",
-    "soil": "list the named soils, and how a wheel stands and pulls on them",
-    "drive": "let the controller or an operator drive a scenario, without ROS",
-    "teleop": "drive by the keys of this terminal, or a joystick, on ROS",
-    "bag": "record, inspect, import and damage rosbag2 recordings",
-    "calibrate": "infer vehicle parameters from recordings",
-    "predict": "compare a posterior or a vehicle with a recording",
-    "study": "ask many calibrations, or many drives of the controller, one question",
-    "up": "run a stack of nodes in one process",
-    "topic": "list the topics of a running graph, show one, measure its rate",
-    "param": "list, show and set the parameters of running nodes",
-    "call": "call a service or an action of a running graph",
-    "layouts": "write files for RViz, Lichtblick and PlotJuggler that show a stack",
-    "policy": "write the SROS2 security policy of a stack",
-    "soak": "let all nodes drive for a long time, and see whether they grow or leave anything behind",
-    "hil": "hardware in the loop: report a recording, compare two, try faults",
-    "bench": "measure what the README claims",
-    "completion": "print a script that completes commands, options and names in bash or zsh",
-    "fuzz": "damage what is read or heard, by seed, and count what becomes of it",
-}
 
 # Packages of messages that are built with ours.
 _INTERFACES = ("lfdm_ros.msg", "lfdm_ros.srv", "lfdm_ros.action", "tf2_msgs", "ackermann_msgs", "grid_map_msgs")
@@ -92,17 +64,18 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     command = argv[0] if argv else ""
     try:
-        if command and not command.startswith("-") and command not in COMMANDS:
+        if command in COMMANDS:
+            chosen = COMMANDS[command]
+            module = importlib.import_module(chosen.module)
+            sub = subparsers.add_parser(command, help=chosen.summary, description=f"{module.__doc__}", epilog=module.EPILOG,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+        elif command and not command.startswith("-"):
             raise InputError(f"no such command{suggest(command, COMMANDS)}; lfdm --help lists them")
-        for name, summary in COMMANDS.items():
-            if command == name:
-                module = importlib.import_module(f"lfdm_ros.cli.{name}")
-                sub = subparsers.add_parser(name, help=summary, description=f"{module.__doc__}", epilog=module.EPILOG,
-                                            formatter_class=argparse.RawDescriptionHelpFormatter)
-                module.add_arguments(sub)
-                sub.set_defaults(run=module.run)
-            else:
-                subparsers.add_parser(name, help=summary, add_help=False)
+        else:
+            for name, other in COMMANDS.items():
+                subparsers.add_parser(name, help=other.summary, add_help=False)
         args = parser.parse_args(argv)
         return int(args.run(args) or 0)
     except InputError as error:

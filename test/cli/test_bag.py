@@ -79,14 +79,3 @@ def test_help_has_an_example(capsys, action):
         main(["bag", action, "--help"])
     assert stop.value.code == 0
     assert f"example: lfdm bag {action}" in " ".join(capsys.readouterr().out.split())
-
-
-def test_fuzz_writes_damaged_copies(tmp_path, capsys):
-    from lfdm_ros.fuzzing import good_bag
-
-    good_bag(tmp_path / "good", seconds=0.4)
-    assert main(["bag", "fuzz", str(tmp_path / "good"), "--seeds", "3", "--out", str(tmp_path / "bad")]) == 0
-    assert sorted(path.name for path in (tmp_path / "bad").iterdir()) == ["1", "2", "3"]
-    assert capsys.readouterr().out.count("\n") == 3
-    assert main(["bag", "fuzz", str(tmp_path / "good"), "--out", str(tmp_path / "bad")]) == 2
-    assert "bad: File exists" in capsys.readouterr().err

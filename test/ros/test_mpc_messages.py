@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from lfdm_ros.msg import MpcStatus, VehicleState
-from lfdm_ros.msg import Plan as PlanMessage
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from rclpy.serialization import deserialize_message, serialize_message
@@ -23,6 +21,8 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import MpcStatus, VehicleState
+from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.ros.markers import ROUTE, Picture

@@ -115,9 +115,3 @@ def test_choices_are_looked_up_when_a_value_is_checked(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LOOK], env={**os.environ, "LFDM_PLUGINS": str(tmp_path / "mine.py")}, capture_output=True,
                           text=True, check=False)
     assert done.stdout.split("\n")[:3] == ["imported", "plugged in", "mine eight_dof"], done.stderr
-
-
-def test_the_documentation_shows_the_declarations() -> None:
-    """In a process of its own: other tests register parts, which are then among the choices."""
-    page = subprocess.run([sys.executable, "-m", "lfdm_ros.stacks.reference"], capture_output=True, text=True, check=True).stdout
-    assert DOCUMENT.read_text(encoding="utf-8") == page, "python -m lfdm_ros.stacks.reference > docs/parameters.md"

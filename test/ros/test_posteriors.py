@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from lfdm_ros.msg import Posterior
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField
+from lfdm_ros.msg import Posterior
 from lfdm_ros.ros.posteriors import calibrated, posterior_message, version_message
 from lfdm_ros.vehicles import load_vehicle
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import domains
 import pytest
 from geometry_msgs.msg import PoseStamped
-from lfdm_ros.msg import VehicleState
-from lfdm_ros.srv import InjectFault
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros.message_fields import filled, interface_class, part, plain
+from lfdm_ros.srv import InjectFault
 
 
 @pytest.fixture(scope="module")

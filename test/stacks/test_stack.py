@@ -11,7 +11,6 @@ from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.stacks.processes import node_arguments
 from lfdm_ros.stacks.stack import EXECUTABLES, NodeEntry, load_stack, node_class, parse_override, prepare_stack
-from lfdm_ros.stacks.topics import markdown
 
 SIMULATOR: dict[str, Any] = {"nodes": [{"executable": "vehicle_simulator"}]}
 
@@ -32,11 +31,6 @@ def test_shipped_scenarios_load_and_cover_their_duration(name: str) -> None:
         assert scenario.goal is not None or scenario.path is not None
     else:
         assert scenario.profile.time[0] == 0.0 and scenario.profile.time[-1] <= scenario.duration
-
-
-def test_the_documentation_shows_the_endpoints() -> None:
-    page = Path(__file__).parents[2] / "docs" / "topics.md"
-    assert page.read_text(encoding="utf-8") == markdown(), "python -m lfdm_ros.stacks.topics > docs/topics.md"
 
 
 @pytest.mark.parametrize("executable", EXECUTABLES)

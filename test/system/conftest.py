@@ -1,4 +1,4 @@
-"""The running graph; test/conftest.py isolates it from every other on this machine."""
+"""The running graph; conftest.py isolates it from every other on this machine."""
 
 from __future__ import annotations
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 from action_msgs.msg import GoalStatus
-from lfdm_ros.action import Calibrate
-from lfdm_ros.msg import CalibratorStatus, VehicleState
-from lfdm_ros.srv import ApplyPosterior, RollBack
 from rclpy.action import ActionClient
 from std_srvs.srv import SetBool, Trigger
 
+from lfdm_ros.action import Calibrate
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.engine import calibrations
 from lfdm_ros.engine.calibration_process import CalibrationProcess
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import CalibratorStatus, VehicleState
 from lfdm_ros.nodes import calibrator
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos
+from lfdm_ros.srv import ApplyPosterior, RollBack
 from lfdm_ros.vehicles import load_vehicle
 
 # --draws: the value of the stiffness [N/rad]; --seed: the second stage lasts a minute; recipe "bad": fails.

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from grid_map_msgs.msg import GridMap
-from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
 from lfdm_ros.ground.friction_estimator import Drive
 from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
 from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
+from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl

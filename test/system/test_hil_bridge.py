@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lfdm_ros.msg import DriverCommand, VehicleState
-from lfdm_ros.srv import InjectFault
 from ports import free_port
 
 from lfdm_ros.bags import bag_info, read_series
@@ -23,11 +21,13 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.hil.link import COMMANDS, CONTROLLER, VEHICLE, LinkSettings, Packet, make_link
 from lfdm_ros.hil.report import differences
 from lfdm_ros.hil.rig import LOCKSTEP, Listeners, Pace, Rig
+from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes.hil_bridge import HilBridge
 from lfdm_ros.resources import share_directory
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.simulation import Pose, Simulator
+from lfdm_ros.srv import InjectFault
 from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.stacks.processes import run_processes
 from lfdm_ros.stacks.stack import load_stack, prepare_stack

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -20,6 +19,7 @@ from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
 from lfdm_ros.ros import qos

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
-from lfdm_ros.action import Calibrate
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
@@ -22,6 +21,7 @@ from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Empty, String
 from std_srvs.srv import SetBool
 
+from lfdm_ros.action import Calibrate
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError, Interrupted, RunError
 from lfdm_ros.nodes.recorder import Recorder

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
-from lfdm_ros.msg import Plan as PlanMessage
 from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -20,6 +18,8 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bags import read_series
+from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
+from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import set_stamp

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from lfdm_ros.msg import DriverCommand, VehicleState
-from lfdm_ros.srv import Reset, Step
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import SetParameters
@@ -20,6 +18,7 @@ from std_srvs.srv import SetBool
 from lfdm_ros.bags import bag_info, format_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
@@ -27,6 +26,7 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import nanoseconds, set_stamp
+from lfdm_ros.srv import Reset, Step
 
 NAME = "vehicle_simulator"
 TICK = 10_000_000

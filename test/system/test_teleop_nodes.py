@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lfdm_ros.msg import DriverCommand, VehicleState
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Joy
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.errors import InputError
+from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.nodes.joystick import JoystickOperator
 from lfdm_ros.nodes.keyboard import KeyboardOperator
 from lfdm_ros.nodes.operator_model import OperatorModel

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lfdm_ros import fuzzing
+from lfdm_lab import fuzzing
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, Found
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.fuzzing import ANSWER, LOST, REFUSED, Case, Found
 from lfdm_ros.resources import share_directory
 
 LIMIT = 60.0  # [s] for one case, on a busy machine

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lfdm_ros.fuzzing import attempt
-from lfdm_ros.stacks.playback import Players, players
+from lfdm_lab.fuzzing import attempt
+from lfdm_lab.stacks.playback import Players, players
 
 
 def good(nodes: Players, drive: Path, folder: Path) -> Any:

@@ -12,7 +12,7 @@ import domains
 import pictures
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent
 
 # Before anything loads rclpy.
 os.environ["ROS_DOMAIN_ID"] = str(domains.own())

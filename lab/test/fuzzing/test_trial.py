@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from lfdm_lab.fuzzing import ANSWER, HANG, LOST, REFUSED, TRACEBACK, Case, Found, attempt, run_cases
 from lfdm_ros.errors import InputError
-from lfdm_ros.fuzzing import ANSWER, HANG, LOST, REFUSED, TRACEBACK, Case, Found, attempt, run_cases
 
 
 def says(text, status):

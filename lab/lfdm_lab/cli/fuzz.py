@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from lfdm_ros.errors import InputError
@@ -24,12 +25,13 @@ EPILOG = """examples:
   lfdm fuzz files --seeds 500 --json files.json
   lfdm fuzz files --seed 17 --keep damaged
   lfdm fuzz graph --duration 3600
+  lfdm fuzz copies drive --seeds 20 --out damaged
 
 Exit status 1: there were tracebacks, hangs or losses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands bags, nodes, files and graph."""
+    """Adds the subcommands bags, nodes, files, graph and copies."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
 
     def add(name: str, summary: str, seeds: int) -> argparse.ArgumentParser:
@@ -52,15 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     graph = add("graph", "running stacks: hostile messages, calls and parameters, signals at any moment, full disks", 40)
     graph.add_argument("--duration", type=float, metavar="S", help="go on for so long, whatever --seeds says")
     files.add_argument("--of", action="append", default=[], metavar="KIND", help="only this kind of file; repeat")
+    copies = kinds.add_parser("copies", help="write damaged copies of a bag, one for each seed, to try readers on",
+                              epilog="example: lfdm fuzz copies drive --seeds 20 --out damaged")
+    copies.add_argument("bag", metavar="BAG", type=Path, help="folder of a rosbag2 recording")
+    copies.add_argument("--seeds", type=int, default=20, metavar="N", help="copies, of seeds 1 to N (default %(default)s)")
+    copies.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to create for DIR/1, DIR/2, ...")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm fuzz`; returns the exit status."""
-    from lfdm_ros.cli import fuzz_cases
-    from lfdm_ros.fuzzing import ANSWER, REFUSED, run_cases
+    from lfdm_lab.cli import fuzz_cases
+    from lfdm_lab.fuzzing import ANSWER, REFUSED, run_cases
 
     if args.seeds < 1:
         raise InputError(f"--seeds {args.seeds}: give 1 or more")
+    if args.kind == "copies":
+        return _write_copies(args.bag, args.seeds, args.out)
     if args.limit is not None and not args.limit > 0.0:
         raise InputError(f"--limit {args.limit:g}: give more than 0 s")
     for path in (args.json, args.keep):
@@ -84,11 +93,11 @@ def run(args: argparse.Namespace) -> int:
         if args.kind == "bags":
             cases = fuzz_cases.bag_cases(seeds, folder, args.bag)
         elif args.kind == "nodes":
-            from lfdm_ros.cli.fuzz_nodes import node_cases
+            from lfdm_lab.cli.fuzz_nodes import node_cases
 
             cases = node_cases(seeds, folder, totals, args.bag)
         elif args.kind == "graph":
-            from lfdm_ros.cli.fuzz_graph import graph_cases
+            from lfdm_lab.cli.fuzz_graph import graph_cases
 
             cases = graph_cases(seeds, folder, args.duration)
         else:
@@ -111,3 +120,18 @@ def run(args: argparse.Namespace) -> int:
     if tally.failures:
         print(f"one alone: lfdm fuzz {args.kind} --seed {tally.failures[0]['seed']} --keep DIR")
     return 0 if summary["cases"] == summary[ANSWER] + summary[REFUSED] else 1
+
+
+def _write_copies(bag: Path, seeds: int, out: Path) -> int:
+    from lfdm_lab.fuzzing import damage_bag
+
+    if not bag.is_dir():
+        raise InputError(f"{bag} is no folder of a recording")
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: {error.strerror}") from None
+    for seed in range(1, seeds + 1):
+        damage = damage_bag(bag, out / str(seed), Random(f"bags {seed}"))
+        print(f"{out / str(seed)}: {damage.what}")
+    return 0

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 import yaml
 
+from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr
+from lfdm_lab.fuzzing.trees import mutated
 from lfdm_ros.bags import bag_info
 from lfdm_ros.bags.typestore import typestore
-from lfdm_ros.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr
-from lfdm_ros.fuzzing.trees import mutated
 
 DOCUMENT = {"a": {"value": 1.0, "unit": "m"}, "b": [1, 2, {"c": "x"}], "d": True}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, Found, attempt
 from lfdm_ros.cli.main import main
-from lfdm_ros.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, Found, attempt
 
 LIMIT = 180.0  # [s]; a run takes a few, and on a busy machine many
 _READ = 60.0  # [s] to read its bag
@@ -38,7 +38,7 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         folder: for the bags.
         duration: [s] after which no more are begun; None: all seeds.
     """
-    from lfdm_ros.stacks.attack import attacked_run, full_disk_run
+    from lfdm_lab.stacks.attack import attacked_run, full_disk_run
 
     _warm_up()
     end = None if duration is None else time.monotonic() + duration
@@ -79,7 +79,7 @@ def _warm_up() -> None:
 
 def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
     """Runs a stack by `lfdm up` and sends signals to this process, each so many seconds after the last one."""
-    from lfdm_ros.stacks.attack import alone
+    from lfdm_lab.stacks.attack import alone
 
     alone()
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,8 +12,8 @@ import domains
 import numpy as np
 import pytest
 
+from lfdm_lab.stacks.soak import cost_of, family, growth_of, segments_of
 from lfdm_ros.cli.main import main
-from lfdm_ros.stacks.soak import cost_of, family, growth_of, segments_of
 
 NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_adapter", "shared_control", "operator_model", "teleop_link",
          "mpc_controller", "vehicle_simulator", "ground_learner"}

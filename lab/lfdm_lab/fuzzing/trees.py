@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from lfdm_ros.fuzzing.corruption import corrupt
-from lfdm_ros.fuzzing.values import hostile_text, hostile_value
+from lfdm_lab.fuzzing.corruption import corrupt
+from lfdm_lab.fuzzing.values import hostile_text, hostile_value
 
 _MARK = "hostile_text_goes_here"
 

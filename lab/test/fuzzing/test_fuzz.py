@@ -17,7 +17,7 @@ def test_nothing_but_answers_and_lines(tmp_path, capsys, kind, seeds):
 
 
 def test_a_failure_is_exit_1_and_its_seed_repeats_it(tmp_path, capsys, monkeypatch):
-    from lfdm_ros.cli import fuzz_cases
+    from lfdm_lab.cli import fuzz_cases
 
     def broken(path):
         raise KeyError(path)
@@ -37,3 +37,15 @@ def test_bad_usage_is_one_line(capsys, arguments, words):
     assert main(["fuzz", *arguments]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
+
+
+def test_fuzz_writes_damaged_copies(tmp_path, capsys):
+    from lfdm_lab.fuzzing import good_bag
+
+    good_bag(tmp_path / "good", seconds=0.4)
+    assert main(["fuzz", "copies", str(tmp_path / "good"), "--seeds", "3", "--out", str(tmp_path / "bad")]) == 0
+    assert sorted(path.name for path in (tmp_path / "bad").iterdir()) == ["1", "2", "3"]
+    assert capsys.readouterr().out.count("\n") == 3
+    assert main(["bag", "fuzz", str(tmp_path / "good"), "--out", str(tmp_path / "bad")]) == 2
+    error = capsys.readouterr().err
+    assert "bad: File exists" in error and "lfdm bag fuzz is lfdm fuzz copies now" in error

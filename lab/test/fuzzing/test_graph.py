@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from lfdm_lab.stacks import attack
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.stacks import attack
 
 
 @pytest.mark.parametrize("others, expected", [([], InputError), (["controller: on_state: KeyError: 'x'"], RunError)])

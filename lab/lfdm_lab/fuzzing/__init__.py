@@ -4,13 +4,13 @@
 `bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.
 """
 
-from lfdm_ros.fuzzing.bags import Damage, damage_bag, good_bag
-from lfdm_ros.fuzzing.corruption import corrupt
-from lfdm_ros.fuzzing.drive import RECIPE, drive_bag
-from lfdm_ros.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
-from lfdm_ros.fuzzing.trees import damaged_json, damaged_yaml
-from lfdm_ros.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
-from lfdm_ros.fuzzing.values import hostile_text
+from lfdm_lab.fuzzing.bags import Damage, damage_bag, good_bag
+from lfdm_lab.fuzzing.corruption import corrupt
+from lfdm_lab.fuzzing.drive import RECIPE, drive_bag
+from lfdm_lab.fuzzing.messages import hostile_base, hostile_cdr, hostile_values
+from lfdm_lab.fuzzing.trees import damaged_json, damaged_yaml
+from lfdm_lab.fuzzing.trial import ANSWER, HANG, LOST, OUTCOMES, REFUSED, TRACEBACK, Case, Found, Tally, attempt, run_cases
+from lfdm_lab.fuzzing.values import hostile_text
 
 __all__ = [
     "ANSWER",

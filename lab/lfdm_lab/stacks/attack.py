@@ -1,4 +1,4 @@
-"""Hostile messages, service calls and parameters for a running stack, and a disk that is full. See `lfdm_ros.fuzzing`."""
+"""Hostile messages, service calls and parameters for a running stack, and a disk that is full. See `lfdm_lab.fuzzing`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rclpy.node import Node, NodeNameNonExistentError
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
+from lfdm_lab.fuzzing import hostile_base, hostile_cdr
+from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.bags.typestore import require_type
 from lfdm_ros.errors import InputError, RunError
-from lfdm_ros.fuzzing import hostile_base, hostile_cdr
-from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.message_fields import interface_class
 from lfdm_ros.ros.rclpy_adapter import RCLError

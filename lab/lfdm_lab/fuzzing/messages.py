@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from rosbags.interfaces import Nodetype
 
+from lfdm_lab.fuzzing.corruption import corrupt
+from lfdm_lab.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 from lfdm_ros.bags.typestore import build_message, typestore
-from lfdm_ros.fuzzing.corruption import corrupt
-from lfdm_ros.fuzzing.values import INTEGERS, NUMBERS, TEXTS
 
 _LENGTHS = (0, 1, 2, 7, 360, 5000)
 HUGE = 100_000  # elements of a long path; now and then

@@ -1,4 +1,4 @@
-"""The page docs/parameters.md, written from the declarations: python -m lfdm_ros.stacks.reference > docs/parameters.md"""
+"""The page docs/parameters.md, written from the declarations: python -m lfdm_lab.parameters_page > docs/parameters.md"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lfdm_ros.stacks.stack import EXECUTABLES, node_class
 _LONGEST = 60  # characters of choices that are listed
 _HEAD = """# Parameters
 
-Written by `python -m lfdm_ros.stacks.reference` from the declarations; a test holds it to them.
+Written by `python -m lfdm_lab.parameters_page` from the declarations; a test holds it to them.
 
 In a stack: `parameters: {NAME: VALUE}` of a node, or of all that have it; `lfdm up STACK --set NODE.NAME=VALUE`; with a ROS installation
 `ros2 run lfdm_ros NODE --ros-args -p NAME:=VALUE`. Without ROS: `lfdm drive SCENARIO --set NAME=VALUE` for what the controller, its tracker

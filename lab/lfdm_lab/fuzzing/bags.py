@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from lfdm_lab.fuzzing.corruption import MOST, corrupt
+from lfdm_lab.fuzzing.messages import hostile_cdr
+from lfdm_lab.fuzzing.trees import damaged_yaml
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError
-from lfdm_ros.fuzzing.corruption import MOST, corrupt
-from lfdm_ros.fuzzing.messages import hostile_cdr
-from lfdm_ros.fuzzing.trees import damaged_yaml
 
 _STATE, _COMMAND, _IMU = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand", "sensor_msgs/msg/Imu"
 _RATE = 50  # Hz

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from ackermann_msgs.msg import AckermannDriveStamped
-from lfdm_ros.msg import DriverCommand
 
+from lfdm_lab.fuzzing import ANSWER, drive_bag
+from lfdm_lab.fuzzing.bags import REWRITINGS, RecordedMessage
+from lfdm_lab.stacks.playback import fault_of
 from lfdm_ros.bags import bag_info, open_bag
-from lfdm_ros.fuzzing import ANSWER, drive_bag
-from lfdm_ros.fuzzing.bags import REWRITINGS, RecordedMessage
-from lfdm_ros.stacks.playback import fault_of
+from lfdm_ros.msg import DriverCommand
 from lfdm_ros.stacks.stack import EXECUTABLES
 
 

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm soak`; returns the exit status."""
-    from lfdm_ros.fuzzing.drive import RECIPE, drive_bag
-    from lfdm_ros.stacks.soak import soak
+    from lfdm_lab.fuzzing.drive import RECIPE, drive_bag
+    from lfdm_lab.stacks.soak import soak
     from lfdm_ros.stacks.stack import load_stack, parse_override
 
     for name in ("duration", "wall"):

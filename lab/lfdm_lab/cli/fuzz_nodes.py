@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lfdm_ros import fuzzing
-from lfdm_ros.cli.fuzz_cases import judge_bag
+from lfdm_lab import fuzzing
+from lfdm_lab.cli.fuzz_cases import judge_bag
+from lfdm_lab.fuzzing import ANSWER, Case, Found
 from lfdm_ros.errors import InputError
-from lfdm_ros.fuzzing import ANSWER, Case, Found
 
 LIMIT = 120.0  # [s] for one bag, on a busy machine
 _CALIBRATED = 5  # each so manieth is calibrated with
@@ -26,7 +26,7 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
         totals: of the bags that were played: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.WHY.
         good: what to damage; by default a second of a drive with all that the nodes hear.
     """
-    from lfdm_ros.stacks.playback import players
+    from lfdm_lab.stacks.playback import players
 
     recipe, source = folder / "recipe.yaml", good or folder / "drive"
     recipe.write_text(fuzzing.RECIPE, encoding="utf-8")
