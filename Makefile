@@ -42,9 +42,9 @@ test: lint  ## linters, types, import direction, all tests, and those again that
 # another processor, without NumPy's code for AVX-512, and compiled for the other target: what drives for this processor, whose default is
 # x86-64-v3, and batches for x86-64-v3, whose default is this processor.
 DRIVES := $(addprefix test/control/test_,backing.py controller.py optimality.py planner.py slippery_place.py stops.py) test/sharing \
-  $(addprefix test/studies/test_,closed_loop.py friction_study.py risk_study.py rivals.py slippery_floor.py threats.py)
-BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py) \
-  $(addprefix test/studies/test_,reduction.py sbc.py)
+  test/engine/test_closed_loop.py $(addprefix lab/test/studies/test_,friction_study.py risk_study.py rivals.py slippery_floor.py threats.py)
+BATCHES := test/samplers $(addprefix test/calibration/test_,calibrate.py model_error.py out_of_sample.py predictive.py reference.py sbc.py) \
+  lab/test/studies/test_reduction.py
 HAS = grep -qsw $(1) /proc/cpuinfo
 KERNEL ?= $(shell if $(call HAS,avx512f); then echo Haswell; elif $(call HAS,avx); then echo Sandybridge; elif $(call HAS,sse2); then echo Prescott; else echo ARMV8; fi)
 LEVEL ?= $(shell if $(call HAS,avx2); then echo x86-64-v3; else echo native; fi)

@@ -137,3 +137,19 @@ def truth() -> dict[str, float]:
 
     return {"longitudinal_stiffness": TRUTH["longitudinal_stiffness_front"],
             **{name: value for name, value in TRUTH.items() if name.startswith("cornering")}}
+
+
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """What the process that learns the ground would compile as the first one on a machine."""
+    import numpy as np
+
+    from lfdm_ros.ground.friction_estimator import Drive
+    from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
+    from lfdm_ros.vehicles import load_vehicle
+
+    vehicle, settings = load_vehicle("hmmwv"), LearnerSettings()
+    times, inputs = 0.01 * np.arange(61), np.zeros((61, 3))
+    states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
+    states |= {f"omega_{wheel}": states["vx"] / vehicle.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
+    assert LearnedGround(vehicle, GroundPrior.of(settings), settings).feel(Stretch(Drive(times, inputs, states), 0.4)) >= 0

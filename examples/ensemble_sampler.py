@@ -2,7 +2,7 @@
 
     export LFDM_PLUGINS=examples/ensemble_sampler.py
     lfdm calibrate hmmwv --bag acc --bag rr_1 --bag simp_ramp --sampler ensemble --option walkers=40 --out result
-    lfdm study sbc hmmwv --bag acc --bag rr_1 --bag simp_ramp --stage lateral --sampler ensemble --out checked
+    lfdm sbc hmmwv --bag acc --bag rr_1 --bag simp_ramp --stage lateral --sampler ensemble --out checked
 
 Each chain is an ensemble of walkers. Half of them move along lines to walkers of the other half, which needs neither gradient nor
 covariance and does not see how stretched the posterior is (J. Goodman and J. Weare, Comm. App. Math. Comp. Sci. 5:65, 2010; in halves as

@@ -1,8 +1,10 @@
-"""The one page that reports are written into: self-contained HTML."""
+"""The one page that reports are written into, self-contained HTML; and tables in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+Table = tuple[list[str], list[list[str]]]  # heads and rows
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
@@ -25,3 +27,11 @@ ul.lights span {{ display: inline-block; min-width: 5.5rem; text-align: center; 
 def page(title: str, parts: Iterable[str]) -> str:
     """The page of a title and parts, both HTML already."""
     return _PAGE.format(title=title, body="\n".join(parts))
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, its columns aligned, so that it reads well as it is."""
+    heads, rows = table
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in [heads, *rows]]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])

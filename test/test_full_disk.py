@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
+from disks import full
 from matplotlib.figure import Figure
 
 from lfdm_ros.bags import bag_info
@@ -29,21 +25,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.figures import save_figure
 from lfdm_ros.files import reason, replacing, write_text
 from lfdm_ros.samplers.sampler import SampleRun
-from lfdm_ros.scheduling import Here
-from lfdm_ros.studies.resuming import KEPT, carry_out
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
-
-
-@contextmanager
-def full(size: int) -> Iterator[None]:
-    """No file can be made longer than `size` bytes; as a full disk, the kernel refuses in the middle of a write."""
-    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -166,25 +148,6 @@ def test_a_bag_on_a_full_disk_leaves_no_half_metadata(tmp_path: Path, storage: s
     assert not [path for path in (tmp_path / "bag").iterdir() if path.suffix in (".tmp", ".partial")]
     writer.close()
     assert bag_info(tmp_path / "bag")["closed"]
-
-
-def test_a_study_goes_on_after_a_full_disk(tmp_path: Path) -> None:
-    long = {"text": "x" * 3000}
-    found: dict[int, dict[str, Any]] = {}
-    with full(4000), pytest.raises(InputError, match="what is done is kept"):
-        carry_out([1, 2], lambda item: long, str, Here(), found, tmp_path)
-    with (tmp_path / KEPT).open("ab") as file:  # and what a damaged disk may give
-        file.write(b"\xff")
-    done: list[int] = []
-
-    def work(item: int) -> dict[str, Any]:
-        done.append(item)
-        return long
-
-    for _ in range(2):
-        found = {}
-        carry_out([1, 2], work, str, Here(), found, tmp_path)
-        assert found == {0: long, 1: long} and done == [2]
 
 
 def test_every_command_says_in_one_line_what_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -6,6 +6,8 @@ from lfdm_ros.cli.commands import Command, register_command
 def register() -> None:
     """Adds the laboratory's commands to `lfdm`."""
     for name, summary in (
+        ("study", "ask many calibrations, or many drives of the controller, one question"),
+        ("bench", "measure what the README claims"),
         ("fuzz", "damage what is read or heard, by seed, and count what becomes of it"),
         ("soak", "let all nodes drive for a long time, and see whether they grow or leave anything behind"),
     ):

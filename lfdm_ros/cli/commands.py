@@ -64,7 +64,7 @@ COMMANDS = _Commands({
     "bag": "record, inspect and import rosbag2 recordings",
     "calibrate": "infer vehicle parameters from recordings",
     "predict": "compare a posterior or a vehicle with a recording",
-    "study": "ask many calibrations, or many drives of the controller, one question",
+    "sbc": "simulation-based calibration of a recipe: are its posteriors as wide as they say?",
     "up": "run a stack of nodes in one process",
     "topic": "list the topics of a running graph, show one, measure its rate",
     "param": "list, show and set the parameters of running nodes",
@@ -72,7 +72,6 @@ COMMANDS = _Commands({
     "layouts": "write files for RViz, Lichtblick and PlotJuggler that show a stack",
     "policy": "write the SROS2 security policy of a stack",
     "hil": "hardware in the loop: report a recording, compare two, try faults",
-    "bench": "measure what the README claims",
     "completion": "print a script that completes commands, options and names in bash or zsh",
 })
 

@@ -111,8 +111,8 @@ def draw(path: Path, drives: list[Drive]) -> None:
     """Writes a PNG: the ways between the cones; risk and k over time."""
     from matplotlib.figure import Figure
 
+    from lfdm_ros.figures import save_png
     from lfdm_ros.simulation import Circle, load_scenario
-    from lfdm_ros.studies.pictures import save_png
 
     figure = Figure(figsize=(11.0, 5.4), layout="constrained")
     rows: Any = figure.subplots(1 + len(drives), 1, height_ratios=(1.2, *(1.0 for _ in drives)))

@@ -8,17 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.cli.former import add_former
 from lfdm_ros.cli.progress import progress
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models.registry import SLOTS
 
 if TYPE_CHECKING:
     from lfdm_ros.control.cycle import Cycle
+    from lfdm_ros.parameters import Exposed
     from lfdm_ros.sensors import Scan
 
 EPILOG = """example:
@@ -64,16 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lfdm_ros.cli.study_control import parse_changes
     from lfdm_ros.control.controller import Controller, limits_of
     from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
+    from lfdm_ros.engine.closed_loop import Driver, Plant, drive
+    from lfdm_ros.engine.run_report import ending, failures, summarise_run
     from lfdm_ros.perception.obstacles import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, LidarSettings
     from lfdm_ros.simulation import load_scenario
-    from lfdm_ros.studies import driving as studies
-    from lfdm_ros.studies.closed_loop import Driver, Plant, drive
-    from lfdm_ros.studies.driving_tables import ending, failures
     from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
     from lfdm_ros.teleop.link import LINK, LinkSettings
     from lfdm_ros.teleop.remote import Remote
@@ -105,8 +105,6 @@ def run(args: argparse.Namespace) -> int:
         driven, predicted, tyre = underfoot.vehicle, known.vehicle, underfoot.tyre(args.model or "", args.tyre)
     plant = Plant.of(vehicle, args.model, tyre, state_age=args.state_age, lidar=LidarSettings(**lidar),
                      tracker=TrackerSettings(**tracker), seed=1 if args.seed is None else args.seed)
-    trial = studies.Trial(args.scenario, args.seed, controller="operator" if operated else "mpc", settings=settings, plant=plant,
-                          vehicle=args.vehicle, changes=changes, density=args.density)
     driver: Driver
     if operated:
         link = LinkSettings(delay=0.5 * args.latency, **further)
@@ -118,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         driver = Controller(predicted, settings, limits, GuideSettings(**further))
     film = None
     if args.figure is not None or args.animation is not None:
-        from lfdm_ros.studies.pictures import Film
+        from lfdm_ros.engine.run_pictures import Film
 
         film = Film(vehicle.lidar)
     reached = [0.0]
@@ -130,22 +128,21 @@ def run(args: argparse.Namespace) -> int:
 
     with progress(f"driving {scenario.name}", lambda: f"{reached[0]:.1f} s of at most {scenario.duration:g} s driven"):
         found = drive(driven, scenario, driver, plant, note)
-    what = studies.figures(trial, scenario, found)
-    del what["cycle_us"]
-    if operated:
-        del what["compensate"]
-        what |= {"delay": what["delay"] + args.latency, "latency": args.latency}
+    what = {"scenario": Path(args.scenario).stem, "seed": args.seed, "controller": "operator" if operated else "mpc",
+            "speed": scenario.speed, "density": 1.0 if args.density is None else args.density,
+            "delay": vehicle.actuators.delay + plant.state_age + args.latency,
+            **({"latency": args.latency} if operated else {"compensate": settings.compensate}), **summarise_run(scenario, found)}
     if args.json:
         print(json.dumps(what))
     else:
         _print(scenario.name, what)
     if args.figure is not None:
-        from lfdm_ros.studies.pictures import draw_run
+        from lfdm_ros.engine.run_pictures import draw_run
 
         assert film is not None
         save_figure(draw_run(scenario, found, vehicle.footprint, ending(what), film), args.figure)
     if args.animation is not None and film is not None and film.frames:
-        from lfdm_ros.studies.pictures import animate
+        from lfdm_ros.engine.run_pictures import animate
 
         with progress(f"drawing {args.animation}"):
             animate(args.animation, scenario, found, vehicle.footprint, film)
@@ -161,7 +158,7 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError(f"--{name.replace('_', '-')} {value:g}: give 0 to 2 s")
     require_figure(args.figure)
     if args.animation is not None:
-        from lfdm_ros.studies.pictures import require_animation
+        from lfdm_ros.engine.run_pictures import require_animation
 
         require_animation(args.animation)
     if args.driver != "operator" and (args.latency or args.driver_seed is not None):
@@ -169,7 +166,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _print(name: str, what: dict[str, Any]) -> None:
-    from lfdm_ros.studies.driving_tables import ending
+    from lfdm_ros.engine.run_report import ending
 
     print(f"{name}: {ending(what)}")
     if not what["cycles"]:
@@ -186,3 +183,29 @@ def _print(name: str, what: dict[str, Any]) -> None:
           "{p50:.2f} ms in the median, 99 % within {p99:.2f} ms, {max:.1f} ms at most".format(**what["cycle_ms"]))
     if what["violated"]:
         print(f"  violated in the plan: {', '.join(f'{row} in {count} cycles' for row, count in what['violated'].items())}")
+
+
+def parse_changes(texts: Sequence[str], records: Sequence[Exposed[Any]]) -> list[dict[str, Any]]:
+    """Fields of the records that NAME=VALUE change, by the names of their parameters.
+
+    Raises:
+        InputError: no such parameter, or a value of another type.
+    """
+    from lfdm_ros.vehicles.body import MOVED, moved
+
+    changes: list[dict[str, Any]] = [{} for _ in records]
+    known = {p.name: (i, field, type(p.default)) for i, record in enumerate(records) for field, p in record.by_field.items()}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name in MOVED:
+            raise InputError(f"--set {text}: {moved(MOVED[name], 'lfdm drive --change {}=VALUE')}")
+        if not equals:
+            raise InputError(f"--set {text}: give NAME=VALUE")
+        if name not in known:
+            raise InputError(f"--set {text}: no setting '{name}'{suggest(name, known, 'choose one of: ')}")
+        record, field, kind = known[name]
+        try:
+            changes[record][field] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
+        except (ValueError, KeyError):
+            raise InputError(f"--set {text}: expected {'true or false' if kind is bool else 'a number'}") from None
+    return changes

@@ -69,7 +69,7 @@ def _compare(args: argparse.Namespace) -> int:
 def _faults(args: argparse.Namespace) -> int:
     from lfdm_ros.hil.faults import GROUPS, KINDS
     from lfdm_ros.hil.matrix import faults_of_matrix, matrix, rows
-    from lfdm_ros.studies.driving_tables import markdown
+    from lfdm_ros.page import markdown
 
     for name in args.only:
         if name not in KINDS and name not in GROUPS["all"]:

@@ -1,4 +1,4 @@
-"""The values of a friction field from places where it was seen: `lfdm calibrate` and `lfdm study sbc` with a recipe of that kind."""
+"""The values of a friction field from places where it was seen: `lfdm calibrate` and `lfdm sbc` with a recipe of that kind."""
 
 import json
 from pathlib import Path
@@ -96,13 +96,13 @@ def test_own_noise_of_each_place_is_taken_and_kept(recipe: Path, survey: Path, t
 
 def test_ranks_are_uniform(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     out = tmp_path / "checked"
-    assert main(["study", "sbc", str(recipe), "--seeds", "50", "--draws", "40", "--out", str(out)]) == 0
+    assert main(["sbc", str(recipe), "--seeds", "50", "--draws", "40", "--out", str(out)]) == 0
     assert "field: passes, 50 replications" in capsys.readouterr().out
     results = json.loads((out / "results.json").read_text())
     assert set(results["stages"]["field"]["unknowns"]) == {"a0", "alpha_x", "sigma_f"} and results["places"] == 12
     assert (out / "sbc_field.png").is_file()
     # Again: all are there, whatever the block that they were in.
-    assert main(["study", "sbc", str(recipe), "--seeds", "50", "--draws", "40", "--out", str(out)]) == 0
+    assert main(["sbc", str(recipe), "--seeds", "50", "--draws", "40", "--out", str(out)]) == 0
     assert json.loads((out / "results.json").read_text())["stages"] == results["stages"]
 
 
@@ -160,8 +160,8 @@ def test_what_is_wrong_with_a_survey_is_named(recipe: Path, tmp_path: Path, text
     (["calibrate", "{recipe}", "--survey", "none.csv", "--out", "out"], "none.csv: not readable survey"),
     (["calibrate", "hmmwv_demo", "--survey", "x"], "--survey: hmmwv_demo is no recipe of a friction field"),
     (["calibrate", "hmmwv_demo", "--out", "x"], "--bag BAG is missing"),
-    (["study", "sbc", "{recipe}", "--stage", "field", "--out", "out"], "--stage: a recipe of a friction field"),
-    (["study", "sbc", "hmmwv_demo", "--survey", "x", "--out", "out"], "--survey: the recipe is none of a friction field"),
+    (["sbc", "{recipe}", "--stage", "field", "--out", "out"], "--stage: a recipe of a friction field"),
+    (["sbc", "hmmwv_demo", "--survey", "x", "--out", "out"], "--survey: the recipe is none of a friction field"),
 ])
 def test_what_is_wrong_with_a_command_is_named(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:

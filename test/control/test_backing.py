@@ -12,11 +12,11 @@ from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.prediction import Pose
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops
+from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Scenario, World
 from lfdm_ros.simulation import Pose as Start
-from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -9,13 +9,13 @@ from drivers import Blind
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops
+from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.engine.judge import Judge
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.resources import share_directory
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Pose, Scenario, World
-from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.vehicles import load_vehicle, with_motor_map
 
 SHIPPED = sorted(path.stem for path in File(share_directory() / "config" / "vehicles").glob("*.yaml"))

@@ -12,12 +12,12 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.grip import peak_of
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.control.stops import Stops, curve_of
+from lfdm_ros.engine.closed_loop import Plant, Run, drive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import Pose, initial_state, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
-from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -6,10 +6,10 @@ import numpy as np
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import Plant, Run, drive
 from lfdm_ros.ground import FieldTable
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.studies.closed_loop import Plant, Run, drive
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

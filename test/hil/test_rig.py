@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from ports import free_port
 
-from lfdm_ros.cli.bench import load_benchmark
 from lfdm_ros.hil import real_time, timing
 from lfdm_ros.hil.e2e import MIN_OK, E2EStateMachine
 from lfdm_ros.hil.faults import Fault, Injector
@@ -311,9 +310,3 @@ def test_what_is_not_permitted_is_said_and_all_else_is_used(monkeypatch: pytest.
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     with pytest.raises(ValueError, match="'9999' is no core that this process may use"):
         parse_cores(["9999"])
-
-
-def test_loops_of_the_benchmark_are_as_long_as_asked_for() -> None:
-    benchmark = load_benchmark("hil")
-    looped = benchmark.loop(100, Wanted(), 0.1)
-    assert looped.ticks + looped.skipped >= 11 and looped.ticks <= 11 and benchmark.sleep_loop(100, 0.1).ticks == 10

@@ -7,9 +7,9 @@ import pytest
 
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.sharing.foreseen import Foreseen
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.teleop import Operator, OperatorSettings
 from lfdm_ros.teleop.link import LinkSettings
 from lfdm_ros.teleop.remote import Remote

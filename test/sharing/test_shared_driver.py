@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Controller, Cycle, Outcome, Path, Plan, Settings
+from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.driving import SharedDriver
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.sharer import Sharer
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.simulation import Circle, Pose, Scenario, World
-from lfdm_ros.studies.closed_loop import Plant, drive
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

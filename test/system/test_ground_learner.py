@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
-import domains
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from grid_map_msgs.msg import GridMap
 
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
-from lfdm_ros.ground.friction_estimator import Drive
-from lfdm_ros.ground.learned_ground import GroundPrior, LearnedGround, LearnerSettings, Stretch
 from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.nodes.ground_learner import GroundLearner
@@ -25,23 +20,12 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.known_ground import known_message, read_known
 from lfdm_ros.ros.messages import VehicleMessages, nanoseconds, set_stamp
 from lfdm_ros.simulation import Simulator
-from lfdm_ros.stacks.learning_laps import laps
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 MS = 1_000_000
 SPEED = 13.0  # [m/s] in the bend
 GRID_MAP = "grid_map_msgs/msg/GridMap"
-
-
-@pytest.fixture(scope="module")
-def compiled() -> None:
-    """What the process that learns would compile as the first one on a machine."""
-    settings = LearnerSettings()
-    times, inputs = 0.01 * np.arange(61), np.zeros((61, 3))
-    states = {name: np.zeros(61) for name in ("y", "yaw", "vy", "yaw_rate")} | {"x": 10.0 * times, "vx": np.full(61, 10.0)}
-    states |= {f"omega_{wheel}": states["vx"] / HMMWV.parameters["wheel_radius"] for wheel in ("fl", "fr", "rl", "rr")}
-    assert LearnedGround(HMMWV, GroundPrior.of(settings), settings).feel(Stretch(Drive(times, inputs, states), 0.4)) >= 0
 
 
 class Driven:
@@ -174,15 +158,3 @@ def test_the_risk_of_shared_control_rises_before_ice_that_was_felt(graph: Any) -
     publisher.publish(known_message(ice_at(98.8, 12.0, 16), "odom", ms * MS))
     graph.wait(lambda: node.diagnose()[2]["maps_of_the_ground"] == 1)
     assert risk() > dry + 0.3
-
-
-@pytest.mark.usefixtures("compiled")
-def test_the_second_lap_is_slower_onto_the_ice_and_stays_in_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole graph in lockstep: nobody but the simulator was told of the ice."""
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
-    first, second = laps(2, bag=tmp_path / "laps", speed=0.0, overrides={
-        "stepping": "lockstep", "ground_learner.priority": "normal", "scan_patience": 60.0})
-    assert second.entry < first.entry - 0.1 and second.sideslip.max() < first.sideslip.max()
-    assert second.out.max() <= min(first.out.max(), 0.1)
-    assert second.known is not None and second.known.median.friction_at(98.8, 12.0) < 0.4
-    assert os.listdir(tmp_path / "laps")

@@ -9,11 +9,11 @@ import pytest
 
 from lfdm_ros.control import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Pose, Scenario, World, load_scenario
-from lfdm_ros.studies import Plant, drive
 from lfdm_ros.teleop import Decision, Operator, OperatorKind, OperatorSettings, Person, register_operator
 from lfdm_ros.teleop.link import Link, LinkSettings
 from lfdm_ros.teleop.remote import Remote

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lfdm_ros.cli.drive import parse_changes
 from lfdm_ros.cli.main import main
-from lfdm_ros.cli.study_control import parse_settings
+from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import find_config, share_directory
 from lfdm_ros.vehicles import Actuators, Mount, load_vehicle, save_vehicle
@@ -98,4 +99,4 @@ def test_old_names_say_where_the_value_is_now():
     assert moved("front_overhang").startswith("it is of the vehicle now: body.front_overhang in its file (from the front axle")
     for name, now in MOVED.items():
         with pytest.raises(InputError, match=rf"--set {name}=1: it is of the vehicle now: \w+\.{now} .* lfdm drive --change {now}=VALUE"):
-            parse_settings([f"{name}=1"])
+            parse_changes([f"{name}=1"], [SETTINGS])

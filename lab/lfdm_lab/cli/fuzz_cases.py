@@ -237,7 +237,7 @@ def _read_memory(path: Path, rng: Random) -> None:
 
 def _read_set(path: Path, rng: Random) -> None:
     """A text as given to --set of `lfdm up` and of `lfdm drive`."""
-    from lfdm_ros.cli.study_control import parse_settings
+    from lfdm_lab.cli.study_control import parse_settings
     from lfdm_ros.control.settings import SETTINGS
     from lfdm_ros.stacks.stack import load_stack, parse_override
 

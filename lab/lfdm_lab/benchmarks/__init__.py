@@ -1,0 +1,1 @@
+"""Measurements behind published figures: `lfdm bench NAME` runs `measure` of a module."""

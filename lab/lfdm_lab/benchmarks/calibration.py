@@ -1,0 +1,243 @@
+"""The samplers on one stage: time, effective sample size, agreement of chains, and of whole runs with different seeds.
+
+`lfdm bench calibration`, or `python benchmarks/calibration.py`. The stage is the lateral one of recipe hmmwv_paper with its draws and
+chains, on the recording of the publication; where that is not there, on one of the same design that the recipe's vehicle drives, and
+`recording_is_simulated` is 1. Beside ours stand the figures of paper 000, Table 11 (another simulator and machine; its NUTS took finite
+differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
+standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; that of SMC particles does not see that they
+descend from each other, `ess_genealogy_min` does. Wall-clock seconds need an idle machine; processor seconds less so.
+
+`peak_rss_mb` is the largest resident set of the whole command `lfdm calibrate` in a process of its own, from imports to report, in 10^6
+bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 s on a grid of 1 ms, and `hmmwv_joint`, 8 x 1000 particles,
+where their recordings are there, with the processor time that they take; `imports` is what the command has before it does anything.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import yaml
+
+from lfdm_lab.benchmarks import _reference as reference
+from lfdm_lab.cli.bench import Record, format_table
+from lfdm_ros.bags import BagWriter, import_recording
+from lfdm_ros.calibration.data import load_stage
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.stage import stage_model
+from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings
+from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.inference.plan import Recipe
+from lfdm_ros.resources import find_config
+from lfdm_ros.samplers.sampler import SAMPLERS, Problem, SampleRun, get_sampler
+from lfdm_ros.simulation import InputProfile, Simulator
+
+RECIPE, STAGE, RECORDING, DATA = "hmmwv_paper", "lateral", "simp_ramp", "sbel_hmmwv_bayes_calibration"
+PUBLISHED = {"seconds/smc": (123 * 60.0, "s"), "ess_per_s/smc": (1.04, "1/s"), "ess_per_s/nuts": (0.20, "1/s")}
+
+# The publication's ramp: steering from 7 s on, at the speed that the vehicle has then.
+RAMP = InputProfile([0.0, 4.0], [0.0, 0.216], [0.0, 0.0], [0.0, 0.0])
+RAMP_START, RAMP_SPEED, RATE = 7.0, 17.45, 100.0
+NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, of the publication's size
+STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
+         "engine_speed")
+# Recipes that are calibrated as a whole: mapping, data and recordings.
+WHOLE = {"dart": ("dart", "dart_rc_vicon_real", ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")),
+         "hmmwv_joint": ("sbel_hmmwv", DATA, ("acc", "simp_ramp", "rr_1"))}
+WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
+
+
+# -- The problem ----------------------------------------------------------------------------------------------------
+
+def record_ramp(recipe: Recipe, path: Path) -> None:
+    """The ramp, driven by the recipe's vehicle and measured with white noise."""
+    simulator = Simulator(recipe.start_vehicle, model=recipe.model, dt=recipe.step)
+    simulator.reset(vx=RAMP_SPEED)
+    rng = np.random.default_rng(11)
+    times = np.arange(RAMP.time[-1] * RATE + 1) / RATE
+    inputs = RAMP.sample(times)
+    with BagWriter(path, recording=RECORDING, origin_ns=0) as bag:
+        for before, after, t in zip(inputs, [*inputs[1:], inputs[-1]], times + RAMP_START):
+            simulator.advance(before, before, 0)
+            row = dict(zip(simulator.output_index, simulator.outputs[list(simulator.output_index.values())].tolist()))
+            stamp = round(t * 1e9)
+            header = {"stamp": {"sec": stamp // 10**9, "nanosec": stamp % 10**9}, "frame_id": "odom"}
+            for topic, noise in (("vehicle/state", {}), ("measured/state", NOISE)):
+                bag.write(topic, "lfdm_ros/msg/VehicleState", stamp, {
+                    "header": header, "child_frame_id": "base_link",
+                    **{name: row.get(name, np.nan) + rng.normal(0.0, noise.get(name, 0.0)) for name in STATE},
+                    **{f"tyre_force_{axis}": np.full(4, np.nan) for axis in "xyz"},
+                    "wheel_speeds": np.array([row[name] for name in WHEELS]), "gear": 1})
+            bag.write("control/command", "lfdm_ros/msg/DriverCommand", stamp,
+                      {"header": header, "steering": float(before[0]), "throttle": float(before[1]), "brake": float(before[2])})
+            simulator.advance(before, after, round(1.0 / RATE / recipe.step))
+
+
+def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
+    """A bag of the ramp, and whether it is simulated."""
+    try:
+        source = reference.folder(DATA)
+    except InputError:
+        record_ramp(recipe, folder / RECORDING)
+        return folder / RECORDING, True
+    import_recording(source / f"{RECORDING}.csv", find_config("recordings", "sbel_hmmwv"), folder / RECORDING)
+    return folder / RECORDING, False
+
+
+def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
+    """The problem of the stage, ready to be sampled, and the seconds that this took: reading, building, compiling."""
+    began = time.perf_counter()
+    stage = next(stage for stage in recipe.stages if stage.name == STAGE)
+    data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
+    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
+    density = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
+    density(density.draw_prior(100, np.random.default_rng(0)))
+    asked.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in asked.unknowns.values()]))
+    density.evaluations = 0
+    return (Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective), time.perf_counter() - began)
+
+
+# -- One run --------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a sampler, in numbers; means and sds by variable."""
+
+    seconds: float
+    processor: float
+    evaluations: int
+    ess: float
+    r_hat: float
+    genealogy: float
+    means: Mapping[str, float]
+    sds: Mapping[str, float]
+
+
+def processor_seconds() -> float:
+    """Of this process and those that have ended."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in usage)
+
+
+def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> Outcome:
+    """Runs a sampler."""
+    sampler = get_sampler(name)
+    began, busy = time.perf_counter(), processor_seconds()
+    run: SampleRun = sampler(problem, draws=recipe.draws, chains=recipe.chains, seed=np.random.SeedSequence(seed), report=None)
+    seconds, busy = time.perf_counter() - began, processor_seconds() - busy
+    sds = {variable: float(draws.std()) for variable, draws in run.draws.items()}
+    return Outcome(
+        seconds, busy, run.evaluations, min(float(az.ess(draws)) for draws in run.draws.values()),
+        max(float(az.rhat(draws)) for draws in run.draws.values()),
+        min(((sds[variable] / error) ** 2 for variable, error in run.error_of_mean.items()), default=float("nan")),
+        {variable: float(draws.mean()) for variable, draws in run.draws.items()}, sds)
+
+
+# -- Memory ---------------------------------------------------------------------------------------------------------
+
+
+def used(arguments: Sequence[str]) -> tuple[float, float]:
+    """The largest resident set [10^6 bytes] of Python with these arguments, and its processor time [s].
+
+    Raises:
+        InputError: it failed.
+    """
+    with tempfile.TemporaryFile() as log:
+        child = subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        if child.returncode:
+            raise InputError(f"python {' '.join(arguments)}: {log.read().decode(errors='replace').strip()[-500:]}")
+    return usage.ru_maxrss * 1024 / 1e6, usage.ru_utime + usage.ru_stime
+
+
+def used_by(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
+    """Those of `lfdm calibrate`."""
+    with tempfile.TemporaryDirectory() as out:
+        return used(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
+                         "--out", out, *options])
+
+
+def lateral_alone(folder: Path) -> Path:
+    """A recipe with nothing but the stage."""
+    text = yaml.safe_load(find_config("calibration", RECIPE).read_text(encoding="utf-8"))
+    path = folder / "lateral.yaml"
+    path.write_text(yaml.safe_dump({**text, "stages": [stage for stage in text["stages"] if stage["name"] == STAGE]}), encoding="utf-8")
+    return path
+
+
+def whole(name: str, runs: int, folder: Path) -> list[Record]:
+    """Of a recipe of WHOLE; nothing where its recordings are not there."""
+    mapping, data, recordings = WHOLE[name]
+    try:
+        source = reference.folder(data)
+    except InputError:
+        return []
+    bags = [folder / name / recording for recording in recordings]
+    for bag in bags:
+        import_recording(source / f"{bag.name}.csv", find_config("recordings", mapping), bag)
+    memory, processor = zip(*(used_by(name, bags) for _ in range(runs)))
+    return [Record.of(f"peak_rss_mb/{name}", memory, "MB"), Record.of(f"processor_s/{name}", processor, "s")]
+
+
+# -- All ------------------------------------------------------------------------------------------------------------
+
+
+def records_of(name: str, outcomes: list[Outcome]) -> list[Record]:
+    """The numbers of a sampler from its runs."""
+    out = [
+        Record.of(f"seconds/{name}", [o.seconds for o in outcomes], "s"),
+        Record.of(f"cpu_seconds/{name}", [o.processor for o in outcomes], "s"),
+        Record.of(f"simulations/{name}", [float(o.evaluations) for o in outcomes], "1"),
+        Record.of(f"ess_bulk_min/{name}", [o.ess for o in outcomes], "1"),
+        Record.of(f"ess_per_s/{name}", [o.ess / o.seconds for o in outcomes], "1/s"),
+        Record.of(f"r_hat_max/{name}", [o.r_hat for o in outcomes], "1"),
+    ]
+    if np.isfinite(outcomes[0].genealogy):
+        out.append(Record.of(f"ess_genealogy_min/{name}", [o.genealogy for o in outcomes], "1"))
+    if len(outcomes) > 1:
+        spread = [np.std([o.means[v] for o in outcomes], ddof=1) / np.mean([o.sds[v] for o in outcomes]) for v in outcomes[0].means]
+        out.append(Record(f"spread_of_means/{name}", float(max(spread)), "sd", 0.0, len(outcomes)))
+    return out
+
+
+def measure(runs: int, only: str = "*") -> list[Record]:
+    """All numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`.
+
+    Raises:
+        InputError: nothing matches.
+    """
+    chosen = [name for name in SAMPLERS if fnmatch(name, only)]
+    recipes = [name for name in WHOLE if fnmatch(name, only)]
+    if not chosen and not recipes:
+        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {', '.join(WHOLE)}")
+    recipe = load_recipe(RECIPE)
+    with tempfile.TemporaryDirectory() as folder:
+        bag, simulated = recorded(recipe, Path(folder))
+        problem, setup = lateral(recipe, bag)
+        records = [Record("recording_is_simulated", float(simulated), "1", 0.0, 1), Record("setup_seconds", setup, "s", 0.0, 1)]
+        for name in chosen:
+            records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
+        records.append(Record.of("peak_rss_mb/imports", [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)], "MB"))
+        alone = lateral_alone(Path(folder))
+        records += [Record.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
+                    for name in chosen]
+        for name in recipes:
+            records += whole(name, runs, Path(folder))
+    return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
+
+
+if __name__ == "__main__":
+    print(format_table(measure(3)))

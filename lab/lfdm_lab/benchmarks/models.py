@@ -1,0 +1,152 @@
+"""One vehicle on one core: nanoseconds per physics step, and what the first use of a model costs.
+
+`lfdm bench models`, or `python benchmarks/models.py`. Beside ours what a Python user would otherwise run, and any program given
+with `--peer`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from lfdm_lab.benchmarks import _alternatives as alternatives
+from lfdm_lab.benchmarks import _starts as starts
+from lfdm_lab.benchmarks import _subjects as subjects
+from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench_peer import Peer
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import InputProfile, Simulator
+
+SECONDS, STEP = 10.0, 1e-3
+REPEATS = 10  # a run is the best of so many
+RUNS = {
+    "acceleration": InputProfile([0, 0.5, 1.5, 7.5, 8.5], [0] * 5, [0, 0, 1, 1, 0], [0] * 5),
+    "lane_change": InputProfile([0, 3, 4, 5, 6, 7, 8], [0, 0, 0.3, -0.3, 0.3, -0.3, 0], [1, 1, 0.1, 0.1, 0.1, 0.1, 0.1], [0] * 7),
+}
+
+
+def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Record]:
+    """All numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`.
+
+    Raises:
+        InputError: nothing matches `only` or a peer's name; a peer fails.
+    """
+    # Every combination of model, tyre and run, by name.
+    table = {f"{subject.name}/{run}": (subject, profile) for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)
+             for run, profile in RUNS.items()}
+    chosen = [name for name in table if fnmatch(name, only)]
+    if not chosen:
+        raise InputError(f"--only {only}: matches none of {', '.join(table)}")
+    beside = peers_by_measurement(peers, table, chosen)
+    records = []
+    for name in chosen:
+        subject, profile = table[name]
+        simulator = Simulator(subject.vehicle, model=subject.model.name, dt=STEP)
+        ours = [milliseconds(simulator, profile) for _ in range(runs)]
+        records.append(Record.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
+        if name in beside:
+            records += against(beside[name], name, simulator, profile, runs)
+    for subject in dict.fromkeys(table[name][0] for name in chosen):
+        records += alternatives_of(subject, runs)
+    for chassis in dict.fromkeys(table[name][0].chassis for name in chosen):
+        records += cost_of_start(subjects.of_chassis(chassis), runs)
+    if only == "*":
+        records += commonroad(runs)
+    return records
+
+
+# -- Ours -----------------------------------------------------------------------------------------------------------
+
+def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
+    """10 s from rest, one compiled call for each row of the inputs, no output; the best of a few repeats."""
+    knots = [*profile.time[profile.time < SECONDS], SECONDS]
+    inputs = profile.sample(knots)
+    segments = [(u0, u1, round((t1 - t0) / STEP)) for (t0, t1), (u0, u1) in zip(pairwise(knots), pairwise(inputs))]
+    best = np.inf
+    for _ in range(REPEATS):
+        simulator.reset()
+        began = time.perf_counter()
+        for u0, u1, steps in segments:
+            simulator.advance(u0, u1, steps)
+        best = min(best, time.perf_counter() - began)
+    return 1e3 * best
+
+
+def per_step(ms: float) -> float:
+    """Nanoseconds per step of a run that took `ms`."""
+    return 1e6 * ms / (SECONDS / STEP)
+
+
+def cost_of_start(subject: subjects.Subject, runs: int) -> list[Record]:
+    """With an empty cache and with a full one: seconds of a process from its first line to the first step."""
+    script = ("import time; t = time.perf_counter(); from lfdm_ros.simulation import Simulator; "
+              "from lfdm_ros.vehicles import load_vehicle; "
+              f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
+              "print(time.perf_counter() - t)")
+
+    first, warm = starts.seconds_of_starts(script, runs)
+    return [Record.of(f"first_use_s/{subject.chassis}", first, "s"), Record.of(f"warm_start_s/{subject.chassis}", warm, "s")]
+
+
+# -- Beside ours ----------------------------------------------------------------------------------------------------
+
+def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
+    """The peer of each measurement; one without a name stands beside all that are measured.
+
+    Raises:
+        InputError: no such measurement, or two peers for one.
+    """
+    beside: dict[str, Peer] = {}
+    for peer in peers:
+        if peer.measurement and peer.measurement not in chosen:
+            raise InputError(f"--peer {peer.measurement}: not measured here; choose from {', '.join(chosen)}")
+        for name in [peer.measurement] if peer.measurement else chosen:
+            if name in beside:
+                raise InputError(f"--peer: two programs beside {name}; run them one after the other")
+            beside[name] = peer
+    return beside
+
+
+def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Record]:
+    """Ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
+    ratios, theirs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Path(folder, "inputs.txt")
+        knots = [*profile.time[profile.time < SECONDS], SECONDS]
+        np.savetxt(inputs, np.column_stack([knots, profile.sample(knots)]), fmt="%.15g")
+        for _ in range(runs):
+            ours = milliseconds(simulator, profile)
+            theirs.append(peer.milliseconds(inputs))
+            ratios.append(ours / theirs[-1])
+    return [Record.of(f"peer_step_ns/{name}", [per_step(ms) for ms in theirs], "ns"), Record.of(f"peer_ratio/{name}", ratios, "1")]
+
+
+def alternatives_of(subject: subjects.Subject, runs: int) -> list[Record]:
+    """The same equations without our compiled kernels."""
+    model, vehicle = subject.model, subject.vehicle
+    ways = {
+        "python": lambda: alternatives.interpreted(model, vehicle, alternatives.PYTHON),
+        "numpy": lambda: alternatives.interpreted(model, vehicle, alternatives.NUMPY),
+        "casadi_vm": lambda: alternatives.casadi_virtual_machine(model, vehicle),
+    }
+    return [Record.of(f"alternative_ns/{way}/{subject.name}", [run() for _ in range(runs)], "ns") for way, run in ways.items()]
+
+
+def commonroad(runs: int) -> list[Record]:
+    """CommonRoad's models, if they are installed; nanoseconds per simulated millisecond."""
+    if not alternatives.commonroad_is_there():
+        print(alternatives.COMMONROAD_HINT, file=sys.stderr)
+        return []
+    return [Record.of(f"alternative_ns/commonroad/{model}/{integrator}", [alternatives.commonroad(model, integrator) for _ in range(runs)],
+                      "ns") for model in alternatives.COMMONROAD_MODELS for integrator in ("odeint", "euler")]
+
+
+if __name__ == "__main__":
+    print(format_table(measure(3)))

@@ -1,0 +1,129 @@
+"""measure what the README claims; the measurements are lfdm_lab/benchmarks/NAME.py"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lfdm_lab.cli.bench_peer import Peer, library_peers
+from lfdm_ros.cli.progress import progress
+from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.files import write_text
+
+EPILOG = """examples:
+  lfdm bench graph --json graph.json
+  lfdm bench calibration --runs 5 --only smc
+  lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
+  lfdm bench hil --runs 1 --seconds 2 --cycles 5
+  lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
+      a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
+      run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One number: the median of its runs, and how far they spread (largest minus smallest)."""
+
+    name: str
+    value: float
+    unit: str
+    spread: float
+    runs: int
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[float], unit: str) -> Record:
+        return cls(name, statistics.median(values), unit, max(values) - min(values), len(values))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm bench`."""
+    parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(benchmark_names())}")
+    parser.add_argument("--json", metavar="FILE", help="write the records to this file")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="repetitions of each measurement (default: 3)")
+    parser.add_argument("--only", metavar="PATTERN",
+                        help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
+    parser.add_argument("--peer", action="append", nargs="?", const="", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
+                        help="models: run this program in turn with ours and report the ratio of the times; repeatable; without a command: "
+                        "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/lfdm_differences.md)")
+    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000); hil: trials of the reaction (200)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="hil: of each of its 18 loops (default: 60)")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
+    parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt do_mpc)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm bench`; returns the exit status."""
+    if args.runs < 1:
+        raise InputError(f"--runs {args.runs}: give 1 or more")
+    if args.json and not Path(args.json).resolve().parent.is_dir():
+        raise InputError(f"--json {args.json}: no such folder")
+    if args.name not in benchmark_names():
+        raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}{suggest(args.name, benchmark_names(), 'there are: ')}")
+    module = load_benchmark(args.name)
+    for option in ("cycles", "seconds"):
+        if (value := getattr(args, option)) is not None and not value > 0:
+            raise InputError(f"--{option} {value:g}: give more than 0")
+    names = ("only", "cycles", "seconds", "models", "solvers")
+    options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.peer:
+        options["peers"] = [peer for text in args.peer for peer in ([Peer.parse(text)] if text else library_peers(args.only or "*"))]
+    for option in options.keys() - inspect.signature(module.measure).parameters.keys():
+        raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
+    with nullcontext() if args.name == "hil" else progress(f"measuring {args.name}"):  # which says itself where it is
+        records = module.measure(args.runs, **options)
+    print(format_table(records))
+    if args.json:
+        write_text(Path(args.json), json.dumps([{**asdict(record), "machine": machine()} for record in records], indent=2) + "\n")
+    return 0
+
+
+def format_table(records: Sequence[Record]) -> str:
+    """The records in columns, below a line that says on what machine."""
+    width = max(len(record.name) for record in records)
+    lines = [machine(), f"{'name':{width}}  {'value':>10}  {'unit':6}  {'spread':>10}  runs"]
+    lines += [f"{r.name:{width}}  {r.value:>10.4g}  {r.unit:6}  {r.spread:>10.3g}  {r.runs:4d}" for r in records]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """Processor, cores, system and Python, and how busy the machine is."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return (f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}, "
+            f"load {os.getloadavg()[0]:.1f}")
+
+
+def benchmark_folder() -> Path:
+    """Where the benchmarks are."""
+    return Path(__file__).parents[1] / "benchmarks"
+
+
+def benchmark_names() -> list[str]:
+    """Those that can be asked for; a leading underscore marks what they share."""
+    return sorted(path.stem for path in benchmark_folder().glob("[!_]*.py"))
+
+
+def load_benchmark(name: str) -> ModuleType:
+    """The module benchmarks/NAME.py, imported anew."""
+    spec = importlib.util.spec_from_file_location(f"lfdm_benchmark_{name}", benchmark_folder() / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look for their annotations
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,173 @@
+"""Studies: many calibrations, or many drives, that together answer one question.
+
+priors: do the data decide, or the priors? Calibrated again with the prior of each unknown twice and half as wide, one at a time.
+bags: do the recordings agree? Each bag calibrated alone, the posteriors compared.
+mpc: does the controller arrive, and hit nothing? Obstacle fields and every other scenario that is a task, against other controllers.
+delay: what do old states and a slow actuator cost, and what does it help to predict through them?
+lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
+density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model, pure pursuit and MPPI.
+risk: is the probability of failing right? What was predicted against what happened, in the world that it knows and in others.
+friction: what does friction do that is not known? Samples of a friction field, conditioned on what was seen, driven over (paper 004).
+sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds.
+reduction: what do smaller models learn from the multibody, and what not? 8-, 18- and 24-DOF calibrated on its recordings, predicting."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lfdm_lab.cli import study_control
+from lfdm_ros.bounds import CHAINS, DRAWS, SEEDS
+from lfdm_ros.cli import sbc
+from lfdm_ros.cli.calibrate import read_options
+from lfdm_ros.errors import InputError
+
+EPILOG = """example:
+  lfdm study priors genesis --bag fast_lap --out sensitivity       (do the data decide, or the priors?)
+  lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (do the recordings agree?)
+  lfdm study mpc --out driven                                      (100 obstacle fields at each of 20, 40, 60 mph, and all scenarios)
+  lfdm study mpc --speeds 40 --seeds 10 --controllers mpc          (only a table)
+  lfdm study delay --out delayed
+  lfdm study lane_change --step 1 --out changed
+  lfdm study density --out dense                                   (30 fields at each speed and density; goals, collisions)
+  lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
+  lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
+  lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
+  lfdm study reduction --out reduced                               (three calibrations, two predictions each; some minutes)
+
+The directory then holds results.json and plots; the studies of driving, from mpc on, also write
+their table, and need no directory.
+Ctrl-C keeps what is done; the same command goes on from there, mpc, density and risk with more --seeds add to it. mpc, delay,
+lane_change, density, risk and friction use all cores of this machine. Exit status 1: bags contradict each other, the
+controller hits something (mpc, density), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed), or probabilities are
+wrong (risk)."""
+
+CALIBRATIONS = ("priors", "bags")
+FORMER = "sbc"  # is `lfdm sbc` now
+STUDIES = (*CALIBRATIONS, *study_control.NAMES)
+_COMMON = ("recipe", "bag", "stage", "seed", "draws", "sampler", "errors", "option")
+_DRIVEN = ("seeds", "vehicle", "set", "json")
+# Options of each study besides --scheduler and --out.
+OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_steps"),
+           "priors": (*_COMMON, "chains"), "bags": (*_COMMON, "chains"),
+           "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
+           "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
+           "friction": ("seeds", "vehicle", "json"),
+           "reduction": ("json",),
+           "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `lfdm study`."""
+    parser.add_argument("study", metavar="NAME", choices=(*STUDIES, FORMER), help=f"one of: {', '.join(STUDIES)}")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=f"recipe file or name (default {sbc.DEFAULT_RECIPE})")
+    parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names; repeat. sbc takes "
+                        "windows, inputs and initial states from it; without it, the scenario of that name is driven")
+    parser.add_argument("--survey", metavar="FILE", help="sbc of a recipe of a friction field: the places of this CSV (x, y, friction) "
+                        "instead of those of the recipe")
+    parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; repeat (default: all)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="sbc: replications (default 500); mpc, delay, density: obstacle fields at "
+                        "each speed (default 100, 10, 30; density: and each density); friction: fields of each cell (default 200)")
+    parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's)")
+    parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
+    parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")
+    parser.add_argument("--sampler", metavar="NAME", help="as lfdm calibrate --help lists them (default: sbc the recipe's, else "
+                        "least_squares)")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the sampler; repeat")
+    parser.add_argument("--errors", metavar="NAME", help="white, ar1 or inflated instead of what the recipe's stages say")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N for N processes here")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="directory for the results")
+    sbc.add_own_arguments(parser)
+    study_control.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs `lfdm study`; returns the exit status."""
+    for name in dict.fromkeys(option for options in OPTIONS.values() for option in options):
+        if getattr(args, name) not in (None, [], False) and name not in OPTIONS[args.study]:
+            shown = "RECIPE" if name == "recipe" else f"--{name.replace('_', '-')}"
+            raise InputError(f"{shown}: study {args.study} has no such option; leave it out")
+    if args.study == FORMER:
+        print("warning: lfdm study sbc is lfdm sbc now; the next release takes the new name only", file=sys.stderr)
+        return sbc.run(args)
+    driven = args.study in study_control.NAMES
+    sbc.check_bounds(args, {"seeds": (1 if driven else 20, 100_000), "draws": DRAWS, "seed": SEEDS, "chains": CHAINS,
+                            "slow_seeds": (0, 100_000), "step": (0.1, 50.0)})
+    if driven:
+        args.vehicle = args.vehicle or "hmmwv"
+        return study_control.run_control_study(args)
+    args.recipe = args.recipe or sbc.DEFAULT_RECIPE
+    if args.out is None:
+        raise InputError(f"study {args.study} needs a directory for its results; add --out DIR")
+    return _run_variants(args)
+
+
+def _run_variants(args: argparse.Namespace) -> int:
+    if not args.bag:
+        raise InputError(f"study {args.study} needs recordings; add --bag BAG")
+    from lfdm_lab.studies import variants
+    from lfdm_ros.calibration import load_recipe
+    from lfdm_ros.calibration.recipe import sampled_by
+    from lfdm_ros.samplers.sampler import QUICK
+    from lfdm_ros.scheduling import get_scheduler
+
+    recipe = load_recipe(args.recipe, errors=args.errors)
+    given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
+    recipe = sampled_by(recipe, args.sampler or QUICK, read_options(args.option))
+    recipe = replace(recipe, stages=tuple(sbc.chosen_stages(recipe, args.stage)), **given)
+    study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
+    with get_scheduler(args.scheduler) as scheduler:
+        sbc.print_workers(scheduler)
+        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(sbc.print_progress, what="calibrations"))
+    print(f"{outcome['recipe']}, sampler {outcome['sampler']}, {outcome['calibrations']} calibrations of {outcome['chains']} x "
+          f"{outcome['draws']} draws\n")
+    show(outcome)
+    print(f"\nwrote {args.out}: results.json, {args.study}.png")
+    return 1 if any(row.get("apart") for row in outcome["unknowns"].values()) else 0
+
+
+def _print_priors(outcome: dict[str, Any]) -> None:
+    width = max(map(len, outcome["unknowns"]))
+    print(f"{'unknown':{width}}  {'mean':>11}  {'sd':>9}  {'unit':10}  {'prior x':>7}  {'shift/sd':>8}  {'sd x':>5}  largest shift is of")
+    for name, row in outcome["unknowns"].items():
+        first = f"{name:{width}}  {row['mean']:11.5g}  {row['sd']:9.3g}  {row['unit']:10}"
+        for tried in row["tried"]:
+            found = tried["error"] if "error" in tried else (f"{tried['shift']:+8.2f}  {tried['sd_ratio']:5.2f}  {tried['of']}"
+                                                             + ("" if tried["judged"] else "   (leaves the posterior out: not judged)"))
+            print(f"{first}  {tried['factor']:7.2f}  {found}")
+            first = " " * len(first)
+        if not row["tried"]:
+            print(first)
+    print()
+    for name, row in outcome["unknowns"].items():
+        print(f"{name}: {row['text']}")
+    chance = max((tried["chance"] for row in outcome["unknowns"].values() for tried in row["tried"] if "chance" in tried), default=0.0)
+    if chance > 0.2 and not outcome["independent"]:
+        print(f"chance alone can move a mean by {chance:.2f} sd, which is taken off; for smaller shifts take more draws")
+
+
+def _print_bags(outcome: dict[str, Any]) -> None:
+    width = max(map(len, outcome["unknowns"]))
+    bags = list(next(iter(outcome["unknowns"].values()))["bags"])
+    cells = {name: [f"{row['bags'][bag]['mean']:.5g} ± {row['bags'][bag]['sd']:.3g}" for bag in bags]
+             for name, row in outcome["unknowns"].items()}
+    widths = [max(len(bag), *(len(own[i]) for own in cells.values())) for i, bag in enumerate(bags)]
+    units = max(4, *(len(row["unit"]) for row in outcome["unknowns"].values()))
+    print("  ".join([f"{'unknown':{width}}", f"{'unit':{units}}", *(f"{bag:>{w}}" for bag, w in zip(bags, widths)), f"{'chi2':>8}",
+                     f"{'p':>8}"]) + f"   each p must be above {outcome['level_of_each']:.4f}")
+    for name, row in outcome["unknowns"].items():
+        print("  ".join([f"{name:{width}}", f"{row['unit']:{units}}", *(f"{cell:>{w}}" for cell, w in zip(cells[name], widths)),
+                         f"{row['chi2']:8.1f}", f"{row['p']:8.2g}"]))
+    print()
+    for name, row in outcome["unknowns"].items():
+        print(f"{name}: {row['text']}")
+    for bag, why in outcome["left_out"].items():
+        print(f"left out: {bag}: {why}")
+    for bag, warnings in outcome["warnings"].items():
+        for text in warnings:
+            if "intervals" in text and "residuals" in text:
+                print(f"warning: {bag}: {text}")

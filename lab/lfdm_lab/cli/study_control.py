@@ -1,0 +1,312 @@
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing`, `friction` and `reduction`: driving, many times."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from lfdm_ros.cli.drive import parse_changes
+from lfdm_ros.errors import InputError
+from lfdm_ros.files import write_text
+from lfdm_ros.page import markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lfdm_ros.control.settings import Settings
+
+NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction", "reduction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200, "reduction": 1}
+SLOW_SEEDS = 5
+Results = list[dict[str, Any]]
+
+
+def run_control_study(args: argparse.Namespace) -> int:
+    """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
+    lifts a wheel or misses goals, or if the probabilities of study risk are wrong."""
+    from lfdm_lab.cli.bench import machine
+    from lfdm_lab.studies.resuming import carry_out
+    from lfdm_ros.scheduling import available_cores, get_scheduler
+
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
+             "reduction": _prepare_reduction}.get(args.study, _prepare)(args)
+    items, report = asked.items, asked.report
+    found: dict[int, dict[str, Any]] = {}
+    outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
+                               "settings": asked.changed}
+    interrupted = False
+    try:
+        with get_scheduler(args.scheduler, available_cores()) as scheduler:
+            carry_out(items, asked.work, asked.key, scheduler, found, args.out, print_progress)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    outcome |= {"asked": len(items), "done": len(found), "interrupted": interrupted}
+    runs = [found[i] for i in sorted(found)]
+    text, good, figures = report(runs, outcome)
+    outcome["runs"] = [{name: value for name, value in run.items() if name != "cycle_us"} for run in runs]
+    if args.out is not None:
+        write_text(args.out / "results.json", json.dumps(outcome) + "\n")
+        write_text(args.out / "table.md", text + "\n")
+        from lfdm_ros.figures import save_png
+
+        for name, draw in figures.items():
+            figure = draw()
+            if figure is not None:
+                save_png(figure, args.out / f"{name}.png")
+    print(json.dumps(outcome) if args.json else text)
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0 if good else 1
+
+
+Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A study: what is to be done, by what, under which key it is kept, what it comes to, and the settings that are not as they ship."""
+
+    items: Sequence[Any]
+    work: Callable[[Any], dict[str, Any]]
+    key: Callable[[Any], str]
+    report: Report
+    changed: dict[str, Any]
+
+
+def _prepare(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import driving as studies
+
+    settings = parse_settings(args.set)
+    items, report = _driven(args, settings)
+    return Prepared(items, studies.work, studies.key, report, _changed(settings))
+
+
+def _prepare_risk(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import risk
+    from lfdm_ros.sharing.risk import HELD, OWN, RISK
+
+    (changes,) = parse_changes(args.set, [RISK])
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, "tyres": OWN, **changes})
+    return Prepared(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
+                 _changed(settings))
+
+
+def _prepare_sharing(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import sharing
+
+    seeds, latencies = _seeds(args), args.latencies or list(sharing.LATENCIES)
+    scenarios = args.scenarios or list(sharing.SCENARIOS)
+    items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
+    if args.ablation:
+        among = [name for name in scenarios if sharing.SCENARIOS[name].seeded]
+        least = min((x for x in latencies if x), default=0.0)
+        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
+    return Prepared(items, sharing.work, sharing.key, _report_sharing, {})
+
+
+def _prepare_friction(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import friction
+
+    return Prepared(friction.items(_seeds(args), args.vehicle), friction.work, friction.key, _report_friction, {})
+
+
+def _prepare_reduction(args: argparse.Namespace) -> Prepared:
+    from lfdm_lab.studies import reduction
+
+    return Prepared(reduction.items(), reduction.work, reduction.key, _report_reduction, {})
+
+
+def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
+    from lfdm_lab.studies import driving as studies
+
+    seeds = _seeds(args)
+    if args.study == "delay":
+        return studies.delays(seeds, settings, args.vehicle), _report_delays
+    if args.study == "lane_change":
+        return studies.lane_changes(settings, args.vehicle, args.step if args.step is not None else 0.5), _report_lane_changes
+    speeds = args.speeds or list(studies.SPEEDS)
+    for speed in speeds:
+        if speed not in studies.SPEEDS:
+            raise InputError(f"--speeds {speed}: there are fields for {', '.join(map(str, studies.SPEEDS))} mph")
+    if args.study == "density":
+        for times in args.densities or ():
+            if not 0.0 < times < math.inf:
+                raise InputError(f"--densities {times:g}: give more than 0 times the shipped density")
+        return studies.dense_fields(seeds, args.slow_seeds, args.densities or studies.DENSITIES, speeds,
+                                    args.controllers or list(studies.RIVALS), settings, args.vehicle), _report_density
+    controllers = args.controllers or list(studies.CONTROLLERS)
+    for name in controllers:
+        studies.controllers_settings(name, settings)
+    if not args.controllers and find_spec("do_mpc") is None:
+        controllers.remove("do_mpc")
+        print("do_mpc is left out: it needs pip install do-mpc", file=sys.stderr)
+    slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS
+    return [*studies.fields(seeds, slow, speeds, controllers, settings, args.vehicle),
+            *studies.suite(controllers, settings, args.vehicle)], _report_mpc
+
+
+def _seeds(args: argparse.Namespace) -> int:
+    return args.seeds if args.seeds is not None else SEEDS[args.study]
+
+
+def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import driving_tables as tables
+    from lfdm_lab.studies import pictures
+    from lfdm_lab.studies.driving import FIELD
+    from lfdm_ros.engine.run_report import failures
+
+    in_fields = [run for run in runs if run["scenario"].startswith(FIELD)]
+    others = [run for run in runs if not run["scenario"].startswith(FIELD)]
+    outcome["summary"] = summary = tables.summarise_fields(in_fields)
+    outcome["failures"] = failed = failures(runs)
+    parts = []
+    if summary:
+        parts.append(markdown(tables.fields_table(summary)))
+    if others:
+        parts.append(markdown(tables.suite_table(others)))
+    parts.append("\n".join([f"failures: {len(failed) or 'none'}", *(f"- {line}" for line in failed)]))
+    good = tables.passes(summary) and not [line for line in failures(others) if ", mpc:" in line]
+    return "\n\n".join(parts), good, {"fields": lambda: pictures.draw_fields(runs),
+                                      "distributions": lambda: pictures.draw_distributions(runs)}
+
+
+def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import driving_tables as tables
+    from lfdm_lab.studies import pictures
+    from lfdm_ros.engine.run_report import failures
+
+    outcome["rows"] = rows = tables.summarise_density(runs)
+    outcome["failures"] = hit = [line for line in failures(runs) if ": hit " in line or ": diverged" in line]
+    text = "\n\n".join([markdown(tables.density_table(rows)),
+                        "\n".join([f"collisions: {len(hit) or 'none'}", *(f"- {line}" for line in hit)])])
+    return text, tables.touches_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
+
+
+def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import driving_tables as tables
+    from lfdm_lab.studies import pictures
+    from lfdm_ros.engine.run_report import failures
+
+    outcome["summary"] = summary = tables.summarise_delays(runs)
+    outcome["failures"] = failures(runs)
+    # It shows how much delay is too much: there is nothing to pass.
+    return markdown(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
+
+
+def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import driving_tables as tables
+    from lfdm_lab.studies import pictures
+
+    return markdown(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
+
+
+def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import pictures, risk
+    from lfdm_ros.sharing.risk import FAILURES
+
+    outcome["worlds"] = summary = risk.summarise(runs)
+    outcome["kinds"] = {kind: risk.summarise(runs, kind) for kind in FAILURES}
+    outcome["measures"] = measures = risk.measures(runs)
+    known = summary.get("known")
+    if known is not None:
+        outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
+    good = known is not None and risk.is_right(known)
+    text = "\n\n".join([markdown(risk.table(summary)), markdown(risk.measures_table(measures)),
+                        f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
+                        "error at most 0.03, Brier skill above 0)"])
+    return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
+
+
+def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import pictures, sharing
+
+    outcome["rows"] = rows = sharing.summarise(runs)
+    outcome["note"] = "the operator is simulated"
+    shown = [sharing.table(rows), sharing.ablation_table(rows)]
+    text = "\n\n".join(markdown(table) for table in shown if table[1])
+    return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
+
+
+def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import friction
+    from lfdm_lab.studies import friction_pictures as pictures
+
+    outcome["rows"] = friction.rows(runs)
+    # It shows what a field does: there is nothing to pass.
+    return "\n\n".join(markdown(table) for table in friction.tables(runs)), True, {
+        "yaw_rates": lambda: pictures.draw_yaw_rates(runs), "spin_outs": lambda: pictures.draw_spin_outs(runs),
+        "convergence": lambda: pictures.draw_convergence_and_cost(runs)}
+
+
+def _report_reduction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+    from lfdm_lab.studies import reduction
+
+    return reduction.table(runs), True, {"reduction": lambda: reduction.draw(runs)}
+
+
+def parse_settings(texts: Sequence[str]) -> Settings:
+    """Settings of a run that repeats to the bit, with changes NAME=VALUE.
+
+    Raises:
+        InputError: no such setting, or a value that it cannot have.
+    """
+    from lfdm_ros.control.settings import SETTINGS
+
+    return SETTINGS.kind(**{"time_budget": 0.0, **parse_changes(texts, [SETTINGS])[0]})
+
+
+def _changed(settings: Any) -> dict[str, Any]:
+    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default}
+
+
+def print_progress(done: int, total: int, remaining: float) -> None:
+    """Now and then: at the first run, which says what all will cost, at each half percent, and at the last."""
+    if 1 < done < total and done % max(1, total // 200) and not math.isnan(remaining):
+        return
+    kept = ", taken from the runs that are kept" if math.isnan(remaining) else ""
+    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else kept
+    print(f"{done} of {total} runs{time_left}", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    """48 s, 12 min, 6 h 5 min."""
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those that only these studies have."""
+    parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc, density: 20, 40, 60 mph, or some of them (default: all)")
+    parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
+                        "(default 1 2 4 8 12 14)")
+    parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
+                        "convergence; slow), do_mpc (paths only); density: mpc, kinematic, lattice (with pure pursuit), mppi (slow); or "
+                        "some of them (default: all that are installed)")
+    parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
+                        "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi); "
+                        "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
+    parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
+                        "(default 0 0.2 0.5 0.8)")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve, or some of "
+                        "them (default: all)")
+    parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
+    parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, the filter, and "
+                        "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
+                        "sector")
+    parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
+    parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, risk, friction: name or file "
+                        "(default hmmwv)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, risk: a "
+                        "setting of all; repeat")
+    parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")
+

@@ -1,0 +1,327 @@
+"""Studies of the controller in closed loop: what is driven, each run by itself, so that processes or a cluster can share the work.
+
+mpc: obstacle fields at several speeds, and every other scenario that is a task. delay: state age and actuation delay, with and without
+prediction through them. lane_change: entry speeds that grow until the vehicle fails. density: obstacle fields that become denser, against
+other ways to drive through them. The plant is always larger than the controller's model; tables and pictures of what is found make
+`driving_tables` and `pictures`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies.mppi import Mppi
+from lfdm_lab.studies.pure_pursuit import PurePursuit
+from lfdm_ros.control.controller import Controller, limits_of
+from lfdm_ros.control.cycle import Cycle, Outcome
+from lfdm_ros.control.guide_settings import GuideSettings
+from lfdm_ros.control.path import Path
+from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.settings import Settings
+from lfdm_ros.engine.closed_loop import Driver, Plant, Run, drive
+from lfdm_ros.engine.run_report import summarise_run
+from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.models.spinning import SPIN
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.resources import find_config, share_directory
+from lfdm_ros.simulation import Goal, Scenario, load_scenario
+from lfdm_ros.simulation.courses import COURSES
+from lfdm_ros.simulation.world import World
+from lfdm_ros.sources import SIMULATING, key_of
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+MPH = 0.44704  # [m/s]
+SPEEDS = (20, 40, 60)  # [mph] of the fields that ship with the package
+FIELD = "obstacle_field_"
+# Settings that make a controller of the comparison; do_mpc is another program and drives paths only.
+CONTROLLERS: dict[str, dict[str, Any]] = {
+    "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
+# What a drive is made by; lists like this are held against the imports by a test.
+MADE_BY = (*SIMULATING, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
+           "engine/run_report", *(f"{STUDIES}/{name}" for name in ("driving", "baseline", "mppi", "pure_pursuit")))
+# Those of the study of density: none is told more than the others. What samples may brake as hard as it accelerates: its mean would shift.
+RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {},
+                                     "mppi": {"period": 0.05, "largest_brake": 1.0}}
+SLOW = ("ipopt", "do_mpc")
+# Of how many seeds each drives one, so that the study takes two cores half an hour, most of it for the controller proper.
+EVERY = {"mpc": 1, "kinematic": 3, "lattice": 3, "mppi": 10}
+DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
+PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
+DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
+LANE_CHANGES: dict[str, dict[str, float]] = {
+    "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
+APPROACH = 30.0  # [m] before a lane change begins
+OUTSIDE = 0.05  # [m] beyond the corridor: between the cones there is only a line
+STILL_FAILING = 2  # speeds that are tried after the first failure
+TRACKS, TRACK_STEP = 3, 0.1  # seeds whose way is kept, and how often [s]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run. Plain data, so it can go to another process.
+
+    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
+    lattice: of the controller proper; changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience:
+    after standing so long it ends [s]; track: keep where it drove.
+    """
+
+    scenario: str
+    seed: int | None = None
+    controller: str = "mpc"
+    settings: Settings = field(default_factory=lambda: Settings(time_budget=0.0))
+    plant: Plant = field(default_factory=Plant)
+    vehicle: str = "hmmwv"
+    changes: tuple[str, ...] = ()
+    speed: float | None = None
+    density: float | None = None
+    lattice: GuideSettings = field(default_factory=GuideSettings)
+    patience: float = math.inf
+    track: bool = False
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Runs of a lane change at growing speeds [m/s], until it fails; then `STILL_FAILING` more."""
+
+    trial: Trial
+    first: float = 5.0
+    step: float = 0.5
+    last: float = 36.0
+
+
+Item = Trial | Climb
+
+
+def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
+    """The settings that make a controller of the comparison out of others. Raises InputError for an unknown one."""
+    if controller not in known:
+        raise InputError(f"no controller '{controller}'{suggest(controller, known, 'choose from: ')}")
+    return replace(base, **known[controller])
+
+
+def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
+           vehicle: str = "hmmwv") -> list[Trial]:
+    """Obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
+    plant = Plant.of(load_vehicle(vehicle))
+    trials = []
+    for speed in speeds:
+        for controller in controllers:
+            if controller == "do_mpc":
+                continue
+            settings = controllers_settings(controller, base)
+            count = min(slow_seeds, seeds) if controller in SLOW else seeds
+            trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, track=seed <= TRACKS)
+                       for seed in range(1, count + 1)]
+    return trials
+
+
+def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
+    """Every other scenario of the package that is a task."""
+    plant = Plant.of(load_vehicle(vehicle))
+    trials = []
+    for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml")):
+        if path.stem.startswith(FIELD):
+            continue
+        scenario = load_scenario(path)
+        if scenario.path is None and scenario.goal is None:
+            continue
+        for controller in controllers:
+            if controller != "do_mpc" or scenario.path is not None:
+                trials.append(Trial(path.stem, None, controller, controllers_settings(controller, base), plant, vehicle, track=True))
+    return trials
+
+
+def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
+    """Slalom, NATO lane change and obstacle fields with a delay, predicted through and not."""
+    trials = []
+    for delay in DELAYS:
+        for compensate in (True, False) if delay else (True,):
+            settings, plant, changes = _delayed(base, vehicle, delay, compensate)
+            trials += [Trial(name, None, "mpc", settings, plant, vehicle, changes, track=True)
+                       for name in ("slalom", "nato_lane_change")]
+            trials += [Trial(f"{FIELD}{speed}", seed, "mpc", settings, replace(plant, seed=seed), vehicle, changes)
+                       for speed in SPEEDS[1:] for seed in range(1, seeds + 1)]
+    return trials
+
+
+def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
+                 base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
+    """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
+    None: as many as `EVERY` says."""
+    plant = Plant.of(load_vehicle(vehicle))
+    trials = []
+    for controller in controllers:
+        settings = controllers_settings(controller, base, RIVALS)
+        count = seeds if controller == "mpc" else -(-seeds // EVERY[controller]) if others is None else min(others, seeds)
+        trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, density=density,
+                         patience=PATIENCE)
+                   for speed in speeds for density in densities for seed in range(1, count + 1)]
+    return trials
+
+
+def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> list[Climb]:
+    """Both lane changes without delay, and with 200 ms, predicted through and not."""
+    # The speed is to be kept, whatever the bends.
+    base = replace(base, path_lateral_acceleration=20.0)
+    found = []
+    for course in LANE_CHANGES:
+        for delay, compensate in ((0.0, True), (0.2, True), (0.2, False)):
+            settings, plant, changes = _delayed(base, vehicle, delay, compensate)
+            found.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle, changes), step=step))
+    return found
+
+
+def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, Plant, tuple[str, ...]]:
+    """Settings, plant and changes of the vehicle with which half of a delay [s] is the state's age, half the actuators'."""
+    half = 0.5 * delay
+    plant = Plant.of(load_vehicle(vehicle), state_age=half)
+    return replace(base, compensate=compensate), plant, (f"actuation_delay={half}",) if half else ()
+
+
+# -- A run --------------------------------------------------------------------------------------------------------------------
+
+
+def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
+                lattice: GuideSettings | None = None) -> Driver:
+    """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
+    if controller == "do_mpc":
+        return _DoMpc(vehicle, settings)
+    if controller == "lattice":
+        return PurePursuit(vehicle, settings)
+    if controller == "mppi":
+        return Mppi(vehicle, settings)
+    return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
+
+
+class _DoMpc:
+    """do-mpc as `lfdm bench mpc` has it: the same bicycle, weights and soft limits, but no obstacles, corridor and speed profile."""
+
+    def __init__(self, vehicle: Vehicle, settings: Settings):
+        self.settings, self._vehicle = settings, vehicle
+        self._module = import_module("lfdm_lab.benchmarks._do_mpc")
+        if not self._module.is_there():
+            raise InputError(self._module.HINT)
+
+    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
+        self._path, self._along = path, 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # do-mpc's, of what it asks CasADi
+            self._follower = self._module.Follower(self._vehicle.name, np.column_stack([path.x, path.y]), float(np.max(speed)),
+                                                   self._vehicle.actuators.delay)
+
+    def go_to(self, goal: Goal, speed: float) -> None:
+        raise InputError("do_mpc drives along paths only; leave it out for a goal")
+
+    def see(self, obstacles: Obstacles) -> None:
+        pass
+
+    def look(self, now: float) -> None:
+        pass
+
+    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
+        assert measured is not None
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            command = self._follower.command(now, measured.time, measured.values)
+        seconds = time.perf_counter() - began
+        x, y = (np.array([measured.values[name]]) for name in ("x", "y"))
+        self._along = float(self._path.project(x, y, np.array([self._along]))[0][0])
+        return Cycle(command, Outcome.SOLVED, done=self._along > self._path.length - 1.0, solver="do_mpc", seconds=seconds)
+
+
+def work(item: Item) -> dict[str, Any]:
+    """Drives a trial, or climbs; what happened as JSON."""
+    return _climb(item) if isinstance(item, Climb) else run_trial(item)
+
+
+def run_trial(trial: Trial) -> dict[str, Any]:
+    """Drives one trial with a controller that knows nothing of those before.
+
+    Raises:
+        InputError: no such scenario, vehicle or controller.
+    """
+    vehicle = trial_vehicle(trial)
+    scenario = trial_scenario(trial)
+    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)
+    return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
+
+
+def trial_vehicle(trial: Trial) -> Vehicle:
+    """Who drives it, with the trial's changes. Raises InputError for one that it cannot have."""
+    return load_vehicle(trial.vehicle, trial.changes)
+
+
+def trial_scenario(trial: Trial) -> Scenario:
+    """What the trial drives."""
+    if trial.speed is None:
+        return load_scenario(trial.scenario, trial.seed, trial.density)
+    course = COURSES[trial.scenario](**LANE_CHANGES[trial.scenario], speed=trial.speed, approach=APPROACH)
+    return Scenario(trial.scenario, course.initial, None, course.duration, World(course.obstacles), course.goal, course.path, course.speed,
+                    course.corridor)
+
+
+def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
+    """Results of a run as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
+    found: dict[str, Any] = {
+        "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
+        "density": 1.0 if trial.density is None else trial.density,
+        "delay": trial_vehicle(trial).actuators.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
+        **summarise_run(scenario, run), "cycle_us": np.round(1e6 * run.seconds).astype(int).tolist()}
+    vx, x, y = run.column("vx"), run.column("x"), run.column("y")
+    if trial.speed is not None:
+        end = x[-1] if scenario.path is None else scenario.path[-1, 0] - APPROACH
+        entry, leaving = (float(vx[np.argmax(x >= limit)] if x[-1] >= limit else vx[-1]) for limit in (APPROACH, end))
+        found |= {"entry_speed": entry, "exit_speed": leaving, "failure": failure(found)}
+    if trial.track:
+        every = max(1, round(TRACK_STEP / trial.settings.period))
+        found["track"] = np.round(np.column_stack([x, y])[::every], 2).tolist()
+    return found
+
+
+def failure(run: Mapping[str, Any]) -> str:
+    """Why a run along a path between cones failed; empty if it did not."""
+    for failed, why in (
+        (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
+        (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
+        (run["reached"] is None, "does not arrive"),
+    ):
+        if failed:
+            return why
+    return ""
+
+
+def _climb(climb: Climb) -> dict[str, Any]:
+    runs: list[dict[str, Any]] = []
+    speed, failed = climb.first, 0
+    while speed <= climb.last + 1e-9 and failed <= STILL_FAILING:
+        run = run_trial(replace(climb.trial, speed=speed, track=True))
+        del run["cycle_us"]
+        runs.append(run)
+        failed += bool(failed or run["failure"])
+        speed += climb.step
+    number = next((i for i, run in enumerate(runs) if run["failure"]), len(runs))
+    passed, first = (runs[number - 1] if number else None), (runs[number] if number < len(runs) else None)
+    return {"scenario": climb.trial.scenario, "delay": runs[0]["delay"], "compensate": climb.trial.settings.compensate,
+            "step": climb.step, "highest": passed["speed"] if passed else None, "entry_speed": passed["entry_speed"] if passed else None,
+            "exit_speed": passed["exit_speed"] if passed else None, "failure": first["failure"] if first else "", "runs": runs}
+
+
+def key(item: Item) -> str:
+    """Hash of all that a result depends on."""
+    trial = item.trial if isinstance(item, Climb) else item
+    scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
+    vehicle = load_vehicle(trial.vehicle)
+    rivals = [File(STUDIES, "../benchmarks/_do_mpc.py").read_text(encoding="utf-8")]
+    return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "rivals": rivals,
+                   "vehicle": vehicle.identity}, MADE_BY)

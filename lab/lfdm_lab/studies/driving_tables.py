@@ -1,0 +1,214 @@
+"""Tables of what studies of the controller found: one row for many runs, or a run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lfdm_lab.studies.driving import FIELD
+from lfdm_ros.engine.run_report import ending, quantiles
+from lfdm_ros.page import Table
+from lfdm_ros.proportions import interval_of
+
+Runs = Sequence[Mapping[str, Any]]
+GOALS = 0.98  # share of goals that must be reached
+GOALS_UP_TO = 18.0  # [m/s] at speeds up to this one
+
+
+# -- mpc ----------------------------------------------------------------------------------------------------------------------
+
+
+def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
+    """One record for each speed and controller; time ratios by quantile, of the goals that were reached."""
+    found = []
+    for (scenario, controller), group in _grouped(runs, "scenario", "controller"):
+        ratios = [run["ratio"] for run in group if run["ratio"] is not None]
+        found.append({
+            "scenario": scenario, "controller": controller, "speed": group[0]["speed"], "runs": len(group),
+            "collisions": sum(bool(run["collision"]) for run in group), "lifts": sum(run["lifted"] > 0.0 for run in group),
+            "diverged": sum(run["diverged"] for run in group), "goals": len(ratios) / len(group),
+            "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,
+            "least_clearance": min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in group),
+            "least_load": min(-math.inf if run["least_load"] is None else run["least_load"] for run in group),
+            "cycle_ms": cycle_times(group), **_totals(group)})
+    return found
+
+
+def cycle_times(runs: Runs) -> dict[str, float] | None:
+    """Percentiles of all cycles of the runs [ms]; None if there is none."""
+    return quantiles(np.concatenate([np.asarray(run["cycle_us"], float) for run in runs]) / 1000.0)
+
+
+def passes(summary: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
+    return all(row["collisions"] == 0 and row["lifts"] == 0 and row["diverged"] == 0
+               and (row["goals"] >= GOALS or row["speed"] > GOALS_UP_TO) for row in summary if row["controller"] == "mpc")
+
+
+def fields_table(summary: Sequence[Mapping[str, Any]]) -> Table:
+    heads = ["field [mph]", "controller", "runs", "collisions", "wheel lifts", "goals", "time / straight line (5 to 95 %)",
+             "least clearance [m]", "least wheel load", "cycle p50 / p99 / max [ms]", "cycles not solved", "violated, share of cycles"]
+    rows = []
+    for row in summary:
+        rows.append([
+            row["scenario"].removeprefix(FIELD), row["controller"], str(row["runs"]), str(row["collisions"]), str(row["lifts"]),
+            f"{100.0 * row['goals']:.0f} %", _ratio(row["ratio"]),
+            _figure(row["least_clearance"], ".2f"), _figure(row["least_load"], ".2f"), _times(row["cycle_ms"]), *_counts(row)])
+    return heads, rows
+
+
+def suite_table(runs: Runs) -> Table:
+    heads = ["scenario", "controller", "what happened", "least clearance [m]", "least wheel load", "largest path error [m]", "outside [m]",
+             "cycle p50 / p99 / max [ms]", "cycles not solved", "violated, share of cycles"]
+    rows = [[run["scenario"], run["controller"], ending(run), _figure(run["least_clearance"], ".2f"), _figure(run["least_load"], ".2f"),
+             _figure(run["largest_error"], ".2f"), f"{run['outside']:.2f}" if run["largest_error"] is not None else "-",
+             _times(run["cycle_ms"]), *_counts(_totals([run]))] for run in runs]
+    return heads, rows
+
+
+# -- density ------------------------------------------------------------------------------------------------------------------
+
+
+def density_ending(run: Mapping[str, Any]) -> str:
+    """What counts in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
+    for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
+                           (run["stands"], "stopped")):
+        if happened:
+            return name
+    return "unfinished"
+
+
+def summarise_density(runs: Runs) -> list[dict[str, Any]]:
+    """One record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of the goals reached."""
+    found = []
+    for (scenario, controller, density), group in sorted(_grouped(runs, "scenario", "controller", "density"),
+                                                         key=lambda item: (item[0][0], item[0][2])):
+        counts = Counter(density_ending(run) for run in group)
+        ratios = [run["ratio"] for run in group if run["ratio"] is not None and not run["collision"]]
+        row: dict[str, Any] = {"density": density, "speed_mph": int(scenario.removeprefix(FIELD)), "controller": controller,
+                               "runs": len(group)}
+        for name in ("goals", "stopped", "collisions"):
+            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in interval_of(counts[name], len(group))]}
+        found.append(row | {
+            "unfinished": counts["unfinished"], "diverged": counts["diverged"], "lifts": sum(run["lifted"] > 0.0 for run in group),
+            "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,
+            "least_clearance": min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in group),
+            "cycle_ms": cycle_times(group)})
+    return found
+
+
+def touches_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the controller proper hits nothing, in whatever field."""
+    return all(row["collisions"] == 0 and row["diverged"] == 0 for row in summary if row["controller"] == "mpc")
+
+
+def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
+    heads = ["field [mph]", "density", "controller", "runs", "goals", "stopped before", "collisions", "unfinished",
+             "time / straight line (5 to 95 %)", "least clearance [m]", "cycle p50 / p99 / max [ms]"]
+    rows = []
+    for row in summary:
+        shares = [f"{row[name]} ({100.0 * row[f'{name}_95'][0]:.0f} to {100.0 * row[f'{name}_95'][1]:.0f} %)"
+                  for name in ("goals", "stopped", "collisions")]
+        rows.append([str(row["speed_mph"]), f"{row['density']:g}", row["controller"], str(row["runs"]), *shares,
+                     str(row["unfinished"] + row["diverged"]), _ratio(row["ratio"]), _figure(row["least_clearance"], ".2f"),
+                     _times(row["cycle_ms"])])
+    return heads, rows
+
+
+# -- delay and lane_change ----------------------------------------------------------------------------------------------------
+
+
+def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
+    """One record for each delay, predicted through or not; of a course the run, of fields how many hit and arrived."""
+    found = []
+    for (delay, compensate), group in _grouped(runs, "delay", "compensate"):
+        row: dict[str, Any] = {"delay": round(delay, 6), "compensate": compensate}
+        for name in dict.fromkeys(run["scenario"] for run in group):
+            own = [run for run in group if run["scenario"] == name]
+            errors = [run["largest_error"] for run in own if run["largest_error"] is not None]
+            row[name] = {
+                "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
+                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own),
+                "largest_error": max(errors) if errors else None, "least_clearance": min(
+                    math.inf if run["least_clearance"] is None else run["least_clearance"] for run in own),
+                "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
+                "ending": ending(own[0]) if len(own) == 1 else ""}
+        found.append(row)
+    return found
+
+
+def delays_table(summary: Sequence[Mapping[str, Any]]) -> Table:
+    names = [name for name in summary[0] if name not in ("delay", "compensate")] if summary else []
+    heads = ["delay [ms]", "predicted"]
+    for name in names:
+        of_fields = [f"{name}: collisions", "least clearance [m]", "wheel lifts", "goals"]
+        heads += of_fields if name.startswith(FIELD) else [name, f"{name}: largest path error [m]"]
+    rows = []
+    for row in summary:
+        cells = [f"{1e3 * row['delay']:.0f}", "yes" if row["compensate"] else "no"]
+        for name in names:
+            own = row.get(name)
+            if own is None:  # interrupted before
+                cells += ["-"] * (4 if name.startswith(FIELD) else 2)
+            elif name.startswith(FIELD):
+                cells += [f"{own['collisions']} of {own['runs']}", _figure(own["least_clearance"], ".2f"), str(own["lifts"]),
+                          f"{own['reached']} of {own['runs']}"]
+            else:
+                cells += [own["ending"], _figure(own["largest_error"], ".2f")]
+        rows.append(cells)
+    return heads, rows
+
+
+def lane_change_table(climbs: Runs) -> Table:
+    heads = ["lane change", "delay [ms]", "predicted", "highest speed passed [m/s]", "[km/h]", "speed at the end [m/s]",
+             "least wheel load", "next speed fails"]
+    rows = []
+    for climb in climbs:
+        best = next((run for run in climb["runs"] if run["speed"] == climb["highest"]), None)
+        rows.append([
+            climb["scenario"], f"{1e3 * climb['delay']:.0f}", "yes" if climb["compensate"] else "no", _figure(climb["highest"], ".1f"),
+            f"{3.6 * climb['highest']:.0f}" if climb["highest"] else "-", _figure(climb["exit_speed"], ".1f"),
+            _figure(best["least_load"], ".2f") if best else "-", climb["failure"] or "-"])
+    return heads, rows
+
+
+# -- Cells --------------------------------------------------------------------------------------------------------------------
+
+
+def _grouped(runs: Runs, *keys: str) -> Iterable[tuple[tuple[Any, ...], list[Mapping[str, Any]]]]:
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault(tuple(run[key] for key in keys), []).append(run)
+    return groups.items()
+
+
+def _totals(runs: Runs) -> dict[str, Any]:
+    outcomes, violated = Counter[str](), Counter[str]()
+    for run in runs:
+        outcomes.update(run["outcomes"])
+        violated.update(run["violated"])
+    return {"cycles": sum(run["cycles"] for run in runs), "outcomes": dict(sorted(outcomes.items())),
+            "violated": dict(sorted(violated.items())), "cold_starts": sum(run["cold_starts"] for run in runs),
+            "blocked": sum(run["blocked"] for run in runs)}
+
+
+def _counts(row: Mapping[str, Any]) -> tuple[str, str]:
+    others = ", ".join(f"{count} {name.lower()}" for name, count in row["outcomes"].items() if name != "SOLVED")
+    violated = ", ".join(f"{name} {100.0 * count / row['cycles']:.2g} %" for name, count in row["violated"].items())
+    return others or "0", violated or "none"
+
+
+def _times(ms: Mapping[str, float] | None) -> str:
+    return "-" if ms is None else f"{ms['p50']:.2f} / {ms['p99']:.2f} / {ms['max']:.1f}"
+
+
+def _ratio(ratio: Mapping[str, float] | None) -> str:
+    return f"{ratio['p50']:.3f} ({ratio['p5']:.3f} to {ratio['p95']:.3f})" if ratio else "-"
+
+
+def _figure(value: float | None, how: str) -> str:
+    return "-" if value is None or not math.isfinite(value) else format(value, how)

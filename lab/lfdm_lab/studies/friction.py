@@ -1,0 +1,329 @@
+"""What uncertain friction does to a drive: paper 004's experiments, with numbers of samples that answer them.
+
+A truth is drawn from the prior of a patch length, seen at nodes of a coarse grid with the paper's noise, and forgotten; samples of the
+field given what was seen are then driven over, each by the same open-loop manoeuvre. The truth of a patch length is the same however
+much is seen of it; where nothing was seen, samples are of the prior.
+The paper gives no speeds, masses or coefficients of ice: those here are ours (`MANOEUVRES`, `LINK`); patch lengths, noise, numbers of
+samples and steering are the paper's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import pi
+from typing import Any
+
+import numpy as np
+
+from lfdm_lab.studies import STUDIES
+from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
+from lfdm_ros.models.spinning import SLOW, SPIN
+from lfdm_ros.proportions import interval_of
+from lfdm_ros.simulation import BatchRollout, initial_state
+from lfdm_ros.sources import SIMULATING, key_of
+from lfdm_ros.vehicles import Vehicle, load_vehicle
+
+MADE_BY = (*SIMULATING, "proportions", "ground", f"{STUDIES}/friction")
+LINK = FrictionLink(0.1, 0.8)
+DRY = 0.8  # friction of the road that tyres were measured on
+NOISE = 0.15  # of an observation's latent value (004)
+STEP, SAMPLE, SHOWN = 1e-3, 0.02, 0.1  # [s] of physics, of trajectories, of what results keep of them
+CHUNK = 250  # fields at a time
+SIDE = 12.0  # [m] of map beyond the way on constant friction
+DEGREE = pi / 180.0
+
+
+@dataclass(frozen=True)
+class Manoeuvre:
+    """Coasting at `speed` [m/s], then the front wheels are turned at `start` [s]: to `angle` [rad] at once or at `rate` [rad/s].
+
+    sigma_f: of the field; ice_at: time [s] at which the vehicle would come to a strip of ice that has been seen, where there is one.
+    """
+
+    name: str
+    chassis: str
+    speed: float
+    angle: float
+    seconds: float
+    start: float = 0.5
+    rate: float = np.inf
+    sigma_f: float = 1.0
+    ice_at: float | None = None
+
+    def steering(self, times: np.ndarray) -> np.ndarray:
+        """Angle of the front wheels (n,) [rad]."""
+        since = np.maximum(times - self.start, 0.0)
+        return np.where(since > 0.0, np.minimum(np.where(since > 0.0, self.rate, 0.0) * np.maximum(since, 1e-9), self.angle), 0.0)
+
+
+MANOEUVRES = {m.name: m for m in (
+    Manoeuvre("step", "nonlinear_bicycle", 28.0, 1.0 * DEGREE, 4.0),
+    Manoeuvre("ice_strip", "nonlinear_bicycle", 10.0, 4.5 * DEGREE, 5.0, ice_at=2.0),
+    # 40 degrees a second at a steering wheel that turns 16 times as far as the wheels; a field with patches of plain ice.
+    Manoeuvre("ramp", "eight_dof/fiala", 18.0, 10.0 * DEGREE, 6.0, rate=40.0 / 16.0 * DEGREE, sigma_f=1.6),
+    Manoeuvre("sharp_step", "eight_dof/fiala", 26.0, 6.0 * DEGREE, 5.0, sigma_f=1.6),
+)}
+PATCHES = (1.0, 3.0, 10.0)  # [m]
+SPACINGS = (None, 4.0, 2.0)  # [m] between observations; None: nothing was seen
+PAPER = (("step", 1.0, 4.0), ("step", 3.0, 4.0), ("ice_strip", 3.0, 4.0))  # manoeuvre, patch length, spacing of figs 15, 16, 18
+MANY = 10_000
+
+
+@dataclass(frozen=True)
+class Item:
+    """A piece of the study. Plain data, so it can go to another process. kind: drive, convergence, cost or many."""
+
+    kind: str
+    manoeuvre: str = "step"
+    patch: float = 3.0
+    spacing: float | None = 2.0
+    samples: int = 200
+    seed: int = 1
+    vehicle: str = "hmmwv"
+
+
+def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
+    """All pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, convergence, cost, and many fields."""
+    paper = [Item("drive", name, patch, spacing, samples, vehicle=vehicle) for name, patch, spacing in PAPER]
+    table = [Item("drive", name, patch, spacing, samples, vehicle=vehicle)
+             for name in ("step", "ramp", "sharp_step") for patch in PATCHES for spacing in SPACINGS]
+    return [*dict.fromkeys([*paper, *table]), Item("convergence", samples=min(samples, 40), vehicle=vehicle), Item("cost", vehicle=vehicle),
+            Item("many", "ramp", samples=MANY if samples >= 100 else 10 * samples, vehicle=vehicle)]
+
+
+def key(item: Item) -> str:
+    """Hash of all that a result depends on."""
+    return key_of({"item": asdict(item), "manoeuvre": repr(MANOEUVRES[item.manoeuvre]), "vehicle": load_vehicle(item.vehicle).identity},
+                  MADE_BY)
+
+
+def work(item: Item) -> dict[str, Any]:
+    """What a piece comes to, as JSON."""
+    done = {"drive": _driven, "convergence": _converged, "cost": _costs, "many": _many}[item.kind](item)
+    return {**asdict(item), **done}
+
+
+# -- Drives -------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A manoeuvre of a vehicle, ready to be driven on fields."""
+
+    manoeuvre: Manoeuvre
+    vehicle: Vehicle
+    batch: BatchRollout
+    start: np.ndarray
+
+    @classmethod
+    def of(cls, manoeuvre: Manoeuvre, name: str) -> Drive:
+        """Raises InputError: the vehicle lacks parameters of the model."""
+        # The bicycle's coefficients are the field's; tyres of four wheels have the field's over that of the road they were measured on.
+        vehicle = load_vehicle(name).replace(friction_scale=1.0, friction_front=1.0, friction_rear=1.0, friction_field=0.0)
+        times = np.arange(0.0, manoeuvre.seconds + SAMPLE / 2, SAMPLE)
+        steering = manoeuvre.steering(times) / vehicle.parameters["max_road_wheel_angle"]
+        model = vehicle.model(f"{manoeuvre.chassis}/friction_field")
+        batch = BatchRollout(model=model, vehicle=vehicle, dt=STEP, times=times, parameters=["friction_field"],
+                             inputs=np.column_stack([np.clip(steering, -1.0, 1.0), 0.0 * times, 0.0 * times]),
+                             channels=["x", "y", "vx", "vy", "yaw_rate"])
+        return cls(manoeuvre, vehicle, batch, initial_state(model, vehicle, vx=manoeuvre.speed))
+
+    def on(self, fields: Sequence[FrictionField]) -> np.ndarray:
+        """Trajectories (fields, samples, 5): x, y [m], vx, vy [m/s], yaw rate [rad/s]."""
+        given = 1.0 if self.manoeuvre.chassis == "nonlinear_bicycle" else DRY
+        tables = [FieldTable(field, given) for field in fields]
+        return np.array(self.batch.trajectories(np.array([[table.number] for table in tables]), self.start))
+
+    def plain(self, friction: float = 0.5 * (LINK.ice + LINK.dry)) -> np.ndarray:
+        """The trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
+        return np.asarray(self.on([FrictionField.uniform(friction, LINK)])[0])
+
+    def map(self, spacing: float) -> Grid:
+        """Of the way on constant friction, with room around it."""
+        way = self.plain()[:, :2]
+        low, high = way.min(axis=0) - SIDE, way.max(axis=0) + SIDE
+        return Grid.covering((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), spacing)
+
+
+def _spun(runs: np.ndarray) -> np.ndarray:
+    """Of trajectories (n, samples, 5), which spin."""
+    vx, vy = runs[..., 2], runs[..., 3]
+    return np.asarray((np.arctan2(np.abs(vy), np.maximum(np.abs(vx), SLOW)) >= SPIN).any(axis=1))
+
+
+def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
+          rng: np.random.Generator) -> tuple[Observations, FrictionField]:
+    """What is seen of a truth at places `spacing` apart all over the map, and the truth; with ice across it from `ice` on for 4 m [m]."""
+    latent = FieldPosterior(prior, grid).draw(1, rng)[0]
+    if ice is not None:
+        latent[:, (grid.xs >= ice) & (grid.xs < ice + 4.0)] = -4.0
+    truth = FrictionField(grid, latent, LINK)
+    sides = [np.empty(0)] * 2 if spacing is None else [np.arange(ends[0] + 0.5 * spacing, ends[-1], spacing) for ends in (grid.xs, grid.ys)]
+    places = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
+    values = truth.latent_at(*places.T) + NOISE * rng.standard_normal(len(places))
+    return Observations(places, values, np.full(len(places), NOISE)), truth
+
+
+def _driven(item: Item) -> dict[str, Any]:
+    """Samples of the field given what was seen, driven over."""
+    began = time.perf_counter()
+    manoeuvre = MANOEUVRES[item.manoeuvre]
+    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng([item.seed, round(10 * item.patch)])
+    prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f, sigma_n=NOISE)
+    grid, plain = drive.map(min(item.patch / 3.0, 1.0)), drive.plain()
+    ice = None if manoeuvre.ice_at is None else manoeuvre.speed * manoeuvre.ice_at
+    seen, truth = _seen(prior, grid, item.spacing, ice, rng)
+    seen = _near(seen, plain)
+    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, seen), item.samples, rng)
+    yaw_rate, spun = runs[..., 4], _spun(runs)
+    every = round(SHOWN / SAMPLE)
+    outside = grid.outside(runs[..., 0], runs[..., 1]).mean()
+    return {"spins": int(spun.sum()), "truth_spins": bool(_spun(drive.on([truth]))[0]),
+            "yaw_rate_sd_max": float(yaw_rate.std(axis=0).max()), "observations": len(seen),
+            "nodes": grid.nx * grid.ny, "outside": float(outside), "time": (np.arange(0, yaw_rate.shape[1], every) * SAMPLE).tolist(),
+            "yaw_rate_mean": yaw_rate.mean(axis=0)[::every].tolist(), "yaw_rate_sd": yaw_rate.std(axis=0)[::every].tolist(),
+            "yaw_rate_plain": plain[::every, 4].tolist(), "yaw_rate_samples": np.round(yaw_rate[:12, ::every], 5).tolist(),
+            "position_sd": np.sqrt(runs[..., :2].var(axis=0).sum(axis=1))[::every].tolist(),
+            "way_sd": _latent_sd(prior, seen, plain)[::every].tolist(),
+            "fields_seconds": fields_seconds, "seconds": time.perf_counter() - began}
+
+
+def _near(seen: Observations, way: np.ndarray, reach: float = 10.0) -> Observations:
+    """The observations within reach of a way (n, 5) [m]: others say nothing of it, and their number counts by its cube."""
+    apart = np.linalg.norm(seen.places[:, None] - way[None, ::10, :2], axis=2).min(axis=1) if len(seen) else np.empty(0)
+    kept = apart <= reach
+    return Observations(seen.places[kept], seen.latent[kept], seen.noise[kept])
+
+
+def _latent_sd(prior: FieldPrior, seen: Observations, way: np.ndarray) -> np.ndarray:
+    """Standard deviation of the latent field under a way (n, 5)."""
+    return np.sqrt(np.maximum(np.diag(DensePosterior(prior, way[:, :2], seen).covariance), 0.0))
+
+
+def _on_samples(drive: Drive, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Trajectories (samples, n, 5) on as many samples of a field, and the seconds that making these took."""
+    runs, seconds = [], 0.0
+    for first in range(0, samples, CHUNK):
+        began = time.perf_counter()
+        fields = [FrictionField(posterior.grid, latent, LINK) for latent in posterior.draw(min(CHUNK, samples - first), rng)]
+        seconds += time.perf_counter() - began
+        runs.append(drive.on(fields))
+    return np.concatenate(runs), seconds
+
+
+# -- Nodes, time, many --------------------------------------------------------------------------------------------------------
+
+
+def _converged(item: Item) -> dict[str, Any]:
+    """Fields on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3): how far from the finest's trajectory."""
+    manoeuvre = MANOEUVRES["step"]
+    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
+    prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch)
+    finest, levels = item.patch / 16.0, 5
+    covered = drive.map(finest)
+    last = 2 ** (levels - 1)
+    nx, ny = (n + (-(n - 1)) % last for n in (covered.nx, covered.ny))
+    grid = Grid(covered.x, covered.y, finest, nx, ny)
+    posterior = FieldPosterior(prior, grid)
+    errors: list[list[float]] = [[] for _ in range(levels - 1)]
+    ways = []
+    for _ in range(item.samples):
+        latent = posterior.draw(1, rng)[0]
+        fields = [FrictionField(Grid(grid.x, grid.y, finest * 2**k, (nx - 1) // 2**k + 1, (ny - 1) // 2**k + 1),
+                                latent[::2**k, ::2**k], LINK) for k in range(levels)]
+        runs = drive.on(fields)[..., :2]
+        away = np.linalg.norm(runs[1:] - runs[0], axis=2)
+        for k, one in enumerate(away):
+            errors[k].append(float(one.max()))
+        ways.append(away)
+    length = float(np.linalg.norm(np.diff(drive.plain()[:, :2], axis=0), axis=1).sum())
+    every = round(SHOWN / SAMPLE)
+    return {"spacings": [finest * 2**k for k in range(1, levels)], "per_patch": [16.0 / 2**k for k in range(1, levels)],
+            "nodes": [((nx - 1) // 2**k + 1) * ((ny - 1) // 2**k + 1) for k in range(1, levels)],
+            "error": [float(np.sqrt(np.mean(np.square(one)))) / length for one in errors],
+            "deviation": np.sqrt(np.mean(np.square(ways), axis=0))[:, ::every].tolist(),
+            "time": (np.arange(0, ways[0].shape[1], every) * SAMPLE).tolist()}
+
+
+def _costs(item: Item) -> dict[str, Any]:
+    """Processor seconds of a sample of the field: by length of the manoeuvre, nodes and observations (004, figs 21-23)."""
+    rows = []
+    for what, seconds, spacing, between in [*(("length", s, 1.0, 4.0) for s in (2.0, 4.0, 8.0, 16.0)),
+                                            *(("grid", 4.0, s, 4.0) for s in (2.0, 1.0, 0.5, 0.25)),
+                                            *(("observations", 4.0, 1.0, s) for s in (8.0, 4.0, 2.0, 1.0))]:
+        grid = Grid.covering((0.0, -10.0), (15.0 * seconds, 10.0), spacing)
+        prior, rng = FieldPrior(alpha_x=item.patch, alpha_y=item.patch), np.random.default_rng(item.seed)
+        seen, _ = _seen(prior, grid, between, None, rng)
+        row: dict[str, Any] = {"what": what, "seconds_driven": seconds, "nodes": grid.nx * grid.ny, "observations": len(seen),
+               "sample_s": _least(lambda at=(prior, grid, seen), rng=rng: FieldPosterior(*at).draw(1, rng))}
+        if row["nodes"] <= 2000:
+            row["dense_s"] = _least(lambda at=(prior, grid.places, seen), rng=rng: DensePosterior(*at).draw(1, rng))
+        rows.append(row)
+    drive = Drive.of(MANOEUVRES["step"], item.vehicle)
+    return {"rows": rows, "drive_s": _least(drive.plain), "drive_seconds": MANOEUVRES["step"].seconds}
+
+
+def _least(call: Any, repeats: int = 3) -> float:
+    """Processor seconds of the least of some calls, after one that is not counted."""
+    call()
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        call()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def _many(item: Item) -> dict[str, Any]:
+    """Thousands of samples of one field, each driven over."""
+    began, used = time.perf_counter(), time.process_time()
+    manoeuvre = MANOEUVRES[item.manoeuvre]
+    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
+    prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f)
+    grid = drive.map(min(item.patch / 3.0, 1.0))
+    seen = _near(_seen(prior, grid, item.spacing, None, rng)[0], drive.plain())
+    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, seen), item.samples, rng)
+    return {"spins": int(_spun(runs).sum()), "nodes": grid.nx * grid.ny, "observations": len(seen), "fields_seconds": fields_seconds,
+            "seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - used}
+
+
+# -- What it comes to ---------------------------------------------------------------------------------------------------------
+
+
+def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each cell of drives."""
+    return [{"manoeuvre": run["manoeuvre"], "patch_length_m": run["patch"], "observation_spacing_m": run["spacing"],
+             "observations": run["observations"], "samples": run["samples"], "spin_out_probability": run["spins"] / run["samples"],
+             "interval": list(interval_of(run["spins"], run["samples"])), "truth_spins": run["truth_spins"],
+             "yaw_rate_sd_max": run["yaw_rate_sd_max"],
+             "nodes": run["nodes"], "outside": run["outside"]}
+            for run in found if run["kind"] == "drive"]
+
+
+def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[list[str]]]]:
+    """Heads and rows: drives; convergence; cost; many."""
+    drives = []
+    for row in rows(found):
+        spacing, (low, high) = row["observation_spacing_m"], row["interval"]
+        every = "none" if spacing is None else f"{spacing:g} ({row['observations']})"
+        drives.append([row["manoeuvre"], f"{row['patch_length_m']:g}", every, str(row["samples"]),
+                       f"{row['spin_out_probability']:.3f}", f"{low:.3f} to {high:.3f}", "yes" if row["truth_spins"] else "no",
+                       f"{row['yaw_rate_sd_max']:.4f}"])
+    shown = [(["manoeuvre", "patches [m]", "observed every [m]", "samples", "spin-outs", "95 %", "on the truth",
+               "largest sd of yaw rate [rad/s]"], drives)]
+    for run in found:
+        if run["kind"] == "convergence":
+            shown.append((["nodes a patch", "nodes", "error / way"], [[f"{a:g}", str(n), f"{e:.2e}"] for a, n, e in zip(
+                run["per_patch"], run["nodes"], run["error"])]))
+        elif run["kind"] == "cost":
+            shown.append((["changed", "driven [s]", "nodes", "observations", "a sample [processor s]", "as the paper, dense"], [
+                [row["what"], f"{row['seconds_driven']:g}", str(row["nodes"]), str(row["observations"]), f"{row['sample_s']:.4f}",
+                 f"{row['dense_s']:.3f}" if "dense_s" in row else "-"] for row in run["rows"]]))
+        elif run["kind"] == "many":
+            low, high = interval_of(run["spins"], run["samples"])
+            shown.append((["fields", "nodes", "fields made in [s]", "and driven in [s]", "processor [s]", "spin-outs", "95 %"], [[
+                str(run["samples"]), str(run["nodes"]), f"{run['fields_seconds']:.1f}", f"{run['seconds']:.1f}",
+                f"{run['processor_seconds']:.1f}", f"{run['spins'] / run['samples']:.4f}", f"{low:.4f} to {high:.4f}"]]))
+    return shown

@@ -1,0 +1,213 @@
+"""Pictures of studies of the controller, on Matplotlib's Agg canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from lfdm_lab.studies.driving import FIELD, OUTSIDE, SPEEDS, TRACKS, Trial, trial_scenario
+from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
+from lfdm_ros.simulation import load_scenario
+
+CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57", "do_mpc": "#8e6bb0", "lattice": "#2e8b57",
+                      "mppi": "#8e6bb0"}
+
+
+def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """The ways through the first fields of each speed; None if no field was driven."""
+    found = [name for name in (f"{FIELD}{speed}" for speed in SPEEDS) if any(run["scenario"] == name for run in runs)]
+    shown = [(name, seed) for name in found for seed in range(1, TRACKS + 1)
+             if any(run["scenario"] == name and run["seed"] == seed for run in runs)]
+    if not shown:
+        return None
+    figure = Figure(figsize=(10.0, 1.15 * len(shown) + 0.4), layout="constrained")
+    drawn: dict[str, Any] = {}
+    for axis, (name, seed) in zip(figure.subplots(len(shown), squeeze=False)[:, 0], shown):
+        scenario = load_scenario(name, seed=seed)
+        draw_ground(axis, scenario, 0.0)
+        for run in runs:
+            if (run["scenario"], run["seed"]) == (name, seed) and "track" in run:
+                line, = axis.plot(*np.array(run["track"]).T, color=CONTROLLER_COLOURS[run["controller"]], lw=1.0)
+                drawn[run["controller"]] = line
+        goal = scenario.goal
+        axis.set(xlim=(-5.0, (goal.x if goal else 100.0) + 5.0), ylim=(-22.0, 22.0), yticks=[])
+        axis.tick_params(labelsize=7)
+        axis.set_ylabel(f"{name.removeprefix(FIELD)} mph\nseed {seed}", fontsize=8)
+    figure.axes[-1].set_xlabel("x [m]")
+    figure.legend(list(drawn.values()), list(drawn), loc="outside upper center", ncols=len(drawn), fontsize=8, frameon=False)
+    return figure
+
+
+def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Time to the goal against the straight line, least clearance and least wheel load as shares of runs; None without fields."""
+    runs = [run for run in runs if run["scenario"].startswith(FIELD)]
+    names = list(dict.fromkeys(run["scenario"] for run in runs))
+    if not names:
+        return None
+    what = (("ratio", "time / straight line"), ("least_clearance", "least clearance [m]"), ("least_load", "least wheel load"))
+    figure = Figure(figsize=(10.0, 2.3 * len(names) + 0.3), layout="constrained")
+    for row, name in zip(figure.subplots(len(names), len(what), squeeze=False), names):
+        for axis, (key, label) in zip(row, what):
+            for controller, colour in CONTROLLER_COLOURS.items():
+                own = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
+                values = np.sort([run[key] for run in own if run[key] is not None])
+                if len(values):  # a run that did not arrive keeps the curve below 1
+                    axis.step(values, np.arange(1, len(values) + 1) / len(own), where="post", color=colour, label=controller)
+            if key != "ratio":
+                axis.axvline(0.0, color=SEEN, lw=0.8)
+            axis.set(ylim=(0.0, 1.02), xlabel=label)
+        row[0].set_ylabel(f"{name.removeprefix(FIELD)} mph: share of runs", fontsize=8)
+    figure.axes[0].legend(fontsize=8)
+    return figure
+
+
+def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Shares of goals and of collisions over the density by speed, with 95 % intervals; None if nothing was driven."""
+    speeds = sorted({row["speed_mph"] for row in summary})
+    if not speeds:
+        return None
+    figure = Figure(figsize=(10.0, 5.6), layout="constrained")
+    controllers = [name for name in CONTROLLER_COLOURS if any(row["controller"] == name for row in summary)]
+    axes = figure.subplots(2, len(speeds), squeeze=False, sharex=True, sharey=True)
+    for i, speed in enumerate(speeds):
+        for axis, what in zip(axes[:, i], ("goals", "collisions")):
+            for k, controller in enumerate(controllers):
+                rows = [row for row in summary if (row["speed_mph"], row["controller"]) == (speed, controller)]
+                # Side by side, so that intervals of the same share can be told apart.
+                at = np.array([row["density"] for row in rows]) + 0.12 * (k - 0.5 * (len(controllers) - 1))
+                share = np.array([row[what] / row["runs"] for row in rows])
+                limits = np.array([row[f"{what}_95"] for row in rows]).reshape(-1, 2).T
+                axis.errorbar(at, share, np.abs(limits - share), color=CONTROLLER_COLOURS[controller], marker="o", ms=3.5, lw=1.2,
+                              elinewidth=0.8, label=controller)
+            axis.set_ylim(-0.03, 1.03)
+        axes[0, i].set_title(f"{speed} mph", fontsize=10)
+        axes[1, i].set_xlabel("density, times the shipped field")
+    axes[0, 0].set_ylabel("share of runs at their goal")
+    axes[1, 0].set_ylabel("share of runs with a collision")
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
+    """Reliability diagram of each world: what happened over what was predicted, with 95 % intervals, and how many episodes there were."""
+    if not worlds:
+        return None
+    columns = min(3, len(worlds))
+    count = -(-len(worlds) // columns)
+    figure = Figure(figsize=(3.4 * columns, 3.3 * count), layout="constrained")
+    axes = figure.subplots(count, columns, squeeze=False, sharex=True, sharey=True)
+    for axis, (name, world) in zip(axes.flat, worlds.items()):
+        rows = world["rows"]
+        x, y, n = (np.array([row[key] for row in rows]) for key in ("predicted", "observed", "episodes"))
+        ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
+        axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
+        axis.bar(x, n / n.sum(), width=0.05, color="0.85")
+        axis.errorbar(x, y, np.abs(ends - y), color="tab:blue", marker="o", ms=3.5, lw=1.2, elinewidth=0.8)
+        axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
+                       fontsize=9)
+        axis.set_xlim(-0.02, 1.02)
+        axis.set_ylim(-0.02, 1.02)
+    for axis in axes.flat[len(worlds):]:
+        axis.set_visible(False)
+    for axis in axes[-1]:
+        axis.set_xlabel("predicted probability of failing")
+    for row in axes:
+        row[0].set_ylabel("share that failed")
+    return figure
+
+
+def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
+    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == ["risk"]]
+    scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
+    if not scenarios:
+        return None
+    figure = Figure(figsize=(3.5 * len(scenarios), 5.0), layout="constrained")
+    axes = figure.subplots(2, len(scenarios), squeeze=False, sharex=True, sharey="row")
+    for i, scenario in enumerate(scenarios):
+        for control, colour in (("operator", "tab:orange"), ("autonomy", "0.5"), ("shared", "tab:blue")):
+            some = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
+            if not some:
+                continue
+            at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in some)))
+            ends = np.array([r["failures_95"] for r in some]).T
+            axes[0, i].errorbar(at, share, np.abs(ends - share), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=control)
+            if control == "shared":
+                axes[1, i].plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
+        axes[0, i].set_title(scenario.replace("_", " "), fontsize=10)
+        axes[0, i].set_ylim(-0.03, 1.03)
+        axes[1, i].set_ylim(-0.03, 1.03)
+        axes[1, i].set_xlabel("latency of the link [ms]")
+    axes[0, 0].set_ylabel("share of runs that failed")
+    axes[1, 0].set_ylabel("mean k")
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
+    """Largest path error and least clearance over the delay, and the slalom's ways with the largest one."""
+    figure = Figure(figsize=(10.0, 5.4), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
+    upper, lower = parts
+    left, right = upper.subplots(1, 2)
+    courses = [name for name in (summary[0] if summary else {}) if name not in ("delay", "compensate")]
+    for name, marker in zip(courses, "osD^"):
+        of_fields = name.startswith(FIELD)
+        for compensate, colour in ((True, VEHICLE), (False, SEEN)):
+            rows = [row for row in summary if name in row and (row["compensate"] == compensate or row["delay"] == 0.0)]
+            label = f"{name}, {'' if compensate else 'not '}predicted through"
+            values = [row[name]["least_clearance" if of_fields else "largest_error"] for row in rows]
+            axis, delays = (right if of_fields else left), [1e3 * row["delay"] for row in rows]
+            axis.plot(delays, values, color=colour, marker=marker, ms=5, lw=1.2, label=label)
+            hit = [i for i, row in enumerate(rows) if row[name]["collisions"]]
+            axis.plot([delays[i] for i in hit], [values[i] for i in hit], "x", color="black", ms=9)
+    left.set(xlabel="delay [ms]", ylabel="largest path error [m]; x: hit a cone", ylim=(0.0, None))
+    right.axhline(0.0, color=OBSTACLE, lw=0.8)
+    right.set(xlabel="delay [ms]", ylabel="least clearance of all runs [m]")
+    for axis in (left, right):
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=7)
+    axis = lower.subplots()
+    slalom = [run for run in runs if run["scenario"] == "slalom" and "track" in run]
+    if slalom:
+        draw_ground(axis, load_scenario("slalom"), 0.0)
+        largest = max(run["delay"] for run in slalom)
+        for run in slalom:
+            if run["delay"] == largest:
+                axis.plot(*np.array(run["track"]).T, color=VEHICLE if run["compensate"] else SEEN,
+                          label=f"{1e3 * largest:.0f} ms, {'' if run['compensate'] else 'not '}predicted through")
+        axis.set(xlabel="x [m]", ylabel="y [m]", title="slalom", ylim=(-8.0, 8.0))
+        axis.legend(fontsize=7, loc="upper right")
+    return figure
+
+
+def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
+    """How far a corner leaves the corridor over the speed, and the ways at the highest speed passed and the first that fails."""
+    names = list(dict.fromkeys(climb["scenario"] for climb in climbs))
+    figure = Figure(figsize=(10.0, 2.9 * len(names)), layout="constrained")
+    colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): SEEN}
+    for row, name in zip(figure.subplots(len(names), 2, squeeze=False, width_ratios=(1.0, 1.6)), names):
+        for climb in climbs:
+            if climb["scenario"] != name:
+                continue
+            colour = colours.get((round(climb["delay"], 3), climb["compensate"]), PLAN)
+            speeds = np.array([run["speed"] for run in climb["runs"]])
+            outside = np.array([run["outside"] for run in climb["runs"]])
+            failed = np.array([bool(run["failure"]) for run in climb["runs"]])
+            predicted = ", predicted" if climb["compensate"] else ", not predicted"
+            label = f"{1e3 * climb['delay']:.0f} ms{predicted if climb['delay'] else ''}"
+            row[0].plot(speeds, outside, color=colour, lw=1.0, label=label)
+            row[0].plot(speeds[failed], outside[failed], "x", color=colour, ms=7)
+            for run in climb["runs"]:
+                if run["speed"] == climb["highest"]:
+                    row[1].plot(*np.array(run["track"]).T, color=colour, lw=1.2, label=f"{label}, {run['speed']:.1f} m/s: passed")
+        row[0].axhline(OUTSIDE, color=OBSTACLE, lw=0.8, ls="--")
+        row[0].set(xlabel="entry speed [m/s]", ylabel="outside of the corridor [m]", title=name)
+        row[0].legend(fontsize=7)
+        draw_ground(row[1], trial_scenario(Trial(name, speed=10.0)), 0.0)
+        row[1].set(xlabel="x [m]", ylabel="y [m]", ylim=(-4.0, 9.0))
+        row[1].legend(fontsize=7, loc="upper right")
+    return figure

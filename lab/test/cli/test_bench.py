@@ -1,0 +1,282 @@
+"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what the others measure, by name; peers."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from lfdm_lab.cli import bench
+from lfdm_lab.cli.bench_peer import Peer, library_peers
+from lfdm_ros.backends import casadi_model
+from lfdm_ros.cli.main import main
+from lfdm_ros.errors import InputError
+from lfdm_ros.hil.real_time import Wanted
+from lfdm_ros.models import get_model
+from lfdm_ros.simulation import initial_state
+from lfdm_ros.vehicles import load_vehicle
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(bench, "benchmark_folder", lambda: tmp_path)
+    (tmp_path / "quick.py").write_text(
+        "from lfdm_lab.cli.bench import Record\n"
+        "def measure(runs):\n"
+        "    return [Record.of('speed', [3.0, 1.0, 2.0][:runs], 'm/s')]\n")
+    (tmp_path / "_shared.py").write_text("")
+    return tmp_path
+
+
+def test_record_is_the_median_with_its_spread() -> None:
+    assert bench.Record.of("a", [4.0, 1.0, 2.0], "s") == bench.Record("a", 2.0, "s", 3.0, 3)
+
+
+def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "quick", "--json", str(folder / "out.json")]) == 0
+    assert "speed" in capsys.readouterr().out
+    record, = json.loads((folder / "out.json").read_text())
+    assert {key: record[key] for key in ("name", "value", "unit", "spread", "runs")} == {
+        "name": "speed", "value": 2.0, "unit": "m/s", "spread": 2.0, "runs": 3}
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["nope"], "there are: quick"), (["_shared"], "there are: quick"), (["quick", "--runs", "0"], "--runs 0"),
+    (["quick", "--json", "/no/such/dir/x"], "no such folder"),
+    (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
+    (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'"),
+    (["quick", "--seconds", "1"], "--seconds is not an option of the benchmark 'quick'"),
+    (["quick", "--seconds", "0"], "--seconds 0: give more than 0"),
+    (["quick", "--models", "x"], "--models is not an option of the benchmark 'quick'")])
+def test_mistakes_are_named(folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+# -- Peers ------------------------------------------------------------------------------------------------------------
+
+def program(code: str) -> tuple[str, ...]:
+    return sys.executable, "-c", code
+
+
+@pytest.mark.parametrize(("text", "measurement", "command"), [
+    ("./prog", "", ("./prog",)),
+    ("eight_dof/fiala/acceleration=./prog 'a b' {inputs}", "eight_dof/fiala/acceleration", ("./prog", "a b", "{inputs}")),
+    ("env MODE=fast ./prog", "", ("env", "MODE=fast", "./prog"))])
+def test_peer_is_read_from_one_argument(text: str, measurement: str, command: tuple[str, ...]) -> None:
+    assert Peer.parse(text) == Peer(measurement, command)
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "no command"), ("a/b/c=", "a/b/c="), ("prog 'a", "No closing quotation")])
+def test_peer_that_is_no_command(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        Peer.parse(text).milliseconds(tmp_path)
+
+
+@pytest.mark.parametrize(("said", "value"), [
+    ("3.5", 3.5), ("18dof, float64\n took 12.25ms for 1 run: 4e-1 ms", 0.4), ("x = 3 m, 2.5 ms.", 2.5), ("7 ms per model18", 7.0)])
+def test_peer_last_number_counts(said: str, value: float, tmp_path: Path) -> None:
+    assert Peer("", program(f"print({said!r})")).milliseconds(tmp_path) == value
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    (("/no/such/program",), "/no/such/program cannot be started: No such file"),
+    (program("print('done')"), "it printed none"),
+    (program("print('time', -3)"), "its last number is -3"),
+    (program("print(0)"), "its last number is 0"),
+    (program("import sys; print(1.5); sys.exit('no tyre file')"), "ended with status 1: no tyre file")])
+def test_peer_that_fails_says_how(command: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--peer") as failure:
+        Peer("", command).milliseconds(tmp_path)
+    assert words in str(failure.value)
+
+
+def test_peer_gets_the_inputs_of_our_run(tmp_path: Path) -> None:
+    inputs = tmp_path / "inputs.txt"
+    inputs.write_text("0 0 1 0\n6.5 0 1 0\n")
+    code = "import sys; print(open(sys.argv[1]).read().split()[-4])"
+    assert Peer("", (*program(code), "{inputs}")).milliseconds(inputs) == 6.5
+
+
+@pytest.mark.parametrize("name", bench.benchmark_names())
+def test_every_benchmark_can_be_loaded(name: str) -> None:
+    assert callable(bench.load_benchmark(name).measure)
+
+
+# -- lfdm bench models ------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark with everything that takes long cut short."""
+    module = bench.load_benchmark("models")
+    monkeypatch.setattr(module, "REPEATS", 1)
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+    monkeypatch.setattr(module, "cost_of_start", lambda subject, runs: [])
+    monkeypatch.setattr(module.alternatives, "COMMONROAD", "no_such_package")
+    return module
+
+
+def test_models_reports_every_run_of_a_model(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [record.name for record in models.measure(1, only="eight_dof/fiala/*")]
+    assert names == ["step_ns/eight_dof/fiala/acceleration", "step_ns/eight_dof/fiala/lane_change", *(
+        f"alternative_ns/{way}/eight_dof/fiala" for way in ("python", "numpy", "casadi_vm"))]
+
+
+def test_the_equations_written_out_are_the_equations(models: ModuleType) -> None:
+    """What ours is compared with computes the same."""
+    vehicle, a = load_vehicle("hmmwv"), models.alternatives
+    for name in ("nonlinear_bicycle", "twenty_four_dof/tmeasy"):
+        model = get_model(name)
+        state = initial_state(name, vehicle, vx=a.CRUISE)
+        expected = np.array(casadi_model(model).step(state, a.INPUTS, vehicle.vector(model), a.STEP)).ravel()
+        for operations in (a.PYTHON, a.NUMPY):
+            np.testing.assert_allclose(a.written_out(model, vehicle, operations)(state.tolist()), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_models_says_how_to_have_commonroad(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert models.commonroad(1) == []
+    assert "pip install commonroad-vehicle-models" in capsys.readouterr().err
+
+
+def test_the_library_is_found_or_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bench", "models", "--peer"]) == 2
+    assert "github.com/uwsbel/low-fidelity-dynamic-models" in capsys.readouterr().err
+    program = tmp_path / "lfdm_peer"
+    program.write_text("#!/bin/sh\nread inputs < \"$2\"; echo \"$1 took 50\"\n")
+    program.chmod(0o755)
+    (peer,) = library_peers("*/tmeasy/lane_change")[1:2]
+    (tmp_path / "inputs").write_text("0 0 0 0\n")
+    assert peer.measurement == "eighteen_dof/tmeasy/lane_change" and peer.milliseconds(tmp_path / "inputs") == 50.0
+    with pytest.raises(InputError, match="the library has none of --only"):
+        library_peers("eight_dof/*")
+
+
+def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "milliseconds", lambda simulator, profile: 0.5)
+    # It finds the 0.05 s of inputs of our run, and says that it took 2 ms.
+    code = "import sys; end = open(sys.argv[1]).read().split()[-4]; print(2 if end == '0.05' else 'wrong')"
+    peer = Peer("eight_dof/fiala/lane_change", (*program(code), "{inputs}"))
+    records = models.measure(2, only="eight_dof/fiala/*", peers=[peer])
+    assert [record for record in records if record.name.startswith("peer")] == [
+        bench.Record("peer_step_ns/eight_dof/fiala/lane_change", pytest.approx(2e6 / 50), "ns", 0.0, 2),
+        bench.Record("peer_ratio/eight_dof/fiala/lane_change", 0.25, "1", 0.0, 2)]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (dict(only="twelve_dof/*"), "--only twelve_dof/*: matches none of eight_dof/fiala/acceleration"),
+    (dict(peers=[Peer("eight_dof/fiala/drift", ("x",))]), "--peer eight_dof/fiala/drift: not measured here"),
+    (dict(only="eight_dof/fiala/*", peers=[Peer("eight_dof/fiala/lane_change", ("x",)), Peer("", ("y",))]), "two programs beside")])
+def test_models_refuses_what_it_does_not_have(models: ModuleType, options: dict, words: str) -> None:
+    with pytest.raises(InputError) as failure:
+        models.measure(1, **options)
+    assert words in str(failure.value)
+
+
+# -- lfdm bench batch -------------------------------------------------------------------------------------------------
+
+def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = bench.load_benchmark("batch")
+    for name, value in {"VEHICLES": 20, "SECONDS": 0.02, "LONG_SECONDS": 0.2, "REPEATS": 1}.items():
+        monkeypatch.setattr(batch, name, value)
+    records = {record.name: record for record in batch.measure(1, only="eight_dof")}
+    assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof",
+            "alternative_ns/numpy_batch/eight_dof", "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
+    assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
+    # At least a vehicle's own parameters and state are kept.
+    model = get_model("eight_dof")
+    assert records["bytes_per_vehicle/eight_dof"].value >= 8 * (len(model.parameters) + len(model.states))
+    with pytest.raises(InputError, match="matches none of eight_dof"):
+        batch.measure(1, only="twelve_dof")
+
+
+# -- lfdm bench accuracy, lfdm bench lfdm_differences ----------------------------------------------------------------------
+
+def test_accuracy_orders_the_models_by_what_they_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracy = bench.load_benchmark("accuracy")
+    monkeypatch.setattr(accuracy, "LATERAL", (4.0,))
+    monkeypatch.setattr(accuracy, "SIMPLER", ("linear_single_track", "eleven_dof/tmeasy", "eighteen_dof/tmeasy"))
+    linear, _, axle, _, roll, _ = (value for _, value, _ in accuracy.against_24_dof())
+    # With the same tyres and the same yaw inertia, only the motion of the suspension is left between 18 and 24 degrees of freedom.
+    assert roll < 1.0 < axle < linear
+
+
+def test_accuracy_tells_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracy = bench.load_benchmark("accuracy")
+    for name, value in {"STEPPED": ("eighteen_dof/tmeasy",), "STEPS": (1e-3, 1e-2)}.items():
+        monkeypatch.setattr(accuracy, name, value)
+    errors = {name: value for name, value, _ in accuracy.against_fine_steps()}
+    assert errors["step_error/1ms/eighteen_dof/tmeasy"] < 2.0 < errors["step_error/10ms/eighteen_dof/tmeasy"]
+
+
+def test_reference_data_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LFDM_REFERENCE_DATA", str(tmp_path))
+    assert main(["bench", "lfdm_differences"]) == 2
+    assert "set LFDM_REFERENCE_DATA to the folder that has lfdm_" in capsys.readouterr().err
+
+
+def test_what_the_conventions_change(reference_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = bench.load_benchmark("lfdm_differences")
+    for name, value in {"RUNS": ("acc3",), "ALL_RUNS": ("acc3",)}.items():
+        monkeypatch.setattr(differences, name, value)
+    monkeypatch.setattr(differences.reference, "DEGREES", {"eleven_dof": "11dof"})
+    monkeypatch.setattr(differences.reference, "TYRE_FILES", {"HMMWV": "tmeasy"})
+    records = {record.name: record.value for record in differences.measure(1)}
+    assert records["agreement/eleven_dof/HMMWV/acc3"] < 1.0
+    # Its axle tyre carries about what one wheel does: 20 m less after 10 s.
+    assert 18.0 < records["total_place/eleven_dof/HMMWV/acc3"] < 24.0
+    assert records["input_time_place/eleven_dof/HMMWV/acc3"] < 0.05
+
+
+# -- lfdm bench mpc ---------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark with everything that takes long cut short."""
+    module = bench.load_benchmark("mpc")
+    monkeypatch.setattr(module, "cost_of_start", lambda model, runs: [])
+    monkeypatch.setattr(module, "limits_of", lambda vehicle, settings: None)
+    monkeypatch.setattr(module, "WARM_UP", 1)
+    monkeypatch.setattr(module, "SEEN", 4)  # as many as the settings' rows: nothing else is compiled
+    monkeypatch.setattr(module.do_mpc, "is_there", lambda: False)
+    return module
+
+
+def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp", "do_mpc"])}
+    assert {f"cycle_ms_{what}/driven_bicycle/{solver}" for what in ("p50", "p99", "max") for solver in ("hpipm", "piqp")} <= records.keys()
+    assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["solved_share/driven_bicycle/hpipm_slalom"].value
+    assert records["active_share/driven_bicycle/hpipm_slalom"].value == 1.0
+    # How long each takes is the machine's mood; that none is forgotten is not.
+    parts = [record.value for name, record in records.items() if name.startswith("part_cpu_ms_p50/driven_bicycle/hpipm/")]
+    assert min(parts) > 0.0 and len(parts) > 3
+    assert records["ratio_p50/driven_bicycle/piqp"].value > 0.0
+    assert not any("do_mpc" in name for name in records)
+    assert "pip install do-mpc" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (dict(cycles=10), "--cycles 10: give 100 or more"), (dict(models=["unicycle"]), "--models unicycle: choose from driven_bicycle"),
+    (dict(solvers=["magic"]), "--solvers magic: choose from hpipm")])
+def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        mpc.measure(1, **options)
+
+
+def test_do_mpc_follows_the_same_path(mpc: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("do_mpc")
+    monkeypatch.setattr(mpc.do_mpc, "ITERATIONS", 30)
+    run, errors = mpc.follow(mpc.do_mpc.Follower(mpc.VEHICLE, mpc.PATH, mpc.SPEED, mpc.DELAY), 3)
+    _, ours = mpc.follow(mpc.Follower(mpc.make_controller("driven_bicycle", "hpipm")), 3)
+    assert len(run.wall) == 3 and np.abs(errors - ours).max() < 0.05
+
+
+# -- lfdm bench hil ---------------------------------------------------------------------------------------------------
+
+
+def test_loops_of_the_benchmark_are_as_long_as_asked_for() -> None:
+    benchmark = bench.load_benchmark("hil")
+    looped = benchmark.loop(100, Wanted(), 0.1)
+    assert looped.ticks + looped.skipped >= 11 and looped.ticks <= 11 and benchmark.sleep_loop(100, 0.1).ticks == 10

@@ -1,0 +1,100 @@
+"""The study of sharing: what is driven, that it repeats, and what its table says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lfdm_lab.studies import pictures
+from lfdm_lab.studies import sharing as study
+from lfdm_ros.errors import InputError
+from lfdm_ros.page import markdown
+from lfdm_ros.perception.obstacles import Obstacles
+
+ODD = ("cycle_us", "risk_ms_p50")  # of wall clock
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Scenarios of 1.5 s."""
+    whole = study.load_scenario
+    monkeypatch.setattr(study, "load_scenario", lambda *arguments: replace(whole(*arguments), duration=1.5))
+
+
+def test_every_control_drives_the_same_seeds():
+    items = study.drives(2)
+    assert len(items) == 2 * 3 * (4 + 4 + 1) and len({study.key(item) for item in items}) == len(items)
+    for control, latencies in (("operator", 4), ("shared", 4), ("autonomy", 1)):
+        assert len({item.latency for item in items if item.control == control}) == latencies
+    more = study.ablation(1, (0.5,), ["lane_change"])
+    assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
+                                                             (("load_transfer",), "blend"), (("risk",), "filter"), (("risk",), "blend")}
+    assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"scenarios": ["moon"]}, "moon"), ({"controls": ["nobody"]}, "nobody"), ({"latencies": [3.0]}, "latency")])
+def test_what_there_is_not_is_refused(arguments, words):
+    with pytest.raises(InputError, match=words):
+        study.drives(1, **arguments)
+
+
+def test_a_run_repeats_to_the_bit(short):
+    for item in (study.Drive("slippery_curve", "shared", 0.2, 3), study.Drive("obstacle_field", "operator", 0.2, 3)):
+        first, again = study.work(item), study.work(item)
+        assert {k: v for k, v in first.items() if k not in ODD} == {k: v for k, v in again.items() if k not in ODD}
+        assert first["control"] == item.control and 0.0 <= first["mean_k"] <= 1.0 and first["seconds"] >= 1.4
+        assert (first["risk_ms_p50"] is None) == (item.control == "operator")
+
+
+def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
+    seen = []
+    monkeypatch.setattr(study.Controller, "see", lambda driver, obstacles: seen.append(obstacles))
+    driver = study.Blinded.__new__(study.Blinded)
+    driver.eye = (10.0, 0.0, np.pi / 2)  # looks along y
+    bearings = np.radians([-60.0, -5.0, 10.0, 25.0, 60.0, 180.0])
+    places = np.column_stack([10.0 - 20.0 * np.sin(bearings), 20.0 * np.cos(bearings)])
+    driver.see(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))
+    assert len(seen[0].radii) == 3
+    np.testing.assert_allclose(seen[0].centres, places[[0, 4, 5]])
+
+
+def result(control, latency, failure="", **more):
+    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": ["risk"], "changes": [], "mode": "blend",
+            "blind": False,
+            "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
+            "mean_speed": 14.0, "mean_k": 0.3, "steering_effort": 0.1, **more}
+
+
+def test_table_and_verdict():
+    runs = [*[result("operator", 0.5, "hit cone", seed=seed) for seed in (1, 2, 3, 4)], result("operator", 0.5, seed=5),
+            result("autonomy", 0.0), *[result("shared", 0.5, seed=seed) for seed in (1, 2, 3)], result("shared", 0.5, seed=5, mean_k=0.05),
+            result("shared", 0.5, "hit cone", seed=4)]
+    rows = study.summarise(runs)
+    assert [(r["control"], r["episodes"], r["failures"], r["collisions"]) for r in rows] == [
+        ("operator", 5, 4, 4), ("autonomy", 1, 0, 0), ("shared", 5, 1, 1)]
+    assert rows[2]["mean_k"] == pytest.approx(0.25) and rows[2]["k_where_fine"] == pytest.approx(0.05)  # of seed 5
+    assert study.helps(rows)
+    worse = study.summarise([result("shared", 0.5, "hit cone") for _ in range(5)])
+    assert not study.helps([r for r in rows if r["control"] != "shared"] + worse)
+    text = markdown(study.table(rows))
+    assert "4 (28% to 99%)" in text and "| shared" in text
+    figure = pictures.draw_sharing(rows)
+    assert figure is not None and len(figure.axes) == 2
+    assert pictures.draw_sharing([]) is None
+
+
+def test_components_are_compared_on_the_same_seeds():
+    runs = [result("operator", 0.5, "hit cone", seed=1),
+            *[result("shared", 0.5, failed, seed=seed) for seed, failed in enumerate(("", "", "x"))],
+            *[result("shared", 0.5, failed, seed=seed, threats=["clearance"]) for seed, failed in enumerate(("x", "x", ""))],
+            result("shared", 0.5, seed=7, mode="filter"), result("shared", 0.5, seed=1, blind=True), result("shared", 0.2, seed=1)]
+    rows = study.summarise(runs)
+    assert [study.variant(row) for row in rows] == ["", "risk", "clearance", "filter", "", "risk"]
+    assert rows[2]["against_risk"] == [2, 1, 1.0] and rows[3]["against_risk"] is None and rows[0]["against_risk"] is None
+    heads, shown = study.ablation_table(rows)
+    assert [row[2] for row in shown] == ["risk", "clearance", "filter"] and shown[1][-1] == "2 : 1 (p = 1)" and len(heads) == len(shown[0])
+    assert study.ablation_table(study.summarise(runs[:4]))[1] == []
+    assert study.helps(rows)  # by risk alone

@@ -1,0 +1,77 @@
+"""Results of one run in closed loop: figures as JSON, its ending in words, its failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lfdm_ros.control.rules import STANDING
+from lfdm_ros.engine.closed_loop import Run
+from lfdm_ros.simulation import Scenario
+
+
+def summarise_run(scenario: Scenario, run: Run) -> dict[str, Any]:
+    """Returns the figures of a run as JSON; SI, None for what is not a number. ratio: time to the goal by that along a straight line."""
+    vx = run.column("vx")
+    straight = None
+    if scenario.goal is not None and scenario.speed is not None:
+        start = scenario.initial
+        straight = (math.hypot(scenario.goal.x - start.x, scenario.goal.y - start.y) - scenario.goal.tolerance) / scenario.speed
+    return {
+        "reached": _number(run.reached), "straight": straight,
+        "ratio": run.reached / straight if straight and math.isfinite(run.reached) else None,
+        "collision": run.collisions[0] if run.collisions else "", "least_clearance": _number(run.least_clearance),
+        "lifted": run.lifted, "least_load": _number(run.least_load), "diverged": run.diverged,
+        "stands": bool(abs(vx[-1]) < STANDING), "seconds": float(run.times[-1]), "length": run.length,
+        "mean_speed": float(vx.mean()), "largest_error": _number(run.largest_error), "outside": run.outside, "sideslip": run.sideslip,
+        "lateral_acceleration": float(np.abs(run.column("ay")).max()), "cycles": len(run.seconds), "blocked": run.blocked,
+        "cold_starts": run.cold_starts, "outcomes": dict(sorted(run.outcomes.items())), "violated": dict(sorted(run.violated.items())),
+        "cycle_ms": quantiles(1e3 * run.seconds)}
+
+
+def quantiles(ms: np.ndarray) -> dict[str, float] | None:
+    """Returns median, 99 % and largest of cycles (n,) [ms]; None of none, as where a vehicle starts inside an obstacle."""
+    return dict(zip(("p50", "p99", "max"), np.round(np.percentile(ms, (50, 99, 100)), 3).tolist())) if len(ms) else None
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def ending(run: Mapping[str, Any]) -> str:
+    """How a run ended, in words."""
+    lift = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
+    if run["collision"] and not run["cycles"]:
+        return f"hit at the start: {run['collision']}"
+    if run["collision"]:
+        return f"hit {run['collision']} after {run['seconds']:.1f} s{lift}"
+    if run["diverged"]:
+        return f"diverged after {run['seconds']:.1f} s{lift}"
+    if run["reached"] is not None:
+        where = "goal" if run["straight"] is not None else "end of the path"
+        return f"{where} after {run['reached']:.2f} s{lift}"
+    if run["stands"]:
+        return f"stands, its goal out of reach{lift}" if run["straight"] is not None else f"stands before the end of its path{lift}"
+    return f"still on its way when the time is over{lift}"
+
+
+def _predicted(run: Mapping[str, Any]) -> str:
+    """Whether the controller predicts through its delay; an operator has no say in it."""
+    return {True: " predicted", False: " not predicted", None: ""}[run.get("compensate")]
+
+
+def failures(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One line for each run that hit something, lifted a wheel, diverged or did not arrive, a dead end apart."""
+    found = []
+    for run in runs:
+        arrived = run["reached"] is not None or (run["scenario"] == "dead_end" and run["stands"])
+        if run["collision"] or run["lifted"] > 0.0 or run["diverged"] or not arrived:
+            seed = f" seed {run['seed']}" if run["seed"] is not None else ""
+            if run.get("density", 1.0) != 1.0:
+                seed += f", {run['density']:g} times as dense"
+            late = f", {1e3 * run['delay']:.0f} ms{_predicted(run)}" if run.get("delay") else ""
+            found.append(f"{run['scenario']}{seed}, {run['controller']}{late}: {ending(run)}")
+    return found
