@@ -1,6 +1,6 @@
 """How right each model is: against the HMMWV of Chrono::Vehicle, against the 24-DOF model, and against itself with a fine step.
 
-`lfdm bench accuracy`, or `python benchmarks/accuracy.py`. docs/which_model.md says what follows from it.
+`lfdm bench accuracy`. docs/which_model.md says what follows from it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Many vehicles with their own parameters on all cores: time by vehicle and step, memory by vehicle, and cost of derivatives.
 
-`lfdm bench batch`, or `python benchmarks/batch.py`. Beside ours the same equations on NumPy arrays of vehicles.
+`lfdm bench batch`. Beside ours the same equations on NumPy arrays of vehicles.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _alternatives as alternatives
 from lfdm_lab.benchmarks import _subjects as subjects
-from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_state
 from lfdm_ros.simulation.sensitivity import EXACT, FINITE_DIFFERENCE, forward_sensitivity
@@ -121,14 +120,7 @@ def measure(runs: int, only: str = "*") -> list[Record]:
             Record.of(f"vehicle_step_ns/{model}/float64", [batch.nanoseconds() for _ in range(runs)], "ns"),
             Record.of(f"vehicle_step_ns/{model}/float32", [halved.nanoseconds() for _ in range(runs)], "ns"),
             Record.of(f"bytes_per_vehicle/{model}", [batch.memory() for _ in range(runs)], "B"),
-            Record.of(f"alternative_ns/numpy_batch/{model}", [
-                alternatives.interpreted(subject.model, subject.vehicle, alternatives.NUMPY, vehicles=VEHICLES, steps=20)
-                for _ in range(runs)], "ns"),
             Record.of(f"sensitivity_ratio/{model}", [sensitivity_ratio(subject, EXACT) for _ in range(runs)], "1"),
             Record.of(f"sensitivity_ratio_fd/{model}", [sensitivity_ratio(subject, FINITE_DIFFERENCE) for _ in range(runs)], "1"),
         ]
     return records
-
-
-if __name__ == "__main__":
-    print(format_table(measure(3)))

@@ -1,6 +1,6 @@
 """The samplers on one stage: time, effective sample size, agreement of chains, and of whole runs with different seeds.
 
-`lfdm bench calibration`, or `python benchmarks/calibration.py`. The stage is the lateral one of recipe hmmwv_paper with its draws and
+`lfdm bench calibration`. The stage is the lateral one of recipe hmmwv_paper with its draws and
 chains, on the recording of the publication; where that is not there, on one of the same design that the recipe's vehicle drives, and
 `recording_is_simulated` is 1. Beside ours stand the figures of paper 000, Table 11 (another simulator and machine; its NUTS took finite
 differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
@@ -30,7 +30,7 @@ import numpy as np
 import yaml
 
 from lfdm_lab.benchmarks import _reference as reference
-from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
@@ -237,7 +237,3 @@ def measure(runs: int, only: str = "*") -> list[Record]:
         for name in recipes:
             records += whole(name, runs, Path(folder))
     return [*records, *(Record(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]
-
-
-if __name__ == "__main__":
-    print(format_table(measure(3)))

@@ -1,6 +1,6 @@
 """The ROS graph: how fast the simulator node runs, what it costs in real time, how soon a command answers a state.
 
-`lfdm bench graph`, or `python benchmarks/graph.py`. The simulator and the player that drives it share a process; the
+`lfdm bench graph`. The simulator and the player that drives it share a process; the
 subscriber to all of the simulator's topics is a process of its own.
 """
 

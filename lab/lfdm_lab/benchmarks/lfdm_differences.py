@@ -1,6 +1,6 @@
 """How far the conventions of the C++ library LFDM are from physics, on its own vehicles and runs; docs/lfdm_differences.md.
 
-`lfdm bench lfdm_differences`, or `python benchmarks/lfdm_differences.py`. With `conventions: lfdm` our models compute what the library
+`lfdm bench lfdm_differences`. With `conventions: lfdm` our models compute what the library
 does (`agreement`); the same vehicle with `conventions: physics` shows what that costs (`total`), and two of the choices are
 parameters or inputs, so that they can be changed alone.
 """

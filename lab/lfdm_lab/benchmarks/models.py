@@ -1,12 +1,10 @@
 """One vehicle on one core: nanoseconds per physics step, and what the first use of a model costs.
 
-`lfdm bench models`, or `python benchmarks/models.py`. Beside ours what a Python user would otherwise run, and any program given
-with `--peer`.
+`lfdm bench models`; beside ours any program given with `--peer`.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -16,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _alternatives as alternatives
 from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.benchmarks import _subjects as subjects
-from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench import Record
 from lfdm_lab.cli.bench_peer import Peer
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, Simulator
@@ -53,12 +50,8 @@ def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Reco
         records.append(Record.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
         if name in beside:
             records += against(beside[name], name, simulator, profile, runs)
-    for subject in dict.fromkeys(table[name][0] for name in chosen):
-        records += alternatives_of(subject, runs)
     for chassis in dict.fromkeys(table[name][0].chassis for name in chosen):
         records += cost_of_start(subjects.of_chassis(chassis), runs)
-    if only == "*":
-        records += commonroad(runs)
     return records
 
 
@@ -126,27 +119,3 @@ def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, 
             theirs.append(peer.milliseconds(inputs))
             ratios.append(ours / theirs[-1])
     return [Record.of(f"peer_step_ns/{name}", [per_step(ms) for ms in theirs], "ns"), Record.of(f"peer_ratio/{name}", ratios, "1")]
-
-
-def alternatives_of(subject: subjects.Subject, runs: int) -> list[Record]:
-    """The same equations without our compiled kernels."""
-    model, vehicle = subject.model, subject.vehicle
-    ways = {
-        "python": lambda: alternatives.interpreted(model, vehicle, alternatives.PYTHON),
-        "numpy": lambda: alternatives.interpreted(model, vehicle, alternatives.NUMPY),
-        "casadi_vm": lambda: alternatives.casadi_virtual_machine(model, vehicle),
-    }
-    return [Record.of(f"alternative_ns/{way}/{subject.name}", [run() for _ in range(runs)], "ns") for way, run in ways.items()]
-
-
-def commonroad(runs: int) -> list[Record]:
-    """CommonRoad's models, if they are installed; nanoseconds per simulated millisecond."""
-    if not alternatives.commonroad_is_there():
-        print(alternatives.COMMONROAD_HINT, file=sys.stderr)
-        return []
-    return [Record.of(f"alternative_ns/commonroad/{model}/{integrator}", [alternatives.commonroad(model, integrator) for _ in range(runs)],
-                      "ns") for model in alternatives.COMMONROAD_MODELS for integrator in ("odeint", "euler")]
-
-
-if __name__ == "__main__":
-    print(format_table(measure(3)))

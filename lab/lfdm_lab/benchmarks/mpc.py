@@ -1,6 +1,6 @@
 """The controller's cycle in closed loop on one core, under load all the time: milliseconds, and what they are spent on.
 
-`lfdm bench mpc`, or `python benchmarks/mpc.py`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
+`lfdm bench mpc`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
 controller sees the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
 20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage, two on each side), the wheel loads, the
 friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
@@ -35,7 +35,7 @@ import numpy as np
 
 from lfdm_lab.benchmarks import _do_mpc as do_mpc
 from lfdm_lab.benchmarks import _starts as starts
-from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.path import Path
@@ -364,7 +364,3 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-if __name__ == "__main__":
-    print(format_table(measure(3)))

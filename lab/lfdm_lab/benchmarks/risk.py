@@ -1,6 +1,6 @@
 """Risk: how long 1,024 rollouts of an operator's command and as many of a plan take, 3 s ahead among 40 obstacles in a corridor.
 
-`lfdm bench risk`, or `python benchmarks/risk.py`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same
+`lfdm bench risk`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same
 looks at obstacles in NumPy, and the rollouts again while the autonomy stack drives on the real graph in a process of its own: all of
 them, 1,024 of both together (`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
 """
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lfdm_lab.cli.bench import Record, format_table
+from lfdm_lab.cli.bench import Record
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
@@ -126,7 +126,3 @@ def beside_graph(settings: RiskSettings, situation: Situation, runs: int) -> lis
             stack.wait()
         found.append(np.array(seconds))
     return found
-
-
-if __name__ == "__main__":
-    print(format_table(measure(3)))

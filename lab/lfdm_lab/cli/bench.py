@@ -11,7 +11,6 @@ import platform
 import statistics
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +25,6 @@ EPILOG = """examples:
   lfdm bench graph --json graph.json
   lfdm bench calibration --runs 5 --only smc
   lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
-  lfdm bench hil --runs 1 --seconds 2 --cycles 5
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
       a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
       run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
@@ -57,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peer", action="append", nargs="?", const="", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
                         help="models: run this program in turn with ours and report the ratio of the times; repeatable; without a command: "
                         "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/lfdm_differences.md)")
-    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000); hil: trials of the reaction (200)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="hil: of each of its 18 loops (default: 60)")
+    parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
     parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt do_mpc)")
 
@@ -72,16 +69,13 @@ def run(args: argparse.Namespace) -> int:
     if args.name not in benchmark_names():
         raise InputError(f"no benchmark '{args.name}' in {benchmark_folder()}{suggest(args.name, benchmark_names(), 'there are: ')}")
     module = load_benchmark(args.name)
-    for option in ("cycles", "seconds"):
-        if (value := getattr(args, option)) is not None and not value > 0:
-            raise InputError(f"--{option} {value:g}: give more than 0")
-    names = ("only", "cycles", "seconds", "models", "solvers")
+    names = ("only", "cycles", "models", "solvers")
     options: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.peer:
         options["peers"] = [peer for text in args.peer for peer in ([Peer.parse(text)] if text else library_peers(args.only or "*"))]
     for option in options.keys() - inspect.signature(module.measure).parameters.keys():
         raise InputError(f"--{'peer' if option == 'peers' else option} is not an option of the benchmark '{args.name}'")
-    with nullcontext() if args.name == "hil" else progress(f"measuring {args.name}"):  # which says itself where it is
+    with progress(f"measuring {args.name}"):
         records = module.measure(args.runs, **options)
     print(format_table(records))
     if args.json:

@@ -237,19 +237,16 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
 
 def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
     from lfdm_lab.studies import friction
-    from lfdm_lab.studies import friction_pictures as pictures
 
     outcome["rows"] = friction.rows(runs)
     # It shows what a field does: there is nothing to pass.
-    return "\n\n".join(markdown(table) for table in friction.tables(runs)), True, {
-        "yaw_rates": lambda: pictures.draw_yaw_rates(runs), "spin_outs": lambda: pictures.draw_spin_outs(runs),
-        "convergence": lambda: pictures.draw_convergence_and_cost(runs)}
+    return "\n\n".join(markdown(table) for table in friction.tables(runs)), True, {}
 
 
 def _report_reduction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
     from lfdm_lab.studies import reduction
 
-    return reduction.table(runs), True, {"reduction": lambda: reduction.draw(runs)}
+    return reduction.table(runs), True, {}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
@@ -290,10 +287,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
                         "(default 1 2 4 8 12 14)")
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
-                        "convergence; slow), do_mpc (paths only); density: mpc, kinematic, lattice (with pure pursuit), mppi (slow); or "
+                        "convergence; slow), do_mpc (paths only); density: mpc, kinematic; or "
                         "some of them (default: all that are installed)")
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
-                        "density: fields at each speed and density for all but mpc (default: a third of --seeds, a tenth for mppi); "
+                        "density: fields at each speed and density for all but mpc (default: a third of --seeds); "
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
     parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
                         "(default 0 0.2 0.5 0.8)")

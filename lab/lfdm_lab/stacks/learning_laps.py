@@ -1,12 +1,9 @@
 """Laps over ice that nobody was told of, on the running graph: how far out of its lane the vehicle goes in each, while the ground learner
 listens.
-
-    python -m lfdm_lab.stacks.learning_laps docs/learning_laps.png [LAPS [GROUND [SCENARIO]]]
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,7 +15,6 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from grid_map_msgs.msg import GridMap
-from matplotlib.figure import Figure
 from rclpy.client import Client
 from rclpy.serialization import deserialize_message
 from std_srvs.srv import SetBool
@@ -28,7 +24,6 @@ from lfdm_ros.control.path import Path as Way
 from lfdm_ros.control.path import outside
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
-from lfdm_ros.figures import save_png
 from lfdm_ros.ground.ground_file import Ground, load_ground
 from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
 from lfdm_ros.msg import VehicleState
@@ -61,10 +56,6 @@ class Lap:
     out: np.ndarray
     entry: float
     known: FrictionPosteriorMap | None
-
-    @property
-    def row(self) -> str:
-        return f"{self.out.max():11.2f} {np.degrees(self.sideslip.max()):15.1f} {self.entry:24.2f}"
 
 
 class _Keeper(Bystander):
@@ -179,45 +170,3 @@ def _lap(rows: np.ndarray, course: Scenario, ground: Ground, body: Footprint, kn
     slippery = np.flatnonzero(friction < 0.5 * np.median(ground.field.link.friction(ground.field.latent)))
     entry = float(vx[slippery[0]]) if len(slippery) else np.nan
     return Lap(x, y, np.hypot(vx, vy), np.abs(np.arctan2(vy, np.maximum(vx, 1.0))), out, entry, known)
-
-
-def draw(driven: list[Lap], ground: Ground) -> Figure:
-    """What was known before each lap, and how it was driven."""
-    figure = Figure(figsize=(3.6 * len(driven), 6.4), layout="constrained")
-    axes: Any = figure.subplots(2, len(driven), squeeze=False, sharey="row", height_ratios=(1.6, 1.0))
-    grid = ground.field.grid
-    for number, (lap, (above, below)) in enumerate(zip(driven, axes.T), 1):
-        known = lap.known
-        if known is not None:
-            edges = (known.grid.x, known.grid.xs[-1], known.grid.y, known.grid.ys[-1])
-            image = above.imshow(known.median.friction_at(*np.meshgrid(known.grid.xs, known.grid.ys)), origin="lower", extent=edges,
-                                 cmap="viridis", vmin=known.link.ice, vmax=known.link.dry)
-            if number == len(driven):
-                figure.colorbar(image, ax=above, label="friction as known before the lap")
-        above.contour(grid.xs, grid.ys, ground.field.link.friction(ground.field.latent), levels=[0.5], colors="white", linestyles="--")
-        above.plot(lap.x, lap.y, color="tab:red", lw=1.2)
-        above.set(title=f"lap {number}: {lap.out.max():.2f} m out", xlabel="x [m]", xlim=(40.0, 130.0), ylim=(-15.0, 65.0))
-        way = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(lap.x), np.diff(lap.y)))])
-        below.plot(way, lap.speed)
-        below.set(xlabel="way [m]")
-    axes[0, 0].set_ylabel("y [m]")
-    axes[1, 0].set_ylabel("speed [m/s]")
-    return figure
-
-
-def main(out: str, count: str = "3", ground: str = "ice_in_the_bend", scenario: str = "curve") -> int:
-    """Prints a row for each lap, before them one where nobody learns, and writes the picture."""
-    # Whatever else the machine does: in lockstep.
-    alone = {"stepping": "lockstep", "scan_patience": 60.0}
-    print("lap                out of lane [m]  sideslip [deg]  speed at the ice [m/s]")
-    for lap in laps(1, ground, scenario, speed=0.0, overrides={**alone, "learn_ground": False, "mpc_controller.ground": ""}):
-        print(f"nobody learns   {lap.row}", flush=True)
-    driven = laps(int(count), ground, scenario, speed=0.0, overrides=alone)
-    for number, lap in enumerate(driven, 1):
-        print(f"{number:<15d} {lap.row}")
-    save_png(draw(driven, load_ground(ground)), Path(out))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 
 from lfdm_lab.studies import STUDIES
-from lfdm_lab.studies.mppi import Mppi
-from lfdm_lab.studies.pure_pursuit import PurePursuit
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.guide_settings import GuideSettings
@@ -48,13 +46,9 @@ CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
 # What a drive is made by; lists like this are held against the imports by a test.
 MADE_BY = (*SIMULATING, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
-           "engine/run_report", *(f"{STUDIES}/{name}" for name in ("driving", "baseline", "mppi", "pure_pursuit")))
-# Those of the study of density: none is told more than the others. What samples may brake as hard as it accelerates: its mean would shift.
-RIVALS: dict[str, dict[str, Any]] = {"mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "lattice": {},
-                                     "mppi": {"period": 0.05, "largest_brake": 1.0}}
+           "engine/run_report", f"{STUDIES}/driving")
+RIVALS = ("mpc", "kinematic")  # of the study of density
 SLOW = ("ipopt", "do_mpc")
-# Of how many seeds each drives one, so that the study takes two cores half an hour, most of it for the controller proper.
-EVERY = {"mpc": 1, "kinematic": 3, "lattice": 3, "mppi": 10}
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
 PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
@@ -157,12 +151,12 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
 def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
                  base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
     """Obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its rivals;
-    None: as many as `EVERY` says."""
+    None: to a third of them."""
     plant = Plant.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
-        settings = controllers_settings(controller, base, RIVALS)
-        count = seeds if controller == "mpc" else -(-seeds // EVERY[controller]) if others is None else min(others, seeds)
+        settings = controllers_settings(controller, base, {name: CONTROLLERS[name] for name in RIVALS})
+        count = seeds if controller == "mpc" else -(-seeds // 3) if others is None else min(others, seeds)
         trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, density=density,
                          patience=PATIENCE)
                    for speed in speeds for density in densities for seed in range(1, count + 1)]
@@ -196,10 +190,6 @@ def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str
     """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
     if controller == "do_mpc":
         return _DoMpc(vehicle, settings)
-    if controller == "lattice":
-        return PurePursuit(vehicle, settings)
-    if controller == "mppi":
-        return Mppi(vehicle, settings)
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 

@@ -1,32 +1,23 @@
 """Is a friction field that was learned from driving right, where the vehicle drove and where it did not?
 
-    python -m lfdm_lab.studies.felt_friction docs/felt_friction.png [FIELDS [SECONDS]]
-
 Each hidden field is drawn from the prior. An 18-DOF vehicle drives over it, and its sensors' signals, the 8-DOF model and the prior are all
 that the learner has.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from scipy.special import ndtri
 
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Plant, Run, drive
-from lfdm_ros.figures import save_png
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.learning import learn
-from lfdm_ros.proportions import interval_of
 from lfdm_ros.simulation import Actuator, Simulator, load_scenario
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
@@ -134,59 +125,3 @@ def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
     found = FrictionField(grid, FieldPosterior(prior, grid, seen).mean(), link)
     known = FieldTable(found)
     return Laps(first, drive(there, bend, Controller(VEHICLE.replace(friction_field=known.number), settings, None), plant), found)
-
-
-def draw_learned(one: Learned) -> Figure:
-    """The hidden friction, the learned one and how well it is known, around the way that was driven."""
-    figure = Figure(figsize=(12.0, 4.0), layout="constrained")
-    x, y = one.drive.states["x"], one.drive.states["y"]
-    extent = (GRID.x, GRID.xs[-1], GRID.y, GRID.ys[-1])
-    pictures = (("friction, hidden", LINK.friction(one.field.latent), "viridis", (LINK.ice, LINK.dry)),
-                ("learned from driving: median", LINK.friction(one.posterior.mean()), "viridis", (LINK.ice, LINK.dry)),
-                ("deviation of its latent value", one.posterior.sd(), "magma", (0.0, PRIOR.sigma_f)))
-    for axis, (title, values, colours, (low, high)) in zip(figure.subplots(1, 3, sharex=True, sharey=True), pictures):
-        image = axis.imshow(values, origin="lower", extent=extent, cmap=colours, vmin=low, vmax=high)
-        axis.plot(x, y, color="white", lw=1.2)
-        axis.set(title=title, xlabel="x [m]", xlim=(x.min() - 30.0, x.max() + 30.0), ylim=(y.min() - 30.0, y.max() + 30.0))
-        figure.colorbar(image, ax=axis, shrink=0.8)
-    return figure
-
-
-def draw_coverage(z: list[np.ndarray]) -> Figure:
-    """The share of hidden values that lie in their intervals, by the intervals' level: of each field, and of all.
-
-    z: of each field (N,), how many deviations its values are from the means.
-    """
-    figure = Figure(figsize=(4.4, 4.2), layout="constrained")
-    axis: Any = figure.subplots()
-    levels = np.linspace(0.02, 0.98, 49)
-    for which, style in (*((one, {"color": "0.75", "lw": 0.8}) for one in z), (np.concatenate(z), {"color": "tab:blue", "lw": 2.0})):
-        axis.plot(levels, [(np.abs(which) < ndtri(0.5 + 0.5 * level)).mean() for level in levels], **style)
-    axis.plot((0.0, 1.0), (0.0, 1.0), color="black", ls="--", lw=1.0)
-    axis.set(xlabel="level of the interval", ylabel="share of hidden values inside", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    return figure
-
-
-def main(out: str, fields: str = "20", seconds: str = "20") -> int:
-    """Prints a row for each field and all together, and writes the picture of the first and, beside it, that of the coverage."""
-    felt, inside, total, z = FrictionEstimator(VEHICLE, LINK, PRIOR), 0, 0, list[np.ndarray]()
-    print("field  windows  in the 90 % interval  friction's error  the prior's  deviation lost beside the way")
-    for seed in range(1, int(fields) + 1):
-        one = learned(seed, float(seconds), felt)
-        z.append(one.z)
-        inside, total = inside + int((np.abs(one.z) < DEVIATIONS).sum()), total + len(one.z)
-        print(f"{seed:5d} {len(one.z):8d} {np.mean(np.abs(one.z) < DEVIATIONS):21.2f} {one.error:17.3f} {one.prior_error:12.3f} "
-              f"{one.lost:31.1%}", flush=True)
-        if seed == 1:
-            save_png(draw_learned(one), Path(out))
-    save_png(draw_coverage(z), Path(out).with_name(f"{Path(out).stem}_coverage.png"))
-    twice = laps()
-    for name, lap in (("first", twice.first), ("second", twice.second)):
-        print(f"ice in the bend, {name} lap: {lap.outside:.2f} m out of the lane, sideslip {np.degrees(lap.sideslip):.0f} deg")
-    low, high = interval_of(inside, total)
-    print(f"all: {inside / total:.3f} of {total} places in their {LEVEL:.0%} interval (were they independent: {low:.3f} to {high:.3f})")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

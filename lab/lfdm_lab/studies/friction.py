@@ -68,12 +68,11 @@ MANOEUVRES = {m.name: m for m in (
 PATCHES = (1.0, 3.0, 10.0)  # [m]
 SPACINGS = (None, 4.0, 2.0)  # [m] between observations; None: nothing was seen
 PAPER = (("step", 1.0, 4.0), ("step", 3.0, 4.0), ("ice_strip", 3.0, 4.0))  # manoeuvre, patch length, spacing of figs 15, 16, 18
-MANY = 10_000
 
 
 @dataclass(frozen=True)
 class Item:
-    """A piece of the study. Plain data, so it can go to another process. kind: drive, convergence, cost or many."""
+    """A piece of the study. Plain data, so it can go to another process. kind: drive or convergence."""
 
     kind: str
     manoeuvre: str = "step"
@@ -85,12 +84,11 @@ class Item:
 
 
 def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
-    """All pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, convergence, cost, and many fields."""
+    """All pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
     paper = [Item("drive", name, patch, spacing, samples, vehicle=vehicle) for name, patch, spacing in PAPER]
     table = [Item("drive", name, patch, spacing, samples, vehicle=vehicle)
              for name in ("step", "ramp", "sharp_step") for patch in PATCHES for spacing in SPACINGS]
-    return [*dict.fromkeys([*paper, *table]), Item("convergence", samples=min(samples, 40), vehicle=vehicle), Item("cost", vehicle=vehicle),
-            Item("many", "ramp", samples=MANY if samples >= 100 else 10 * samples, vehicle=vehicle)]
+    return [*dict.fromkeys([*paper, *table]), Item("convergence", samples=min(samples, 40), vehicle=vehicle)]
 
 
 def key(item: Item) -> str:
@@ -101,7 +99,7 @@ def key(item: Item) -> str:
 
 def work(item: Item) -> dict[str, Any]:
     """What a piece comes to, as JSON."""
-    done = {"drive": _driven, "convergence": _converged, "cost": _costs, "many": _many}[item.kind](item)
+    done = {"drive": _driven, "convergence": _converged}[item.kind](item)
     return {**asdict(item), **done}
 
 
@@ -247,48 +245,6 @@ def _converged(item: Item) -> dict[str, Any]:
             "time": (np.arange(0, ways[0].shape[1], every) * SAMPLE).tolist()}
 
 
-def _costs(item: Item) -> dict[str, Any]:
-    """Processor seconds of a sample of the field: by length of the manoeuvre, nodes and observations (004, figs 21-23)."""
-    rows = []
-    for what, seconds, spacing, between in [*(("length", s, 1.0, 4.0) for s in (2.0, 4.0, 8.0, 16.0)),
-                                            *(("grid", 4.0, s, 4.0) for s in (2.0, 1.0, 0.5, 0.25)),
-                                            *(("observations", 4.0, 1.0, s) for s in (8.0, 4.0, 2.0, 1.0))]:
-        grid = Grid.covering((0.0, -10.0), (15.0 * seconds, 10.0), spacing)
-        prior, rng = FieldPrior(alpha_x=item.patch, alpha_y=item.patch), np.random.default_rng(item.seed)
-        seen, _ = _seen(prior, grid, between, None, rng)
-        row: dict[str, Any] = {"what": what, "seconds_driven": seconds, "nodes": grid.nx * grid.ny, "observations": len(seen),
-               "sample_s": _least(lambda at=(prior, grid, seen), rng=rng: FieldPosterior(*at).draw(1, rng))}
-        if row["nodes"] <= 2000:
-            row["dense_s"] = _least(lambda at=(prior, grid.places, seen), rng=rng: DensePosterior(*at).draw(1, rng))
-        rows.append(row)
-    drive = Drive.of(MANOEUVRES["step"], item.vehicle)
-    return {"rows": rows, "drive_s": _least(drive.plain), "drive_seconds": MANOEUVRES["step"].seconds}
-
-
-def _least(call: Any, repeats: int = 3) -> float:
-    """Processor seconds of the least of some calls, after one that is not counted."""
-    call()
-    times = []
-    for _ in range(repeats):
-        began = time.process_time()
-        call()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def _many(item: Item) -> dict[str, Any]:
-    """Thousands of samples of one field, each driven over."""
-    began, used = time.perf_counter(), time.process_time()
-    manoeuvre = MANOEUVRES[item.manoeuvre]
-    drive, rng = Drive.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
-    prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f)
-    grid = drive.map(min(item.patch / 3.0, 1.0))
-    seen = _near(_seen(prior, grid, item.spacing, None, rng)[0], drive.plain())
-    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, seen), item.samples, rng)
-    return {"spins": int(_spun(runs).sum()), "nodes": grid.nx * grid.ny, "observations": len(seen), "fields_seconds": fields_seconds,
-            "seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - used}
-
-
 # -- What it comes to ---------------------------------------------------------------------------------------------------------
 
 
@@ -303,7 +259,7 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[list[str]]]]:
-    """Heads and rows: drives; convergence; cost; many."""
+    """Heads and rows: drives; convergence."""
     drives = []
     for row in rows(found):
         spacing, (low, high) = row["observation_spacing_m"], row["interval"]
@@ -317,13 +273,4 @@ def tables(found: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], list[lis
         if run["kind"] == "convergence":
             shown.append((["nodes a patch", "nodes", "error / way"], [[f"{a:g}", str(n), f"{e:.2e}"] for a, n, e in zip(
                 run["per_patch"], run["nodes"], run["error"])]))
-        elif run["kind"] == "cost":
-            shown.append((["changed", "driven [s]", "nodes", "observations", "a sample [processor s]", "as the paper, dense"], [
-                [row["what"], f"{row['seconds_driven']:g}", str(row["nodes"]), str(row["observations"]), f"{row['sample_s']:.4f}",
-                 f"{row['dense_s']:.3f}" if "dense_s" in row else "-"] for row in run["rows"]]))
-        elif run["kind"] == "many":
-            low, high = interval_of(run["spins"], run["samples"])
-            shown.append((["fields", "nodes", "fields made in [s]", "and driven in [s]", "processor [s]", "spin-outs", "95 %"], [[
-                str(run["samples"]), str(run["nodes"]), f"{run['fields_seconds']:.1f}", f"{run['seconds']:.1f}",
-                f"{run['processor_seconds']:.1f}", f"{run['spins'] / run['samples']:.4f}", f"{low:.4f} to {high:.4f}"]]))
     return shown

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.calibration import calibrate, load_recipe
@@ -173,26 +172,3 @@ def table(runs: Runs) -> str:
     conflicts = [f"- {model}: {text}" for model, run in zip(models, runs) for text in run["conflicts"]]
     parts.append("\n".join(["recordings that contradict each other:" if conflicts else "no recordings contradict each other", *conflicts]))
     return "\n\n".join(parts)
-
-
-def draw(runs: Runs) -> Figure:
-    """Yaw rate, roll and pitch of what was not recorded: the multibody, and what each model predicts."""
-    shown = (("yaw_rate", "yaw rate [deg/s]"), ("roll", "roll [deg]"), ("pitch", "pitch [deg]"))
-    figure = Figure(figsize=(8.5, 6.5), layout="constrained")
-    axes = figure.subplots(len(shown), len(UNSEEN), squeeze=False, sharex="col")
-    for column, name in enumerate(UNSEEN):
-        for row, (channel, label) in enumerate(shown):
-            axis = axes[row, column]
-            for run in runs:
-                series = run["unseen"][name]["series"][channel]
-                t = 4.0 * OUTPUT_STEP * np.arange(len(series["truth"]))
-                if run is runs[0]:
-                    axis.plot(t, np.degrees(series["truth"]), color="k", lw=2.2, label="multibody")
-                axis.plot(t, np.degrees(series["model"]), lw=1.1, label=run["model"].split("/")[0])
-            axis.grid(alpha=0.3)
-            if not column:
-                axis.set_ylabel(label)
-        axes[0, column].set_title(name.replace("_", " "), fontsize=10)
-        axes[-1, column].set_xlabel("time [s]")
-    axes[0, 0].legend(fontsize=7)
-    return figure

@@ -1,76 +1,36 @@
 """The friction of a real slippery floor, felt by a car that was calibrated on an ordinary one: DART's recordings.
 
-    python -m lfdm_lab.studies.slippery_floor ../shared/data/dart_rc_vicon_real docs/slippery_floor.png
-
-The recipe `dart` calibrates the car on its training recordings. What it then feels on the slippery floor is compared with a fit of the
-friction to the same half of that recording, and with what it feels on the ordinary floor; the other half is predicted with each.
-
 Nobody knows what the motor does, so the speed is that of the recording, and what the wheels hold across is what the motor leaves of it.
-Feeling is therefore shown twice: by all windows, and by those in which the car gains or loses little speed.
+`gentle` keeps the windows in which the car gains or loses little speed.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.signal import savgol_filter
 
-from lfdm_ros.bags import import_recording, read_series
-from lfdm_ros.calibration import calibrate, load_recipe
-from lfdm_ros.calibration.results import load_posterior, stored_name
-from lfdm_ros.figures import save_png
-from lfdm_ros.ground import DensePosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
+from lfdm_ros.bags import read_series
+from lfdm_ros.ground import DensePosterior, FieldPrior, FrictionField, FrictionLink, Grid
 from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
 from lfdm_ros.ground.learning import learn
-from lfdm_ros.resources import find_config
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.vehicles import Vehicle, load_vehicle
+from lfdm_ros.vehicles import Vehicle
 
-TRAINING = ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")
 ORDINARY, SLIPPERY = "free_driving_slow", "slippery_floor_processed"
 # Of each recording the half that is learned from, and the half that is predicted [s]; between them the car stands.
 LEARNED = {SLIPPERY: (1.0, 18.0), ORDINARY: (12.0, 36.0)}
 PREDICTED = {SLIPPERY: (20.5, 39.5), ORDINARY: (36.0, 65.0)}
 INTERVAL = 0.05  # [s] between two states: as upstream has processed the slippery floor's
-HORIZONS = (0.2, 1.0)  # [s] that are predicted at once
 GENTLE = 2.5  # [m/s^2] along the car, up to which the motor is taken to leave the tyres what they hold across
 LINK = FrictionLink(0.05, 1.5)  # over the ordinary floor's
 # One floor, that differs little across a room; how slippery it is nobody knows.
 PRIOR = FieldPrior(a0=0.5, alpha_x=10.0, alpha_y=10.0, sigma_f=1.5)
 FELT = EstimatorSettings(step=1e-3, noise={"vy": 0.03, "yaw_rate": 0.1}, error={"vy": 0.6, "yaw_rate": 4.0}, prescribed=("vx",))
 _CHANNELS = ("vy", "yaw_rate")
-_FIT = """
-model: eight_dof/steering_map
-vehicle: {vehicle}
-step: {{value: 1, unit: ms}}
-seed: 1
-sampler: least_squares
-stages:
-  - name: floor
-    recording: {recording}
-    window: [{start}, {end}]
-    split: {{length: {{value: 1, unit: s}}, take: all}}
-    prescribed: {{vx: {{topic: vehicle/state}}}}
-    initial_state: {{topic: vehicle/state}}
-    inputs: {{topic: control/command}}
-    errors: inflated
-    nuisance:
-      steering.offset: {{prior: normal, mean: 0, sd: 0.05, unit: "1"}}
-      steering.lag: {{prior: half_normal, sigma: 0.1, unit: s}}
-    parameters:
-      friction: {{prior: uniform, lower: 0.05, upper: 1.5, unit: "1", targets: {{friction_max: 1, friction_min: 1}}}}
-    channels:
-      yaw_rate: {{topic: vehicle/state, noise: {{prior: log_normal, median: 0.1, log_sd: 1.0, unit: rad/s}}}}
-      vy: {{topic: vehicle/state, noise: {{prior: log_normal, median: 0.02, log_sd: 1.0, unit: m/s}}}}
-"""
-
-
 @dataclass(frozen=True)
 class Interval:
     """Median and 90 % interval of a friction, over that of the ordinary floor."""
@@ -84,9 +44,6 @@ class Interval:
         low, median, high = np.quantile(values, (0.05, 0.5, 0.95))
         return cls(float(median), float(low), float(high))
 
-    def __str__(self) -> str:
-        return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f})"
-
 
 @dataclass(frozen=True, eq=False)
 class Felt:
@@ -96,54 +53,6 @@ class Felt:
     field: FrictionField
     sd: np.ndarray
     places: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Floor:
-    """What was found out of one recording. fitted: by the recipe, directly; every, gentle: felt in all windows, and in those of little
-    acceleration along; errors: root mean square of the half that was not learned from, by horizon and channel, of the car as calibrated,
-    on the fitted friction, on the field of the gentle windows."""
-
-    fitted: Interval
-    every: Felt
-    gentle: Felt
-    errors: Mapping[tuple[float, str], tuple[float, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Car:
-    """As calibrated, draws (S,) of its parameters, and its recordings as bags."""
-
-    vehicle: Vehicle
-    draws: Mapping[str, np.ndarray]
-    bags: Mapping[str, Path]
-    folder: Path
-
-
-def calibrated(data: Path, folder: Path) -> Car:
-    """The car by the recipe `dart`; all that is made is kept in a folder, and taken from there the next time."""
-    mapping, bags = find_config("recordings", "dart"), {name: folder / name for name in (*TRAINING, SLIPPERY)}
-    for name, bag in bags.items():
-        if not bag.exists():
-            import_recording(data / f"{name}.csv", mapping, bag)
-    out = folder / "dart"
-    calibrate(load_recipe("dart"), [bags[name] for name in TRAINING], out)
-    posterior, tyres = load_posterior(out), "tyres"
-    stiffness = ("cornering_stiffness_front", "cornering_stiffness_rear")
-    draws = {name: posterior[stored_name(tyres, name)].values.ravel() for name in stiffness}
-    friction = posterior[stored_name(tyres, "friction")].values.ravel()
-    return Car(load_vehicle(out / "vehicle.yaml"), draws | {"friction_max": friction, "friction_min": friction}, bags, folder)
-
-
-def direct_fit(car: Car, name: str) -> tuple[np.ndarray, float, float]:
-    """Draws of the friction coefficient, and the trim and lag [s] of the steering, fitted to the half that is learned from."""
-    start, end = LEARNED[name]
-    recipe, out = car.folder / f"fit_{name}.yaml", car.folder / f"fit_{name}"
-    recipe.write_text(_FIT.format(vehicle=car.folder / "dart" / "vehicle.yaml", recording=name, start=start, end=end), encoding="utf-8")
-    calibrate(load_recipe(recipe), [car.bags[name]], out)
-    posterior = load_posterior(out)
-    friction, offset, lag = (posterior[stored_name("floor", key)].values.ravel() for key in ("friction", "steering.offset", "steering.lag"))
-    return friction, float(offset.mean()), float(lag.mean())
 
 
 def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) -> Drive:
@@ -193,53 +102,3 @@ def errors_of(vehicle: Vehicle, drive: Drive, horizon: float) -> np.ndarray:
     runs = rollout.trajectories(np.zeros((len(begins), 0)), np.array(starts))
     seen = np.stack([drive.states[name][rows] for name in _CHANNELS], axis=-1)
     return np.asarray(np.sqrt(((runs - seen)[:, 1:] ** 2).mean(axis=(0, 1))))
-
-
-def examine(car: Car, name: str) -> Floor:
-    """Fits, feels and predicts one recording."""
-    friction, offset, lag = direct_fit(car, name)
-    drive, other = (drive_of(car.bags[name], offset, lag, spans[name]) for spans in (LEARNED, PREDICTED))
-    every, some = (feel(car.vehicle, car.draws, one) for one in (drive, gentle(drive)))
-    table, middle = FieldTable(some.field), float(np.median(friction))
-    vehicles = (car.vehicle, car.vehicle.replace(friction_max=middle, friction_min=middle),
-                car.vehicle.replace(friction_field=table.number))
-    errors: dict[tuple[float, str], tuple[float, ...]] = {}
-    for horizon in HORIZONS:
-        columns = np.stack([errors_of(vehicle, other, horizon) for vehicle in vehicles]).T
-        errors |= {(horizon, channel): tuple(column) for channel, column in zip(_CHANNELS, columns)}
-    return Floor(Interval.of(friction / car.vehicle.parameters["friction_max"]), every, some, errors)
-
-
-def draw(felt: Felt) -> Figure:
-    """The learned friction where the car drove, and how well it is known."""
-    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
-    grid, friction = felt.field.grid, LINK.friction(felt.field.latent)
-    extent = (grid.x, grid.xs[-1], grid.y, grid.ys[-1])
-    for axis, title, values, colours, most in zip(figure.subplots(1, 2, sharex=True, sharey=True), (
-            "friction over the ordinary floor's, median", "deviation of its latent value"), (friction, felt.sd), ("viridis", "magma"),
-            (1.0, PRIOR.sigma_f)):
-        image = axis.imshow(values, origin="lower", extent=extent, cmap=colours, vmin=0.0, vmax=most)
-        axis.plot(*felt.places.T, ".", color="white", ms=2)
-        axis.set(title=title, xlabel="x [m]", ylabel="y [m]")
-        figure.colorbar(image, ax=axis, shrink=0.8)
-    return figure
-
-
-def main(data: str, out: str, folder: str = "") -> int:
-    """Prints what was found of both floors, and writes the picture of the slippery one."""
-    with tempfile.TemporaryDirectory() as made:
-        car = calibrated(Path(data), Path(folder or made))
-        for name in (ORDINARY, SLIPPERY):
-            floor = examine(car, name)
-            print(f"{name}: friction over the ordinary floor's, median and 90 % interval\n  fitted              {floor.fitted}\n"
-                  f"  felt, all {len(floor.every.places):3d}       {floor.every.friction}\n"
-                  f"  felt, {len(floor.gentle.places):3d} gentle    {floor.gentle.friction}")
-            for (horizon, channel), (own, fit, field) in floor.errors.items():
-                print(f"  {channel:8s} {horizon:g} s ahead, RMSE in the other half: as calibrated {own:.3f}, fitted {fit:.3f}, "
-                      f"learned field {field:.3f}", flush=True)
-        save_png(draw(floor.gentle), Path(out))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,5 @@
 """Does a calibration find the soil that was there? And what do recordings tell of it?
 
-    python -m lfdm_lab.studies.soil_calibration DIR [SOIL [CHASSIS]]
-
 The truth has what the learner does not: the exact integrals of `lfdm_ros.ground.soil_wheel` at each wheel, a body that pitches and
 heaves (24 degrees of freedom), and noise. The learner is the recipe `soil`: 18 degrees of freedom and the few Gauss points of the compiled
 wheel.
@@ -9,8 +7,7 @@ wheel.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.backends import ARRAYS
-from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.recorded import write_drive
-from lfdm_ros.calibration.scoring import score_recordings
 from lfdm_ros.ground.soil_wheel import Motion, Settled, SoilWheel, settle
-from lfdm_ros.ground.soils import Soil, load_soil
+from lfdm_ros.ground.soils import Soil
 from lfdm_ros.models import Contact, Record, Wheel
 from lfdm_ros.models.bekker_wong import BekkerWong
 from lfdm_ros.models.equations import Functions, functions_of
@@ -100,31 +95,3 @@ def truths(soil: Soil, width: float) -> dict[str, float]:
     """The unknowns of the recipe, of a soil under tyres of a width [m]: the modulus is the whole one."""
     return {**{name: soil.parameters[name if name in soil.parameters else f"{name}_x"] for name in UNKNOWNS},
             "soil_frictional_modulus": soil.modulus(width)}
-
-
-def table(true: Mapping[str, float], summary: Mapping[str, Any]) -> str:
-    """Truths beside the posterior."""
-    rows = {name: row for stage in summary["stages"] for name, row in stage["parameters"].items()}
-    lines = [f"{'':6} {'truth':>12} {'posterior':>24}  error over sd"]
-    for name, value in true.items():
-        row = rows[name]
-        lines.append(f"{UNKNOWNS[name]:6} {value:12.5g} {row['mean']:12.5g} ± {row['sd']:<9.3g}  {(row['mean'] - value) / row['sd']:+.1f}")
-    return "\n".join(lines)
-
-
-def main(out: str, soil: str = "lete_sand", chassis: str = "twenty_four_dof") -> int:
-    """Drives, says what each recording and both together tell, calibrates."""
-    there, recipe, folder = load_soil(soil), load_recipe("soil"), Path(out)
-    bags = [drive(recipe.start_vehicle, there, name, folder / name, seconds=seconds, chassis=chassis)
-            for name, seconds in (("straight_acceleration", 5.0), ("coast_down", 3.5))]
-    for text in score_recordings(recipe, bags)["soil"]["text"]:
-        print(text)
-    summary = calibrate(recipe, bags, folder / "result")
-    print(table(truths(there, recipe.start_vehicle.parameters["tyre_width"]), summary))
-    for warning in summary["warnings"]:
-        print(f"warning: {warning}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

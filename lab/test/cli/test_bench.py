@@ -10,13 +10,9 @@ import pytest
 
 from lfdm_lab.cli import bench
 from lfdm_lab.cli.bench_peer import Peer, library_peers
-from lfdm_ros.backends import casadi_model
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.hil.real_time import Wanted
 from lfdm_ros.models import get_model
-from lfdm_ros.simulation import initial_state
-from lfdm_ros.vehicles import load_vehicle
 
 
 @pytest.fixture
@@ -47,8 +43,6 @@ def test_table_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (["quick", "--json", "/no/such/dir/x"], "no such folder"),
     (["quick", "--only", "x"], "--only is not an option of the benchmark 'quick'"),
     (["quick", "--peer", "x"], "--peer is not an option of the benchmark 'quick'"),
-    (["quick", "--seconds", "1"], "--seconds is not an option of the benchmark 'quick'"),
-    (["quick", "--seconds", "0"], "--seconds 0: give more than 0"),
     (["quick", "--models", "x"], "--models is not an option of the benchmark 'quick'")])
 def test_mistakes_are_named(folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 2
@@ -114,30 +108,12 @@ def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "REPEATS", 1)
     monkeypatch.setattr(module, "SECONDS", 0.05)
     monkeypatch.setattr(module, "cost_of_start", lambda subject, runs: [])
-    monkeypatch.setattr(module.alternatives, "COMMONROAD", "no_such_package")
     return module
 
 
 def test_models_reports_every_run_of_a_model(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     names = [record.name for record in models.measure(1, only="eight_dof/fiala/*")]
-    assert names == ["step_ns/eight_dof/fiala/acceleration", "step_ns/eight_dof/fiala/lane_change", *(
-        f"alternative_ns/{way}/eight_dof/fiala" for way in ("python", "numpy", "casadi_vm"))]
-
-
-def test_the_equations_written_out_are_the_equations(models: ModuleType) -> None:
-    """What ours is compared with computes the same."""
-    vehicle, a = load_vehicle("hmmwv"), models.alternatives
-    for name in ("nonlinear_bicycle", "twenty_four_dof/tmeasy"):
-        model = get_model(name)
-        state = initial_state(name, vehicle, vx=a.CRUISE)
-        expected = np.array(casadi_model(model).step(state, a.INPUTS, vehicle.vector(model), a.STEP)).ravel()
-        for operations in (a.PYTHON, a.NUMPY):
-            np.testing.assert_allclose(a.written_out(model, vehicle, operations)(state.tolist()), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_models_says_how_to_have_commonroad(models: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    assert models.commonroad(1) == []
-    assert "pip install commonroad-vehicle-models" in capsys.readouterr().err
+    assert names == ["step_ns/eight_dof/fiala/acceleration", "step_ns/eight_dof/fiala/lane_change"]
 
 
 def test_the_library_is_found_or_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -183,7 +159,7 @@ def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytes
         monkeypatch.setattr(batch, name, value)
     records = {record.name: record for record in batch.measure(1, only="eight_dof")}
     assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof",
-            "alternative_ns/numpy_batch/eight_dof", "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
+            "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
     assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
     # At least a vehicle's own parameters and state are kept.
     model = get_model("eight_dof")
@@ -271,12 +247,3 @@ def test_do_mpc_follows_the_same_path(mpc: ModuleType, monkeypatch: pytest.Monke
     run, errors = mpc.follow(mpc.do_mpc.Follower(mpc.VEHICLE, mpc.PATH, mpc.SPEED, mpc.DELAY), 3)
     _, ours = mpc.follow(mpc.Follower(mpc.make_controller("driven_bicycle", "hpipm")), 3)
     assert len(run.wall) == 3 and np.abs(errors - ours).max() < 0.05
-
-
-# -- lfdm bench hil ---------------------------------------------------------------------------------------------------
-
-
-def test_loops_of_the_benchmark_are_as_long_as_asked_for() -> None:
-    benchmark = bench.load_benchmark("hil")
-    looped = benchmark.loop(100, Wanted(), 0.1)
-    assert looped.ticks + looped.skipped >= 11 and looped.ticks <= 11 and benchmark.sleep_loop(100, 0.1).ticks == 10

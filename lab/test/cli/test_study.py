@@ -85,7 +85,7 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
     driven = studies.dense_fields
     monkeypatch.setattr(studies, "dense_fields", lambda *arguments: [replace(trial, scenario=str(path)) for trial in driven(*arguments)])
     monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
-    command = ["study", "density", "--speeds", "40", "--densities", "1", "2", "--controllers", "lattice", "--seeds", "2",
+    command = ["study", "density", "--speeds", "40", "--densities", "1", "2", "--controllers", "kinematic", "--seeds", "2",
                "--slow-seeds", "2", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     table = capsys.readouterr()
@@ -93,7 +93,7 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert (results["study"], results["seeds"]) == ("density", 2)
     assert [{key: row[key] for key in ("density", "speed_mph", "controller", "runs", "goals", "stopped", "collisions")}
-            for row in results["rows"]] == [{"density": density, "speed_mph": 40, "controller": "lattice", "runs": 2, "goals": 2,
+            for row in results["rows"]] == [{"density": density, "speed_mph": 40, "controller": "kinematic", "runs": 2, "goals": 2,
                                              "stopped": 0, "collisions": 0} for density in (1.0, 2.0)]
     assert (tmp_path / "out" / "density.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr(studies, "work", None)  # nothing is driven again
@@ -101,7 +101,7 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["density", "--controllers", "ipopt"], "no controller 'ipopt'; choose from: mpc, kinematic, lattice, mppi"),
+    (["density", "--controllers", "ipopt"], "no controller 'ipopt'; choose from: mpc, kinematic"),
     (["density", "--densities", "0"], "--densities 0: give more than 0"),
     (["density", "--step", "1"], "--step: study density has no such option"),
     (["mpc", "--densities", "2"], "--densities: study mpc has no such option"),

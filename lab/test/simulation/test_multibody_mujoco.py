@@ -13,17 +13,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lfdm_lab.benchmarks import _augmented as augmented
-from lfdm_lab.benchmarks import _bodies as bodies
-from lfdm_lab.benchmarks import _mujoco as twin
-from lfdm_lab.benchmarks import multibody as benchmark
+from lfdm_lab import mujoco_twin as twin
 from lfdm_ros.backends import compiled_model_function
 from lfdm_ros.models import WHEELS
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 mujoco = pytest.importorskip("mujoco", reason="the test extra has it: pip install mujoco")
 
-VEHICLE = bodies.possible(load_vehicle("hmmwv_multibody")).replace(rolling_resistance=0.0)
+VEHICLE = twin.possible(load_vehicle("hmmwv_multibody")).replace(rolling_resistance=0.0)
 MODEL = VEHICLE.model("multibody_hmmwv")
 NAMES = [field.name for field in MODEL.states]
 SECONDS, STEP, SPEED, HEIGHT = 5.0, 2e-3, 12.0, 0.74
@@ -66,7 +63,7 @@ class Forces:
         self.controls = [of(mujoco.mjtObj.mjOBJ_ACTUATOR, [f"{name}_{wheel}" for wheel in WHEELS]) for name in ("spring", "damper")]
         arm = model.body_jntadr[of(body, ["arm"])[0]]
         self.arm_q, self.arm_v = model.jnt_qposadr[arm], model.jnt_dofadr[arm]
-        self.tables = {wheel: [[getattr(p, f"{key}_{bodies.axle_of(wheel)}_{i}") for i in range(count)] for key, count in (
+        self.tables = {wheel: [[getattr(p, f"{key}_{twin.axle_of(wheel)}_{i}") for i in range(count)] for key, count in (
             ("spring_compression", 24), ("spring_force", 24), ("stop_compression", 12), ("stop_force", 12))] for wheel in WHEELS}
         self.velocities = np.zeros(6)
 
@@ -107,7 +104,7 @@ class Forces:
     def _struts(self, data) -> None:
         p = self.p
         for i, wheel in enumerate(WHEELS):
-            axle, table = bodies.axle_of(wheel), self.tables[wheel]
+            axle, table = twin.axle_of(wheel), self.tables[wheel]
             length = data.ten_length[self.springs[i]]
             data.ctrl[self.controls[0][i]] = (np.interp(getattr(p, f"spring_free_length_{axle}") - length, *table[:2])
                                               + np.interp(getattr(p, f"bump_stop_length_{axle}") - length, *table[2:])
@@ -169,15 +166,3 @@ def test_a_lane_change_after_a_landing_is_mujocos_to_a_millimetre() -> None:
     assert np.ptp(found["arm_angle_fl"]) > 0.1 and np.ptp(found["y"]) > 2.0 and np.abs(found["yaw_rate"]).max() > 0.3
     off = np.abs(np.column_stack([found[name] for name in "xyz"]) - places).max(axis=0)
     assert off.max() < 1e-3, off
-
-
-def test_the_forms_that_are_timed_are_one_mechanism() -> None:
-    """Of `lfdm bench multibody`: as many freedoms, and under torques on some joints the same accelerations, as far as MuJoCo is hard."""
-    pytest.importorskip("pinocchio", reason="the test extra has it: pip install pin")
-    vehicle = bodies.possible(load_vehicle("hmmwv_multibody")).replace(axle_inertia=0.0)
-    tree, free = augmented.Tree(vehicle), augmented.Free(vehicle)
-    engine = benchmark.MuJoCo(vehicle, full=False)
-    assert [coordinates - rows for coordinates, rows in (tree.size, free.size, engine.size)] == [15, 15, 15]
-    expected = tree.accelerations()
-    assert np.abs(expected[6:]).min() > 10.0
-    np.testing.assert_allclose(engine.accelerations(), expected, atol=0.02 * np.abs(expected).max())

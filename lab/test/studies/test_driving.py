@@ -104,22 +104,22 @@ def test_one_bad_run_of_thirty_decides(bad, good):
 
 def test_dense_fields_are_counted_told_and_drawn():
     runs = [result(seed=seed, density=density, controller=controller, **how)
-            for density in (1.0, 8.0) for controller in ("mpc", "lattice")
+            for density in (1.0, 8.0) for controller in ("mpc", "kinematic")
             for seed, how in enumerate((({}, {}) if density == 1.0 else (
                 {"reached": None, "ratio": None, "stands": True},
-                {"reached": None, "ratio": None, "collision": "circle 3", "stands": True} if controller == "lattice" else
+                {"reached": None, "ratio": None, "collision": "circle 3", "stands": True} if controller == "kinematic" else
                 {"reached": None, "ratio": None})), 1)]
     rows = tables.summarise_density(runs)
     assert [(row["density"], row["speed_mph"], row["controller"], row["runs"], row["goals"], row["stopped"], row["collisions"],
              row["unfinished"]) for row in rows] == [
-        (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "lattice", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
-        (8.0, 40, "lattice", 2, 0, 1, 1, 0)]
+        (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "kinematic", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
+        (8.0, 40, "kinematic", 2, 0, 1, 1, 0)]
     assert rows[3]["collisions_95"] == [round(limit, 4) for limit in interval_of(1, 2)] and rows[2]["ratio"] is None
-    assert tables.touches_nothing(rows)  # the lattice may
+    assert tables.touches_nothing(rows)  # the kinematic may
     assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
     assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
-    assert "obstacle_field_40 seed 2, 8 times as dense, lattice: hit circle 3 after 20.0 s" in failures(runs)
+    assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 after 20.0 s" in failures(runs)
     goals, collisions = pictures.draw_density(rows).axes
     assert [line.get_ydata().tolist() for line in goals.lines[:2]] == [[1.0, 0.0], [1.0, 0.0]]
     assert [line.get_ydata().tolist() for line in collisions.lines[:2]] == [[0.0, 0.0], [0.0, 0.5]]

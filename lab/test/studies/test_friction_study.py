@@ -7,7 +7,6 @@ import pytest
 
 from lfdm_lab.studies import friction
 from lfdm_lab.studies.friction import MANOEUVRES, Item, items, rows, tables, work
-from lfdm_lab.studies.friction_pictures import draw_convergence_and_cost, draw_spin_outs, draw_yaw_rates
 from lfdm_ros.cli.main import main
 
 
@@ -53,15 +52,14 @@ def test_trajectories_converge_with_the_nodes():
 
 
 def test_a_table_with_intervals(strip):
-    found = [strip, work(Item("drive", "sharp_step", 3.0, None, 60)), work(Item("many", "ramp", samples=300))]
+    found = [strip, work(Item("drive", "sharp_step", 3.0, None, 60))]
     (first, second) = rows(found)
     assert first["patch_length_m"] == 3.0 and first["samples"] == 60 and first["yaw_rate_sd_max"] > 0.0
     low, high = second["interval"]
     assert low <= second["spin_out_probability"] == found[1]["spins"] / 60 <= high and high - low > 0.01
     texts = tables(found)
-    assert len(texts) == 2 and texts[0][1][1][2] == "none" and texts[1][1][0][0] == "300"
-    assert len(draw_yaw_rates(found).axes) == 3 and draw_spin_outs(found) is None and draw_convergence_and_cost(found) is None
-    assert len(items(200)) == len(set(items(200))) == 31
+    assert len(texts) == 1 and texts[0][1][1][2] == "none"
+    assert len(items(200)) == len(set(items(200))) == 29
 
 
 def test_the_command_writes_and_goes_on(tmp_path, monkeypatch, capsys):
@@ -71,8 +69,7 @@ def test_the_command_writes_and_goes_on(tmp_path, monkeypatch, capsys):
     assert "| step " in capsys.readouterr().out
     written = json.loads((tmp_path / "results.json").read_text())
     assert {"patch_length_m", "samples", "spin_out_probability", "interval", "yaw_rate_sd_max"} <= written["rows"][0].keys()
-    assert len(written["rows"]) == 2 and (tmp_path / "yaw_rates.png").is_file()
-    assert (tmp_path / "spin_outs.png").is_file() and not (tmp_path / "convergence.png").exists()
+    assert len(written["rows"]) == 2
     kept = (tmp_path / "runs.jsonl").read_bytes()
     assert main(["study", "friction", "--seeds", "20", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "runs.jsonl").read_bytes() == kept  # nothing was driven again

@@ -52,4 +52,3 @@ def test_a_model_that_is_the_truth_learns_all_of_it(monkeypatch: pytest.MonkeyPa
         assert manoeuvre["end"] < 0.5
     text = reduction.table([run])
     assert "lane_change" in text and "| yaw_inertia [kg*m^2] |" in text
-    assert len(reduction.draw([run]).axes) == 6
