@@ -128,8 +128,10 @@ def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
     terms = _terms(elapsed, level)
     coefficients = _likeliest(terms, error, spread, weight)
     variance = terms @ coefficients
-    memory = _memory([piece.error / np.sqrt(piece.spread + piece.sensor**2 + _terms(piece.elapsed, piece.level) @ coefficients)
-                      for piece in pieces], [piece.elapsed for piece in pieces])
+    deviations = [np.sqrt(piece.spread + piece.sensor**2 + _terms(piece.elapsed, piece.level) @ coefficients) for piece in pieces]
+    # Where neither parameters nor sensor nor model err, as at the beginning of a run, an error says nothing of the memory.
+    memory = _memory([np.divide(piece.error, sd, out=np.zeros_like(sd), where=sd > 0.0) for piece, sd in zip(pieces, deviations)],
+                     [piece.elapsed for piece in pieces])
     independent = sum(max(1.0, np.ptp(piece.elapsed) / (2.0 * memory)) for piece in pieces)
     constant, drift, ramp, share = (coefficients * _scale(error, spread, variance, weight, independent) ** 2).tolist()
     noise = float(np.sqrt(np.mean([piece.sensor**2 for piece in pieces])))

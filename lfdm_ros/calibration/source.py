@@ -51,7 +51,8 @@ class Source:
         kinematic: nuisances of a kinematic bicycle that was fitted beside it; kinematic_fits: of all that were, to the yaw rate and to
             positions.
         fitted, held_out: pieces (start, end, name) s of the recordings that were calibrated with, by their hashes.
-        fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had.
+        fitted_range: of speed [m/s] and of lateral acceleration [m/s^2], which runs that were fitted had; by_speed: least and largest
+            speed [m/s], and the largest lateral acceleration between them [m/s^2].
         notes: for whoever reads the prediction.
     """
 
@@ -74,7 +75,7 @@ class Source:
     ground: str = ""
     kinematic: Mapping[str, float] | None = None
     kinematic_fits: tuple[Mapping[str, float], ...] = ()
-    fitted_range: Mapping[str, tuple[float, float]] | None = None
+    fitted_range: Mapping[str, Sequence[Any]] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -167,11 +168,12 @@ def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -
                  ModelError.of(learned) if learned else None, float(unseen.get("rmse", sigma.mean())))
 
 
-def _range(stages: list[dict[str, Any]]) -> dict[str, tuple[float, float]] | None:
+def _range(stages: list[dict[str, Any]]) -> dict[str, Sequence[Any]] | None:
     known = [stage["range"] for stage in stages if stage.get("range")]
     if not known:
         return None
-    return {name: (min(row[name][0] for row in known), max(row[name][1] for row in known)) for name in known[0]}
+    whole = {name: (min(row[name][0] for row in known), max(row[name][1] for row in known)) for name in ("speed", "lateral_acceleration")}
+    return {**whole, "by_speed": [part for row in known for part in row.get("by_speed", ())]}  # results of former versions lack it
 
 
 def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, Targets]) -> tuple[Vehicle | None, tuple[str, ...]]:

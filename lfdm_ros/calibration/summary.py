@@ -31,6 +31,7 @@ HDI = 0.94
 R_HAT_LIMIT = 1.01
 CONTRACTION_LIMIT = 0.9  # posterior over prior standard deviation: above it, the data said next to nothing
 CORRELATION_LIMIT = 0.95
+SPEEDS = 12  # parts of the range of speeds, of each of which the largest lateral acceleration is noted
 FAR_OUT = 3.0  # standard deviations of its prior, from which a value is in doubt, and what was learned together with it
 BOUND_SHARE = 0.05  # of the posterior within 1 % of the prior's range from its bound
 
@@ -153,11 +154,14 @@ def _piece(data: Dataset) -> dict[str, Any]:
             "end": float(data.times[-1]), "interval": data.interval, "samples": int(np.isfinite(data.observed).sum())}
 
 
-def _range(result: StageResult) -> dict[str, list[float]]:
-    # What the runs that were fitted reach.
+def _range(result: StageResult) -> dict[str, list[Any]]:
+    # Least and largest speed and lateral acceleration of the runs that were fitted, and in each of equal parts of the speeds.
     motion = np.concatenate(result.likelihood.motion(np.array([result.run.point[name] for name in result.unknowns])))
     vx, ay = motion[np.isfinite(motion).all(axis=1)].T
-    return {"speed": [float(vx.min()), float(vx.max())], "lateral_acceleration": [0.0, float(np.abs(ay).max())]}
+    edges = np.linspace(vx.min(), vx.max(), SPEEDS + 1)
+    part = np.clip(np.searchsorted(edges, vx, side="right") - 1, 0, SPEEDS - 1)
+    by_speed = [[float(edges[i]), float(edges[i + 1]), float(np.abs(ay[part == i]).max(initial=0.0))] for i in range(SPEEDS)]
+    return {"speed": [float(vx.min()), float(vx.max())], "lateral_acceleration": [0.0, float(np.abs(ay).max())], "by_speed": by_speed}
 
 
 def _kinematic(result: StageResult) -> dict[str, Any]:

@@ -282,7 +282,23 @@ def _range_warnings(pieces: Sequence[Piece], source: Source) -> list[str]:
                        f"{unit}): nothing was learned there")
         if below > SOME:
             out.append(f"{below:.0%} of the samples have a {what} below what was fitted ({values.min():.3g}, fitted from {low:.3g} {unit})")
-    return out
+    return out + beyond_at_speed(motion, source.fitted_range)
+
+
+def beyond_at_speed(motion: np.ndarray, fitted: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Warns of lateral accelerations (second column of `motion` (K, 2) [m/s^2]) that no fitted run had near that speed (first [m/s]): tight
+    bends at a speed that was driven straight on are as new as a speed that was not driven."""
+    speed, lateral = np.abs(motion[np.isfinite(motion).all(axis=1)].T)
+    reached = np.full(len(speed), -np.inf)
+    for low, high, largest in fitted["by_speed"]:
+        near = (speed >= low - (high - low)) & (speed <= high + (high - low))
+        reached[near] = np.maximum(reached[near], largest)
+    above = np.isfinite(reached) & (lateral > reached + BEYOND * fitted["lateral_acceleration"][1])
+    if not above.any() or above.mean() <= SOME:
+        return []
+    worst = int(np.argmax(np.where(above, lateral - reached, -np.inf)))
+    return [f"{above.mean():.0%} of the samples have a lateral acceleration above what was fitted at their speed ({lateral[worst]:.3g} at "
+            f"{speed[worst]:.3g} m/s, fitted up to {reached[worst]:.3g} m/s^2 there): nothing was learned of bends as tight"]
 
 
 def _topics(recording: Recording) -> set[str]:

@@ -17,6 +17,7 @@ from lfdm_ros.calibration.pieces import outlying, piece_of, worst
 from lfdm_ros.calibration.predictive import Predictive, Ranks, compare
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.calibration.summary import runs_away
+from lfdm_ros.calibration.validation import beyond_at_speed
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Dataset, Recording, find_recordings
@@ -176,9 +177,19 @@ def test_what_lies_beyond_the_fitted_range_is_told(drives, tmp_path):
     assert reach["lateral_acceleration"][1] < 3.0 and 13.0 < reach["speed"][0] < reach["speed"][1] < 17.0
     with pictures.left_out():
         found = predict(drives["hard"], tmp_path / "p", posterior=tmp_path / "gentle")
-    (told,) = [text for text in found["warnings"] if "lateral acceleration above what was fitted" in text]
+    (told,) = [text for text in found["warnings"] if "lateral acceleration above what was fitted (" in text]
     assert f"fitted up to {reach['lateral_acceleration'][1]:.3g} m/s^2" in told
     assert any("speed above what was fitted" in text for text in found["warnings"])
+
+
+def test_bends_tighter_than_those_fitted_at_their_speed_are_named():
+    """Fast bends and slow straights were fitted: slow bends are new, though neither their speed nor their acceleration is."""
+    fitted = {"speed": (0.0, 20.0), "lateral_acceleration": (0.0, 6.0),
+              "by_speed": [[0.0, 10.0, 1.0], [10.0, 15.0, 1.0], [15.0, 20.0, 6.0]]}
+    new, old = np.tile([5.0, -4.0], (5, 1)), np.tile([18.0, 5.0], (95, 1))
+    said, = beyond_at_speed(np.concatenate([old, new]), fitted)
+    assert said.startswith("5% of the samples") and "(4 at 5 m/s, fitted up to 1 m/s^2 there)" in said
+    assert beyond_at_speed(old, fitted) == [] == beyond_at_speed(np.concatenate([old, new]), {**fitted, "by_speed": []})
 
 
 # -- The kinematic bicycle ---------------------------------------------------------------------------------------------------------------

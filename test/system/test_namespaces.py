@@ -99,7 +99,8 @@ def test_two_calibrators_learn_side_by_side(tmp_path: Path) -> None:
         small_problem.write_bag(watched / name / "turn", "turn", seed=seed)
     stores = {name: PosteriorStore(watched / name / "calibrations" / "store") for name in "ab"}
     stack = {"parameters": {"scenario": "coast_down"}, "nodes": [
-        {"executable": "input_player"}, {"executable": "vehicle_simulator"},
+        # Two calibrators beside it may keep the driver from its turn for more than a second, which fails a run with the usual time-out.
+        {"executable": "input_player"}, {"executable": "vehicle_simulator", "parameters": {"command_timeout": 30.0}},
         {"executable": "recorder", "parameters": {"bag": str(watched / "drive"), "topics": ["posterior", "vehicle/state"]}},
         {"executable": "calibrator", "parameters": {
             "watch_directory": str(watched), "recipe": str(tmp_path / "recipe.yaml"), "apply_policy": "AUTO", "priority": "normal",
