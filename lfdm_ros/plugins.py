@@ -20,7 +20,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lfdm_ros.errors import InputError
+from lfdm_ros.errors import InputError, quote, suggest
 
 VARIABLE = "LFDM_PLUGINS"
 T = TypeVar("T")
@@ -60,6 +60,40 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         self._load()
         return len(self.registered)
+
+
+class Door(Registry[T]):
+    """A registry that other packages add to by an entry-point group: objects of one class, each with a name."""
+
+    def __init__(self, noun: str, group: str, kind: Any, maker: str, *entries: T):
+        """Args:
+            noun: of messages, as "sensor".
+            maker: attribute of an entry with the function that does the work, whose source results depend on.
+        """
+        super().__init__(lambda: load({group: self.register}), *entries)
+        self._noun, self._kind, self._maker = noun, kind, maker
+
+    def register(self, entry: T) -> None:
+        """Makes an entry known by its name.
+
+        Raises:
+            InputError: of another class, or a name that is taken or is none.
+        """
+        if not isinstance(entry, self._kind):
+            package = ".".join(self._kind.__module__.split(".")[:2])
+            raise InputError(f"{entry!r} is no {self._noun}; register a {self._kind.__name__} of {package}")
+        name: Any = entry.name
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise InputError(f"{self._noun} {name!r}: no name; use letters, digits and _, beginning with a letter")
+        if self.registered.get(name, entry) is not entry:
+            raise InputError(f"{self._noun} '{name}' is registered already; choose another name")
+        self.add(entry, getattr(entry, self._maker))
+
+    def find(self, name: str, where: str = "") -> T:
+        """The entry of a name; `where` leads the message. Raises InputError for an unknown one."""
+        if name not in self:
+            raise InputError(f"{where and where + ': '}{self._noun} {quote(name)} is unknown{suggest(name, self, 'choose one of: ')}")
+        return self[name]
 
 
 def load(groups: Mapping[str, Callable[[Any], None]]) -> None:

@@ -1,6 +1,7 @@
 """The equations of `lfdm_ros.models` on CasADi's symbols and NumPy's arrays, and their kernels: one vehicle or many, with derivatives."""
 
 from lfdm_ros.backends.array_operations import ARRAYS
+from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, compile_batch, default_backend, register_backend
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
 from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
@@ -18,6 +19,7 @@ from lfdm_ros.backends.trajectory_kernels import (
     sensitivity_kernel,
 )
 
-__all__ = ["ARRAYS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchKernel", "CasadiModel", "HazardKernel", "SensitivityKernel", "SolverFailed",
-           "advance_kernel", "batch_kernel", "casadi_model", "compiled_jacobian", "compiled_model_function", "constants", "cores",
-           "hazard_kernel", "implicit_interval", "in_parallel", "numba_function", "run_batch", "sensitivity_kernel", "write_object"]
+__all__ = ["ARRAYS", "BACKENDS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchBackend", "BatchKernel", "CasadiModel", "HazardKernel", "RunBatch",
+           "SensitivityKernel", "SolverFailed", "advance_kernel", "batch_kernel", "casadi_model", "compile_batch", "compiled_jacobian",
+           "compiled_model_function", "constants", "cores", "default_backend", "hazard_kernel", "implicit_interval", "in_parallel",
+           "numba_function", "register_backend", "run_batch", "sensitivity_kernel", "write_object"]

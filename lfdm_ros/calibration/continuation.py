@@ -16,7 +16,7 @@ from lfdm_ros.calibration.stage import Earlier
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Recording, find_recordings
 from lfdm_ros.inference.plan import INITIAL, Recipe
-from lfdm_ros.samplers.sampler import able, known_sampler
+from lfdm_ros.samplers.sampler import SAMPLERS, able
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -64,7 +64,7 @@ def check_continues_from(directory: str | os.PathLike[str]) -> None:
     if summary.get("interrupted"):
         raise InputError(f"{directory}: was interrupted; finish it first, by the same command that began it")
     for stage in summary["stages"]:
-        if not known_sampler(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
+        if not SAMPLERS.find(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
             raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
                              f"exactly; calibrate it with --sampler {able('exact')}")
 

@@ -42,7 +42,7 @@ from lfdm_ros.inference.plan import (
 from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.resources import find_config
-from lfdm_ros.samplers.sampler import DEFAULT, known_sampler
+from lfdm_ros.samplers.sampler import DEFAULT, SAMPLERS
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.vehicle import check
 
@@ -113,7 +113,7 @@ def sampled_by(recipe: Recipe, name: str | None, options: Mapping[str, Any] | No
 def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
     """A name, or {name: NAME, OPTION: VALUE ...}."""
     named = dict(node) if isinstance(node, Mapping) else {"name": node}
-    sampler = known_sampler(text(named.pop("name", None), f"{where}.name"), where)
+    sampler = SAMPLERS.find(text(named.pop("name", None), f"{where}.name"), where)
     settings = sampler.having(named, where).settings
     return sampler.name, {name: settings[name] for name in named}
 

@@ -22,7 +22,7 @@ from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
 from lfdm_ros.models import Field, get_model
 from lfdm_ros.page import page
-from lfdm_ros.samplers.sampler import known_sampler
+from lfdm_ros.samplers.sampler import SAMPLERS
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -99,7 +99,7 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
         yield light(BAD, f"stopped when the data counted {stage['temperature']:.2g} of what they say: intervals are too wide, values not "
                     "final")
     rows = stage["parameters"].values()
-    sampler = known_sampler(stage["sampler"])
+    sampler = SAMPLERS.find(stage["sampler"])
     if not sampler.exact:
         pareto = stage.get("pareto_k", math.nan)
         yield light(GOOD if pareto < 0.7 else FAIR, f"that {sampler.approximation} describes the uncertainty is "
@@ -243,7 +243,7 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     where = "; ".join(pieces[:6]) + (f" and {len(pieces) - 6} more pieces" if len(pieces) > 6 else "")
     yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
            f"{_evidence(stage['log_evidence'])}"
-           f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(known_sampler(stage['sampler']).reading)}</p>")
+           f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(SAMPLERS.find(stage['sampler']).reading)}</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>" + _image(plots.posteriors(ordered, result.priors, labels))
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))

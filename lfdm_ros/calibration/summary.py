@@ -22,7 +22,7 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
 from lfdm_ros.libraries import arviz
-from lfdm_ros.samplers.sampler import known_sampler
+from lfdm_ros.samplers.sampler import SAMPLERS
 
 if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
@@ -56,7 +56,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         report: called with what is being done.
     """
     report("comparing with what was measured")
-    settings = known_sampler(recipe.sampler).having(recipe.options).settings
+    settings = SAMPLERS.find(recipe.sampler).having(recipe.options).settings
     stages = [_stage(result, recipe, settings, (scores or {}).get(result.stage.name, {})) for result in results]
     report("comparing stages and recordings with each other")
     consistency, alone = _extra(lambda: discrepancy.together(recipe, results)), _extra(lambda: discrepancy.alone(recipe, results, report))
@@ -128,7 +128,7 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
                      for s in stage.segments],
         "data": [_piece(data) for _, data in result.data.fitted],
         **run.statistics,
-        "log_evidence": run.statistics.get("log_evidence") if known_sampler(sampler).evidence else None,
+        "log_evidence": run.statistics.get("log_evidence") if SAMPLERS.find(sampler).evidence else None,
         "parameters": _parameters(result),
         "passed_on": {target: result.after.parameters[target] for target in stage.targets},
         "point": {name: run.point[name] for name in result.unknowns}, "point_is": run.point_is,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lfdm_ros import plugins
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import INIT, E2EStateMachine
 from lfdm_ros.parameters import Declared, Exposed, setting
 
@@ -152,27 +152,14 @@ def _can(end: str, settings: LinkSettings) -> Link:
     return CanLink(end, settings)
 
 
-def _load() -> None:
-    plugins.load({"lfdm_ros.links": register_link})
-
-
-_KINDS: plugins.Registry[LinkKind] = plugins.Registry(_load, LinkKind("can", _can), LinkKind("udp", _udp))
+LINKS: plugins.Door[LinkKind] = plugins.Door("link", "lfdm_ros.links", LinkKind, "make", LinkKind("can", _can), LinkKind("udp", _udp))
 
 
 def register_link(kind: LinkKind) -> None:
-    """Makes a kind of link known; packages do it by an entry point of the group lfdm_ros.links.
-
-    Raises:
-        InputError: the name is taken.
-    """
-    if kind.name in _KINDS.registered or kind.name == "ros":
-        raise InputError(f"link '{kind.name}' is registered already; choose another name")
-    _KINDS.add(kind, kind.make)
-
-
-def link_names() -> tuple[str, ...]:
-    """The kinds of links that need no ROS."""
-    return tuple(_KINDS)
+    """Makes a kind of link known. Raises InputError as `Door.register`, and for the name ros, which is no link."""
+    if kind.name == "ros":
+        raise InputError("link 'ros' is registered already; choose another name")
+    LINKS.register(kind)
 
 
 def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
@@ -181,6 +168,4 @@ def make_link(kind: str, end: str, settings: LinkSettings) -> Link:
     Raises:
         InputError: no such kind, or settings that do not fit.
     """
-    if kind not in _KINDS:
-        raise InputError(f"no link '{kind}'{suggest(kind, _KINDS, 'there are: ')}")
-    return _KINDS[kind].make(end, settings)
+    return LINKS.find(kind).make(end, settings)

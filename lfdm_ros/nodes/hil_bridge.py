@@ -12,7 +12,7 @@ from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import INVALID, VALID, format_address
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
-from lfdm_ros.hil.link import CONTROLLER, LINK, VEHICLE, link_names
+from lfdm_ros.hil.link import CONTROLLER, LINK, LINKS, VEHICLE
 from lfdm_ros.hil.mirror import Mirror
 from lfdm_ros.hil.real_time import Wanted, parse_cores, tidy
 from lfdm_ros.hil.realism import Realism, load_realism
@@ -43,7 +43,7 @@ class HilBridge(Component):
     PARAMETERS = (
         Parameter("role", VEHICLE, "vehicle: the device drives our vehicle; controller: a vehicle or a bench is driven by our nodes",
                   choices=(VEHICLE, CONTROLLER)),
-        Parameter("link", "can", "to the other end; ros: measured/state and control/command", choices=lambda: (ROS, *link_names())),
+        Parameter("link", "can", "to the other end; ros: measured/state and control/command", choices=lambda: (ROS, *LINKS)),
         Parameter("mode", REAL_TIME, "real_time: by the steady clock; lockstep: a tick when the device has answered the one before",
                   choices=(REAL_TIME, LOCKSTEP)),
         Parameter("rate", 100.0, "of the loop; a whole number of physics steps", 1.0, 10_000.0, unit="Hz"),

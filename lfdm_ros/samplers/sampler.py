@@ -243,12 +243,8 @@ LEAST_SQUARES = Sampler(
             "how many they are. Whether they are the posterior's is what Pareto k says: below 0.7 they are.")
 
 
-def load_plugins() -> None:
-    """Registers the samplers that other packages name in their entry points."""
-    plugins.load({"lfdm_ros.samplers": register_sampler})
-
-
-SAMPLERS: plugins.Registry[Sampler] = plugins.Registry(load_plugins, SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
+SAMPLERS: plugins.Door[Sampler] = plugins.Door(
+    "sampler", "lfdm_ros.samplers", Sampler, "sample", SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
 DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies that make many
 
 
@@ -256,26 +252,12 @@ def register_sampler(sampler: Sampler) -> None:
     """Makes a sampler known by its name: in recipes and to commands.
 
     Raises:
-        InputError: a name that is taken or is no name.
+        InputError: a name that is taken or is no name, its own or that of an option.
     """
-    for name in (sampler.name, *sampler.settings):
+    for name in sampler.settings:
         if not name.isidentifier():
             raise InputError(f"'{name}' of '{sampler.name}' is no name; use letters, digits and _, beginning with a letter")
-    if SAMPLERS.registered.get(sampler.name, sampler) is not sampler:
-        raise InputError(f"sampler '{sampler.name}' is registered already; choose another name")
-    if sampler.name not in SAMPLERS.registered:
-        SAMPLERS.add(sampler, sampler.sample)
-
-
-def known_sampler(name: str, where: str = "") -> Sampler:
-    """The sampler of a name, whether or not it can run here; `where` leads messages.
-
-    Raises:
-        InputError: no such sampler; the message lists those there are.
-    """
-    if name not in SAMPLERS:
-        raise InputError(f"{where and where + ': '}no sampler {quote(name)}{suggest(name, SAMPLERS, 'choose one of: ')}")
-    return SAMPLERS[name]
+    SAMPLERS.register(sampler)
 
 
 def able(ability: str) -> str:
@@ -285,7 +267,7 @@ def able(ability: str) -> str:
 
 def check_continues(name: str, where: str = "") -> None:
     """Raises InputError where the sampler of a name cannot continue a posterior; `where` leads the message."""
-    if not known_sampler(name, where).continues:
+    if not SAMPLERS.find(name, where).continues:
         raise InputError(f"{where and where + ': '}sampler {name} cannot continue a posterior; use {able('continues')}")
 
 
@@ -295,7 +277,7 @@ def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:
     Raises:
         InputError: no such sampler or option, or a package that it needs is not installed.
     """
-    sampler = known_sampler(name)
+    sampler = SAMPLERS.find(name)
     for package in sampler.needs:
         if find_spec(package) is None:
             raise InputError(f"sampler {name}: the package {package} is not installed; pip install {package}")

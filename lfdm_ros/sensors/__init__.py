@@ -4,8 +4,8 @@ from lfdm_ros.sensors.gnss import Datum
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.sensors.schedule import ScanSchedule
-from lfdm_ros.sensors.sensor import Sensor, SensorType, Surroundings, VehicleView, get_sensor, make_sensors, register_sensor, sensor_names
+from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorType, Surroundings, VehicleView, make_sensors, register_sensor
 from lfdm_ros.sensors.standard import specific_force
 
-__all__ = ["LIDAR", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule", "Sensor", "SensorType", "Surroundings", "VehicleView",
-           "get_sensor", "make_sensors", "register_sensor", "sensor_names", "specific_force"]
+__all__ = ["LIDAR", "SENSORS", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule", "Sensor", "SensorType", "Surroundings",
+           "VehicleView", "make_sensors", "register_sensor", "specific_force"]

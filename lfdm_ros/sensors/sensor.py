@@ -71,34 +71,8 @@ class SensorType:
     fields: Callable[[Any], Mapping[str, Any]]
 
 
-_types: plugins.Registry[SensorType] = plugins.Registry(lambda: plugins.load({"lfdm_ros.sensors": register_sensor}))
-
-
-def register_sensor(kind: SensorType) -> None:
-    """Makes a type of sensor known by its name.
-
-    Raises:
-        InputError: no `SensorType`, or a name that is taken or is none.
-    """
-    if not isinstance(kind, SensorType):
-        raise InputError(f"{kind!r} is no sensor; register a SensorType of lfdm_ros.sensors")
-    if not (isinstance(kind.name, str) and kind.name.isidentifier()):
-        raise InputError(f"{kind.name!r} is no name for a sensor; use letters, digits and _, beginning with a letter")
-    if _types.registered.get(kind.name, kind) is not kind:
-        raise InputError(f"sensor '{kind.name}' is registered already; choose another name")
-    _types.add(kind, kind.make)
-
-
-def sensor_names() -> tuple[str, ...]:
-    """Names of all types, those that ship first."""
-    return tuple(_types)
-
-
-def get_sensor(name: str, where: str = "sensor") -> SensorType:
-    """The type of a name. Raises InputError for an unknown one."""
-    if name not in _types:
-        raise InputError(f"{where}: type {quote(name)} is unknown{suggest(str(name), tuple(_types), 'choose one of: ')}")
-    return _types[name]
+SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", SensorType, "make")
+register_sensor = SENSORS.register
 
 
 def make_sensors(vehicle: Vehicle, surroundings: Surroundings) -> dict[str, tuple[SensorType, Sensor[Any]]]:
@@ -110,7 +84,7 @@ def make_sensors(vehicle: Vehicle, surroundings: Surroundings) -> dict[str, tupl
     made = {}
     for name, entry in vehicle.sensors.items():
         where = f"vehicle '{vehicle.name}': sensors.{name}"
-        kind = get_sensor(entry["type"], where)
+        kind = SENSORS.find(entry["type"], where)
         units = {f.name: f.metadata["unit"] for f in fields(kind.settings)}  # type: ignore[arg-type]
         values = {}
         for key, value in entry.items():

@@ -8,7 +8,6 @@ from typing import Any, cast
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.parameters import Declared, Exposed
-from lfdm_ros.plugins import Registry
 from lfdm_ros.sharing.clearance import Clearance
 from lfdm_ros.sharing.demand import Demand
 from lfdm_ros.sharing.load_transfer import LoadTransfer
@@ -16,34 +15,9 @@ from lfdm_ros.sharing.risk_threat import RiskThreat
 from lfdm_ros.sharing.sideslip import Sideslip
 from lfdm_ros.sharing.threat import Component
 
-
-def register_component(kind: type[Component]) -> None:
-    """Makes a component known by its name, which its class has as well.
-
-    Raises:
-        InputError: no class with a name and `assess`, or a name that is taken.
-    """
-    name = getattr(kind, "name", None)
-    if not (isinstance(kind, type) and isinstance(name, str) and callable(getattr(kind, "assess", None))):
-        raise InputError(f"{kind!r} is no component of the threat; give a class with name, assess and reset")
-    if not name.isidentifier():
-        raise InputError(f"'{name}' of {kind.__name__} is no name; use letters, digits and _, beginning with a letter")
-    if COMPONENTS.registered.get(name, kind) is not kind:
-        raise InputError(f"threat '{name}' is registered already; choose another name")
-    COMPONENTS.add(kind, kind.assess)
-
-
-def load_plugins() -> None:
-    """Registers what other packages and files add."""
-    plugins.load({"lfdm_ros.threats": register_component})
-
-
-COMPONENTS: Registry[type[Component]] = Registry(load_plugins, Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
-
-
-def component_names() -> tuple[str, ...]:
-    """The components that there are."""
-    return tuple(COMPONENTS)
+COMPONENTS: plugins.Door[type[Component]] = plugins.Door(
+    "threat", "lfdm_ros.threats", Component, "assess", Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
+register_component = COMPONENTS.register
 
 
 def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[Component, ...]:
@@ -55,10 +29,9 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     Raises:
         InputError: no such component or setting, a name twice, or a value that does not fit.
     """
-    known, settings = component_names(), dict[str, dict[str, Any]]()
+    known, settings = tuple(COMPONENTS), dict[str, dict[str, Any]]()
     for name in names:
-        if name not in known:
-            raise InputError(f"there is no threat {quote(name)}; there are {', '.join(known)}")
+        COMPONENTS.find(name)
         if names.count(name) > 1:
             raise InputError(f"threat '{name}' is given twice")
         settings[name] = {}

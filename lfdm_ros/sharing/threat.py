@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lfdm_ros.sharing.situation import Situation
 
@@ -53,6 +53,7 @@ class Assessment:
         return cls(math.nan, reason)
 
 
+@runtime_checkable
 class Component(Protocol):
     """One way to see a threat. Made without arguments, or with those of its settings; a `Declared` dataclass has them checked.
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lfdm_ros.backends import BatchKernel, batch_kernel, run_batch
+from lfdm_ros.backends import RunBatch, compile_batch, default_backend
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import Model
 from lfdm_ros.vehicles import Vehicle
 
-_REALS = {"float64": "double", "float32": "float"}
+PRECISIONS = ("float64", "float32")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class BatchRollout:
 
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64",
-                 prescribed: Sequence[str] = ()):
+                 prescribed: Sequence[str] = (), backend: str = ""):
         """Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
@@ -106,17 +106,18 @@ class BatchRollout:
             prescribed: M names of continuous states that follow a series instead of the equations: linear between samples, each
                 step starting from its value, whatever `hold` is. The vehicle is dragged along: vx taken from a recording without
                 throttle, say. What `x0` has of them is not used.
+            backend: name of the back end that runs them (`lfdm_ros.backends.BACKENDS`); empty: that of LFDM_BACKEND, or cpu.
 
         Raises:
-            InputError: unknown model, parameter or state; times not evenly spaced; inputs not finite.
+            InputError: unknown model, parameter, state or back end; times not evenly spaced; inputs not finite.
         """
-        if precision not in _REALS:
-            raise InputError(f"precision '{precision}' must be one of {', '.join(_REALS)}")
+        if precision not in PRECISIONS:
+            raise InputError(f"precision '{precision}' must be one of {', '.join(PRECISIONS)}")
         self._sampling = checked_sampling(model=model, vehicle=vehicle, dt=dt, times=times, parameters=parameters, channels=channels,
                                           hold=hold, prescribed=prescribed)
-        self._real = _REALS[precision]
+        self._precision, self._backend = precision, backend or default_backend()
         self._inputs = self._in_order(np.array(inputs, float))
-        self._kernel(separate_inputs=self._inputs.ndim == 3)
+        self._compiled(separate_inputs=self._inputs.ndim == 3)
 
     @property
     def model(self) -> Model:
@@ -161,8 +162,8 @@ class BatchRollout:
         table = self._sampling.table(inputs)
         return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
 
-    def _kernel(self, separate_inputs: bool) -> BatchKernel:
-        return batch_kernel(self._sampling.model, self._real, separate_inputs=separate_inputs, prescribed=self._sampling.prescribed)
+    def _compiled(self, separate_inputs: bool) -> RunBatch:
+        return compile_batch(self._backend, self._sampling.model, self._precision, separate_inputs, self._sampling.prescribed)
 
     def _run(self, theta: ArrayLike, x0: ArrayLike, inputs: ArrayLike | None, observed: np.ndarray,
              keep: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -177,6 +178,6 @@ class BatchRollout:
         parameters = np.repeat(common.base[:, None], n, axis=1)
         parameters[common.columns] = theta.T
         start = np.array(np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states))).T, order="C")
-        sums, kept = run_batch(self._kernel(separate_inputs=table.ndim == 3), parameters, start, table, common.hold, common.substeps,
-                               common.h, common.rows, observed, keep)
+        run = self._compiled(separate_inputs=table.ndim == 3)
+        sums, kept = run(parameters, start, table, common.hold, common.substeps, common.h, common.rows, observed, keep)
         return sums, np.empty((0, 0, 0)) if kept is None else kept

@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros import plugins
-from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.teleop.salvucci import TwoPoint
 from lfdm_ros.teleop.settings import OperatorSettings, Person
 from lfdm_ros.vehicles import Vehicle
@@ -89,31 +88,5 @@ class _TwoPointMind:
 
 
 TWO_POINT = OperatorKind("two_point", "Salvucci's two-point driver", _TwoPointMind)
-_kinds: plugins.Registry[OperatorKind] = plugins.Registry(lambda: plugins.load({"lfdm_ros.operators": register_operator}), TWO_POINT)
-
-
-def register_operator(kind: OperatorKind) -> None:
-    """Makes a mind known by its name.
-
-    Raises:
-        InputError: no `OperatorKind`, or a name that is taken or is none.
-    """
-    if not isinstance(kind, OperatorKind):
-        raise InputError(f"{kind!r} is no operator; register an OperatorKind of lfdm_ros.teleop")
-    if not (isinstance(kind.name, str) and kind.name.isidentifier()):
-        raise InputError(f"{kind.name!r} is no name for an operator; use letters, digits and _, beginning with a letter")
-    if _kinds.registered.get(kind.name, kind) is not kind:
-        raise InputError(f"operator '{kind.name}' is registered already; choose another name")
-    _kinds.add(kind, kind.make)
-
-
-def operator_names() -> tuple[str, ...]:
-    """All minds, those that ship first."""
-    return tuple(_kinds)
-
-
-def get_operator(name: str) -> OperatorKind:
-    """The mind of a name. Raises InputError for an unknown one."""
-    if name not in _kinds:
-        raise InputError(f"operator '{name}' is unknown{suggest(name, _kinds, 'choose one of: ')}")
-    return _kinds[name]
+OPERATORS: plugins.Door[OperatorKind] = plugins.Door("operator", "lfdm_ros.operators", OperatorKind, "make", TWO_POINT)
+register_operator = OPERATORS.register

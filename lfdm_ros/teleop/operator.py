@@ -29,7 +29,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.teleop.body import Body
-from lfdm_ros.teleop.cognition import Percept, get_operator
+from lfdm_ros.teleop.cognition import OPERATORS, Percept
 from lfdm_ros.teleop.distraction import TABLE, Attention
 from lfdm_ros.teleop.settings import OperatorSettings, Person
 from lfdm_ros.teleop.sight import SLOWEST, moved_on, two_points
@@ -54,7 +54,7 @@ class Operator:
         self.settings = settings or OperatorSettings()
         if not 0 <= seed < 2**63:
             raise InputError(f"operator: seed is {seed}; give 0 to {2**63 - 1}")
-        self._kind, self._seed = get_operator(self.settings.cognition), seed
+        self._kind, self._seed = OPERATORS.find(self.settings.cognition), seed
         person, *_ = self._streams()
         self.person = Person.drawn(self.settings, person)
         s = self.settings

@@ -46,7 +46,7 @@ def test_a_study_drives_its_own_recordings_and_writes_what_it_found(recipe: str,
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--stage", "lateral"], "no stage 'lateral'; choose from: rolling"),
     (["--seeds", "5"], "--seeds 5: at least 20 are needed"),
-    (["--sampler", "gibbs"], "no sampler 'gibbs'"),
+    (["--sampler", "gibbs"], "sampler 'gibbs' is unknown"),
     (["--sampler", "least_squares", "--likelihood", "published"], "runs with sampler smc only"),
 ])
 def test_mistakes_are_told(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:

@@ -565,23 +565,65 @@ def test_a_mind_of_an_operator_in_one_file(outside, tmp_path, mind):
     assert run["reached"] < 12.0 and run["largest_error"] < 0.6 and run["outcomes"]["SOLVED"] > 800
 
 
+BATCHES = """
+import os
+import numpy as np
+from lfdm_ros.errors import InputError
+from lfdm_ros.simulation import BatchRollout, initial_state
+from lfdm_ros.vehicles import load_vehicle
+
+vehicle, times = load_vehicle("hmmwv"), np.arange(0.0, 1.01, 0.05)
+driven = np.column_stack([0.2 * np.sin(4.0 * times), 0.3 + 0.0 * times, 0.0 * times])
+observed = np.where(times[:, None] > 0.5, 1.0, np.nan) + np.zeros((1, 3))
+radii = np.linspace(0.44, 0.48, 5)[:, None]
+for model, prescribed, hold in (("eight_dof/fiala", (), False), ("eight_dof/tmeasy_nr", ("vx",), False),
+                                ("twenty_four_dof", ("vx",), True)):
+    inputs = np.column_stack([driven, 10.0 + times]) if prescribed else np.repeat(driven[None], 5, axis=0)
+    made = []
+    for backend in ("cpu", "numpy"):
+        os.environ["LFDM_BACKEND"] = backend
+        batch = BatchRollout(model=model, vehicle=vehicle, dt=5e-3, times=times, inputs=inputs, parameters=["wheel_radius"],
+                             channels=["y", "yaw_rate", "vx"], hold=hold, prescribed=prescribed)
+        start = initial_state(batch.model, vehicle, vx=10.0)
+        made.append((batch.trajectories(radii, start), batch.squared_errors(radii, start, observed)))
+    (one, sums), (other, sums_too) = made
+    assert np.ptp(one[:, -1, 0]) > 1e-3
+    print(np.abs(one - other).max(), np.abs(sums / sums_too - 1.0).max())
+try:
+    os.environ["LFDM_BACKEND"] = "numpi"
+    BatchRollout(model="eight_dof", vehicle=vehicle, dt=5e-3, times=times, inputs=driven, parameters=[], channels=["x"])
+except InputError as error:
+    print(error)
+"""
+
+
+def test_a_back_end_for_batches_in_one_file(outside):
+    """The same vehicles on NumPy's arrays: a processor's vectors give the same to a few units of the last place."""
+    done = outside("numpy_backend.py", code=BATCHES)
+    assert done.returncode == 0, done.stderr
+    *differences, unknown = done.stdout.splitlines()
+    assert len(differences) == 3 and max(float(number) for line in differences for number in line.split()) < 1e-12
+    assert unknown == "LFDM_BACKEND: back end 'numpi' is unknown (did you mean 'numpy'?); choose one of: cpu, numpy"
+
+
 PACKAGE = {  # group of entry points: module, names of what it has
     "tyres": ("dugoff_tyre", ["DUGOFF"]), "powertrains": ("hub_motors", ["HUB_MOTORS"]), "grounds": ("hilly_ground", ["HILLS"]),
     "models": ("six_by_six", ["SIX_BY_SIX", "FIVE_AXLES"]), "samplers": ("ensemble_sampler", ["ENSEMBLE"]),
     "operators": ("pursuit_operator", ["PURSUIT"]), "threats": ("brake_threat", ["Brake"]),
-    "sensors": ("ultrasonic_ring", ["RING"]),
+    "sensors": ("ultrasonic_ring", ["RING"]), "backends": ("numpy_backend", ["NUMPY"]),
     "nodes": ("sideslip_monitor", ["SideslipMonitor"]),
 }
 FOUND = """
+from lfdm_ros.backends import BACKENDS
 from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.stacks.stack import executables
-from lfdm_ros.samplers.sampler import known_sampler
-from lfdm_ros.sharing.components import component_names
-from lfdm_ros.sensors import sensor_names
-from lfdm_ros.teleop import get_operator
+from lfdm_ros.samplers.sampler import SAMPLERS
+from lfdm_ros.sharing.components import COMPONENTS
+from lfdm_ros.sensors import SENSORS
+from lfdm_ros.teleop.cognition import OPERATORS
 print({"dugoff"} <= SLOTS["tyre"].keys(), {"hub_motors"} <= SLOTS["powertrain"].keys(), {"hills"} <= SLOTS["ground"].keys(),
-      {"six_by_six", "five_axles"} <= set(model_names()), known_sampler("ensemble").name == "ensemble",
-      get_operator("pursuit").name == "pursuit", "brake" in component_names(), "ultrasonic_ring" in sensor_names(),
+      {"six_by_six", "five_axles"} <= set(model_names()), SAMPLERS.find("ensemble").name == "ensemble",
+      "pursuit" in OPERATORS, "brake" in COMPONENTS, "numpy" in BACKENDS, "ultrasonic_ring" in SENSORS,
       "sideslip_monitor" in executables())
 """
 

@@ -21,12 +21,12 @@ from lfdm_ros.hil.e2e import MIN_OK
 from lfdm_ros.hil.link import (
     COMMANDS,
     CONTROLLER,
+    LINKS,
     SIGNALS,
     VEHICLE,
     LinkKind,
     LinkSettings,
     Packet,
-    link_names,
     make_link,
     register_link,
     untouched,
@@ -348,7 +348,7 @@ def test_cycles_must_not_begin_anew_within_the_time_out() -> None:
     ("can", {"can_interface": "nope"}, "the bus nope 239.74.163.2 cannot be opened"),
     ("udp", {"udp_host": "192.0.2.1"}, "link udp: 192.0.2.1:47001 cannot be bound"),
     ("can", {"dbc": "nope"}, "no DBC file 'nope'; give a path, or one of: lfdm"),
-    ("nope", {}, "no link 'nope'; there are: can, udp"),
+    ("nope", {}, "link 'nope' is unknown; choose one of: can, udp"),
 ])
 def test_what_is_not_there_is_named(kind: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -364,6 +364,6 @@ def test_without_the_packages_one_line_says_what_to_install(monkeypatch: pytest.
 def test_a_link_of_ones_own() -> None:
     kind = LinkKind("test_links_own", lambda end, settings: CanLink(end, settings, bus=object()))
     register_link(kind)
-    assert "test_links_own" in link_names() and isinstance(make_link("test_links_own", VEHICLE, LinkSettings()), CanLink)
+    assert "test_links_own" in LINKS and isinstance(make_link("test_links_own", VEHICLE, LinkSettings()), CanLink)
     with pytest.raises(InputError, match="registered already"):
-        register_link(kind)
+        register_link(LinkKind(kind.name, kind.make))

@@ -294,7 +294,7 @@ def test_command_and_recipe_choose_the_sampler(quick, recipe_file, bags, tmp_pat
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["stages"][1]["parameters"] == json.loads((quick[0] / "summary.json").read_text())["stages"][1]["parameters"]
     assert main(["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--sampler", "annealing", *given]) == 2
-    assert "no sampler 'annealing'; choose one of: smc, nuts, " in capsys.readouterr().err
+    assert "sampler 'annealing' is unknown; choose one of: smc, nuts, " in capsys.readouterr().err
 
 
 def test_recipe_chooses_the_objective(recipe_file):

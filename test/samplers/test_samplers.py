@@ -54,7 +54,7 @@ def test_a_recipe_names_its_sampler_with_options(recipe_file) -> None:
     assert sampled_by(recipe, None, {"steps": 5}).options == {"final_steps": 80, "steps": 5}
     assert sampled_by(recipe, "nuts", None).options == {}
     for entry, message in (({"name": "smc", "thin": 3}, "has no option 'thin'"), ({"steps": 3}, "sampler.name: expected a text"),
-                           ("gibbs", r"sampler: no sampler 'gibbs'; choose one of: smc, nuts")):
+                           ("gibbs", r"sampler: sampler 'gibbs' is unknown; choose one of: smc, nuts")):
         recipe_file.write_text(yaml.safe_dump({**text, "sampler": entry}))
         with pytest.raises(InputError, match=message):
             load_recipe(recipe_file)

@@ -13,7 +13,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
 from lfdm_ros.sharing import components as registry
 from lfdm_ros.sharing.clearance import Clearance, clearances
-from lfdm_ros.sharing.components import component_names, make_components, register_component
+from lfdm_ros.sharing.components import COMPONENTS, make_components, register_component
 from lfdm_ros.sharing.demand import Demand, front_slip
 from lfdm_ros.sharing.forecast import Forecast, column, poses
 from lfdm_ros.sharing.load_transfer import LoadTransfer
@@ -219,7 +219,7 @@ def test_what_counts_rises_with_the_operators_threat_and_falls_with_autonomys():
 
 
 def test_components_by_name_and_their_settings():
-    assert component_names()[:4] == ("sideslip", "demand", "clearance", "load_transfer")
+    assert tuple(COMPONENTS)[:4] == ("sideslip", "demand", "clearance", "load_transfer")
     sideslip, clearance = make_components(("sideslip", "clearance"), ("sideslip.full=6", "clearance.margin = 1.5"))
     assert sideslip.full == 6.0 and clearance.margin == 1.5
     for names, changes in ((("speed",), ()), (("sideslip", "sideslip"), ()), (("sideslip",), ("sideslip.none=1",)),

@@ -25,7 +25,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
-from lfdm_ros.sharing.components import component_names, make_components
+from lfdm_ros.sharing.components import COMPONENTS, make_components
 from lfdm_ros.sharing.fleet import friction_draws
 from lfdm_ros.sharing.forecast import Forecast
 from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, unsteady
@@ -137,7 +137,7 @@ def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
 
 @cache
 def _others(vehicle: str) -> tuple[tuple[Component, ...], Forecast]:
-    components = make_components([name for name in component_names() if name != RiskThreat.name])
+    components = make_components([name for name in COMPONENTS if name != RiskThreat.name])
     for component in components:
         if callable(prepare := getattr(component, "prepare", None)):
             prepare(_vehicle(vehicle))
