@@ -9,11 +9,13 @@ whatever the threat; a threat that never falls gives a k that never does.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from lfdm_ros import plugins
 from lfdm_ros.errors import InputError
 
 
@@ -88,7 +90,7 @@ class Hysteresis:
         InputError: a width outside [0, 1].
     """
 
-    law: Piecewise | Sigmoid
+    law: Law
     width: float
 
     def __post_init__(self) -> None:
@@ -109,3 +111,29 @@ class Rate:
     def limited(self, before: float, wanted: float, dt: float) -> float:
         """As near to what is wanted as the rate allows within dt [s]."""
         return min(max(wanted, before - self.down * dt, 0.0), before + self.up * dt, 1.0)
+
+
+@dataclass(frozen=True)
+class LawKind:
+    """A law by name: make(settings) gives it, from `SharingSettings`; raises InputError where their numbers do not fit together."""
+
+    name: str
+    description: str
+    make: Callable[[Any], Law]
+
+    def checked(self, settings: Any) -> Law:
+        """The law. Raises InputError where a share falls or leaves [0, 1]."""
+        law = self.make(settings)
+        threats = np.linspace(0.0, 1.0, 101)
+        shares = np.array([law.k(float(threat)) for threat in threats])
+        if not ((shares >= 0.0) & (shares <= 1.0)).all() or (np.diff(shares) < -1e-12).any():
+            worst = int(np.argmax(~((shares >= 0.0) & (shares <= 1.0)) | (np.diff(shares, prepend=-np.inf) < -1e-12)))
+            raise InputError(f"law {self.name}: its share falls or leaves [0, 1]: {shares[worst]:g} at a threat of {threats[worst]:.2f}")
+        return law
+
+
+LINEAR = LawKind("linear", "k = threat", lambda settings: linear())
+PIECEWISE = LawKind("piecewise", "0 up to `engage`, 1 from `full` on", lambda settings: between(settings.engage, settings.full))
+SIGMOID = LawKind("sigmoid", "a logistic curve through 1/2 at `middle`", lambda settings: Sigmoid(settings.middle, settings.steepness))
+LAWS: plugins.Door[LawKind] = plugins.Door("law", "lfdm_ros.laws", LawKind, "make", LINEAR, PIECEWISE, SIGMOID)
+register_law = LAWS.register

@@ -30,11 +30,10 @@ from lfdm_ros.products import product
 from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.fleet import Fleet, tyre_models
 from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
+from lfdm_ros.sharing.intentions import CORRECTED, INTENTIONS, Intention, OperatorView
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.vehicles import Vehicle
 
-HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED, CORRECTED = (
-    "held", "decaying", "path", "reacting", "foreseen", "relieved", "corrected")
 ALL, OWN = "all", "own"  # tyre models
 FAILURES = ("collision", "lift", "spin", "leaving")
 SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard deviations
@@ -68,13 +67,9 @@ class RiskSettings(Declared):
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
-    intention: str = setting(CORRECTED, "", "what the operator is taken to do: held: the command as it is; decaying: it fades to straight "
-                                           "ahead with open pedals; path: drives along the path at the present speed; reacting: held, and "
-                                           "after `reaction` back to the path, or else to the plan; foreseen: the same, but along a path "
-                                           "he steers until then as the driver model answers what he has seen; relieved: held, and after "
-                                           "`takeover` driven by autonomy, back to its plan, or else to the path; corrected: foreseen "
-                                           "or relieved, by which of the two comes first; without path and plan nothing counts then",
-                             choices=(HELD, DECAYING, PATH, REACTING, FORESEEN, RELIEVED, CORRECTED))
+    intention: str = setting(CORRECTED.name, "", "what the operator is taken to do: " + "; ".join(
+        f"{kind.name}: {kind.description}" for kind in INTENTIONS.registered.values()) + "; without path and plan nothing counts after a "
+        "correction", choices=lambda: tuple(INTENTIONS))
     # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. He steers
     # all the time: it is not the second of one who is surprised.
     reaction: float = setting(0.3, "s", "after which an operator corrects who steers all the time, from picture to hands; what his link "
@@ -82,7 +77,6 @@ class RiskSettings(Declared):
     # Of `SharingSettings`: 0.05 until the next look at the threat, 0.1 for k to rise, 0.35 for the steering to swing from side to side.
     takeover: float = setting(0.5, "s", "after which an operator is relieved: what autonomy needs until it has the vehicle", 0.0, 10.0,
                               live=True)
-    decay: float = setting(1.0, "s", "time constant of decaying", 0.01, 60.0, live=True)
     preview: float = setting(0.8, "s", "how far ahead who follows a plan or path looks", 0.1, 5.0, live=True)
     friction: float = setting(1.0, "1", "friction of the road, over the vehicle's", 0.05, 3.0, live=True)
     friction_sd: float = setting(0.1, "1", "standard deviation of it; 0: it is known", 0.0, 1.0)
@@ -165,22 +159,6 @@ class Risk:
             if outlook is not None:
                 found |= {f"{who} {name}": p for name, p in outlook.by_name().items()}
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class Intention:
-    """What a driver means to do from now on: steering and pedal (K, 2) at each sample, corrected by `reference` (K, 8) as
-    `hazard_kernel.REFERENCE` has it, in coordinates from where the vehicle is; how unsteady the hand is, and from when on [s] it is steady;
-    whether the pedal drives backwards; for how long it is known [s]: what fails later does not count; and what is added to the steering
-    (K,), times the gains of the person, which are not known."""
-
-    wanted: np.ndarray
-    reference: np.ndarray
-    remnant: float = 0.0
-    steady: float = math.inf
-    reverse: bool = False
-    until: float = math.inf
-    answer: np.ndarray | None = None
 
 
 class RiskRollouts:
@@ -296,38 +274,22 @@ class RiskRollouts:
     # -- Intentions ---------------------------------------------------------------------------------------------------------------
 
     def operator(self, situation: Situation, x: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
-        """What the operator is taken to do from the state x (nx,) at `begin` [s], when steering and pedal are what is `acting`. In reverse
-        there is no path: the command is held."""
+        """Predicts the operator from the state x (nx,) at `begin` [s] on, when steering and pedal are what is `acting`."""
         s, command = self.settings, situation.operator
         assert command is not None
-        (wanted, reference), until, steady, answer = self._held(command), math.inf, math.inf, None
-        if s.intention == DECAYING:
-            wanted *= np.exp(-self.times / s.decay)[:, None]
-        elif s.intention == PATH and situation.path is not None and not command.reverse:
-            wanted, reference = self._along(situation.path, x, command)
-        elif s.intention in (REACTING, FORESEEN, RELIEVED, CORRECTED):
-            # The way up to him is taken to be as long as the way down, which the age of his command tells.
-            reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
-            sooner = situation.plan is not None and s.takeover <= reaction + 1e-6
-            relieved = s.intention == RELIEVED or (s.intention == CORRECTED and sooner)
-            if relieved:
-                reaction = s.takeover
-            if command.reverse or (situation.path is None and situation.plan is None):
-                until = reaction
-            elif situation.plan is None or (situation.path is not None and not relieved):
-                assert situation.path is not None
-                wanted, reference = self._along(situation.path, x, command)
-            else:
-                wanted, reference = self._planned(situation.plan, self._origin(x), begin)
-            waits = self.times < reaction - 1e-9
-            wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
-            if relieved:
-                steady = reaction
-            elif s.intention != REACTING and situation.path is not None and situation.past and not command.reverse:
-                answer = np.zeros(len(self.times))
-                answer[waits] = self._foreseen.steering(situation.path, situation.past, situation.time, self.times[waits], reaction)
-        wanted[0] = acting
-        return Intention(wanted, reference, s.remnant, steady, command.reverse, until, answer)
+
+        def hold() -> Intention:
+            return Intention(*self._held(command), s.remnant, reverse=command.reverse)
+
+        def answer(times: np.ndarray, delay: float) -> np.ndarray:
+            assert situation.path is not None
+            return self._foreseen.steering(situation.path, situation.past, situation.time, times, delay)
+
+        view = OperatorView(situation, command, s, self.times, hold, lambda path: self._along(path, x, command),
+                            lambda plan: self._planned(plan, self._origin(x), begin), answer)
+        intention = INTENTIONS[s.intention].predict(view)
+        intention.wanted[0] = acting
+        return intention
 
     def _held(self, command: Command) -> tuple[np.ndarray, np.ndarray]:
         """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lfdm_ros.parameters import Declared, Exposed, setting
-from lfdm_ros.sharing.laws import Hysteresis, Law, Piecewise, Rate, Sigmoid, between, linear
+from lfdm_ros.sharing.laws import LAWS, PIECEWISE, Hysteresis, Law, Rate
 from lfdm_ros.sharing.threat import RULES
 
 MODES = BLEND, FILTER, OPERATOR, AUTONOMY = "blend", "filter", "operator", "autonomy"
-LAWS = ("linear", "piecewise", "sigmoid")
-
 
 @dataclass(frozen=True)
 class SharingSettings(Declared):
@@ -30,8 +28,8 @@ class SharingSettings(Declared):
     period: float = setting(0.05, "s", "between two looks at the threat; commands go out with every state", 0.005, 1.0)
 
     # -- k(threat) ----------------------------------------------------------------------------------------------------
-    law: str = setting("piecewise", "", "share of autonomy by threat", choices=LAWS, live=True)
-    rule: str = setting("maximum", "", "how the threats of the components become one", choices=tuple(RULES), live=True)
+    law: str = setting(PIECEWISE.name, "", "share of autonomy by threat", choices=lambda: tuple(LAWS), live=True)
+    rule: str = setting("maximum", "", "how the threats of the components become one", choices=lambda: tuple(RULES), live=True)
     engage: float = setting(0.2, "1", "threat up to which the operator drives; of the law piecewise", 0.0, 0.99, live=True)
     full: float = setting(0.8, "1", "threat from which on autonomy drives; of the law piecewise", 0.01, 1.0, live=True)
     middle: float = setting(0.5, "1", "threat at which they share evenly; of the law sigmoid", 0.01, 0.99, live=True)
@@ -86,9 +84,7 @@ class SharingSettings(Declared):
 
     def law_of(self) -> Law:
         """The law. Raises InputError where its numbers do not fit together."""
-        piecewise = between(self.engage, self.full)
-        base: Piecewise | Sigmoid = Sigmoid(self.middle, self.steepness) if self.law == "sigmoid" else piecewise
-        return Hysteresis(linear() if self.law == "linear" else base, self.hysteresis)
+        return Hysteresis(LAWS[self.law].checked(self), self.hysteresis)
 
     @property
     def rate(self) -> Rate:

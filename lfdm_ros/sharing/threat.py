@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from lfdm_ros import plugins
 from lfdm_ros.sharing.situation import Situation
 
 
@@ -101,15 +102,28 @@ def noisy_or(threats: Iterable[float]) -> float:
     return 1.0 - math.prod(1.0 - t for t in known) if known else math.nan
 
 
-RULES: Mapping[str, Callable[[Iterable[float]], float]] = {"maximum": maximum, "noisy_or": noisy_or}
+@dataclass(frozen=True)
+class Rule:
+    """A way to make one threat of many: combine(threats) gives it; NaN where all are NaN."""
+
+    name: str
+    combine: Callable[[Iterable[float]], float]
+
+
+RULES: plugins.Door[Rule] = plugins.Door(
+    "rule", "lfdm_ros.threat_rules", Rule, "combine", Rule("maximum", maximum), Rule("noisy_or", noisy_or))
+register_rule = RULES.register
 
 
 def assess(components: Sequence[Component], situation: Situation, rule: str = "maximum") -> Threat:
     """What the components say of a situation, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. One that raises
     cannot tell, and says with what."""
     said = {component.name: _assessed(component, situation) for component in components}
-    combine = RULES[rule]
-    return Threat(combine(_within(a.threat) for a in said.values()), combine(_within(a.autonomy) for a in said.values()), said)
+
+    def combine(threats: Iterable[float]) -> float:
+        return _within(RULES[rule].combine(map(_within, threats)))
+
+    return Threat(combine(a.threat for a in said.values()), combine(a.autonomy for a in said.values()), said)
 
 
 def _assessed(component: Component, situation: Situation) -> Assessment:

@@ -1,11 +1,13 @@
 """k(threat) is monotone whatever the law, its numbers and the history, and moves no faster than its rate."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.sharing.laws import Hysteresis, Piecewise, Rate, Sigmoid, between, linear
+from lfdm_ros.sharing.laws import Hysteresis, LawKind, Piecewise, Rate, Sigmoid, between, linear
 from lfdm_ros.sharing.settings import SharingSettings
 
 SHARE = st.floats(0.0, 1.0)
@@ -91,3 +93,13 @@ def test_what_is_not_monotone_is_refused(make):
 def test_each_law_of_the_settings(law):
     made = SharingSettings(law=law, hysteresis=0.0).law_of()
     assert made.k(0.0) == pytest.approx(0.0) and made.k(1.0) == pytest.approx(1.0)
+
+
+def test_a_law_from_outside_that_falls_is_refused():
+    with pytest.raises(InputError, match=r"law wave: its share falls or leaves \[0, 1\]"):
+        LawKind("wave", "", lambda settings: Wave()).checked(SharingSettings())
+
+
+class Wave:
+    def k(self, threat, before=0.0):
+        return 0.5 + 0.5 * math.sin(6.0 * threat)

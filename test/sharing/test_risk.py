@@ -22,7 +22,8 @@ from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.fleet import friction_draws, tyre_models
-from lfdm_ros.sharing.risk import Frequency, Intention, RiskRollouts, RiskSettings, straightened
+from lfdm_ros.sharing.intentions import Intention
+from lfdm_ros.sharing.risk import Frequency, RiskRollouts, RiskSettings, straightened
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
@@ -296,14 +297,13 @@ def test_averted_is_what_only_the_operator_fails_in(made):
 
 
 def test_intentions_of_the_operator(made):
-    """Held it turns into the post, decaying it passes in front of it; along the path it comes back."""
+    """Held it turns into the post; along the path it comes back."""
     post, road = circles((30.0, 6.0, 1.0)), Corridor(ROAD, np.array([[0.0, 4.0, 4.0], [300.0, 4.0, 4.0]]))
     found = {}
-    for intention in ("held", "decaying", "path"):
-        rollouts = made(replace(KNOWN, intention=intention, decay=0.2))
+    for intention in ("held", "path"):
+        rollouts = made(replace(KNOWN, intention=intention))
         found[intention] = rollouts.assess(situation(steering=0.1, obstacles=post, path=ROAD, corridor=road)).operator
     assert found["held"].leaving.value == 1.0
-    assert found["held"].first < found["decaying"].first or found["decaying"].leaving.value < 1.0
     assert found["path"].failure.value == 0.0
 
 

@@ -91,10 +91,11 @@ def _prepare(args: argparse.Namespace) -> Prepared:
 
 def _prepare_risk(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import risk
-    from lfdm_ros.sharing.risk import HELD, OWN, RISK
+    from lfdm_ros.sharing.intentions import HELD
+    from lfdm_ros.sharing.risk import OWN, RISK
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD, "tyres": OWN, **changes})
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk.HAND, "intention": HELD.name, "tyres": OWN, **changes})
     return Prepared(risk.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle), risk.work, risk.key, _report_risk,
                  _changed(settings))
 
