@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -22,7 +23,6 @@ from rclpy.executors import ExternalShutdownException
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
-from lfdm_ros import procfs
 from lfdm_ros.errors import InputError, Interrupted
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.rclpy_adapter import SLICE, Turns, make_executor
@@ -233,7 +233,7 @@ def _end_with(parent: int, runtime: Runtime) -> None:
     def watch() -> None:
         # Not os.getppid(): with a launch prefix such as gdb there is a process in between.
         with suppress(ProcessLookupError):  # it is gone already
-            procfs.wait_for_end(parent)
+            select.select([os.pidfd_open(parent)], [], [])
         runtime.stop(TERMINATED)
         time.sleep(_LARGEST_END)
         os.kill(os.getpid(), signal.SIGKILL)

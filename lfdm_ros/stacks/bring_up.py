@@ -11,13 +11,13 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rcl_interfaces.msg import Log
 from rclpy.context import Context
 from rclpy.node import Node, NodeNameNonExistentError
 
-from lfdm_ros import procfs
 from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.recorder import is_wanted
 from lfdm_ros.ros import qos
@@ -134,11 +134,11 @@ class Manager:
 
 def resume(pid: int) -> bool:
     """Has a process that was stopped (SIGSTOP) go on, so that it hears that it is to end, and a recorder closes its bag; True: it was."""
-    stopped = procfs.is_stopped(pid)
-    if stopped:
-        with suppress(ProcessLookupError):
+    with suppress(OSError):  # it has just ended
+        if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":  # psutil is no dependency for one letter
             os.kill(pid, signal.SIGCONT)
-    return stopped
+            return True
+    return False
 
 
 def death(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from children import children
 
-from lfdm_ros import procfs
 from lfdm_ros.engine.background import NORMAL, Share
 from lfdm_ros.engine.learning_process import CHILD, Calibrated, Job, LearningProcess, Task
 from lfdm_ros.ground.friction_estimator import Drive
@@ -48,13 +48,13 @@ def wait(condition: Callable[[], object], process: LearningProcess) -> None:
         time.sleep(0.01)
 
 
-def children() -> list[int]:
-    return [pid for pid in procfs.descendants(os.getpid()) if CHILD in procfs.command(pid)]
+def learners() -> list[int]:
+    return [child.pid for child in children(os.getpid(), CHILD)]
 
 
 def test_a_stretch_becomes_a_map_and_a_death_is_survived(process: LearningProcess) -> None:
     job = Job(braking(0.3), (0.0, 0.0), 3_000_000_000)
-    assert not children() and not process.waiting  # it begins with the first stretch
+    assert not learners() and not process.waiting  # it begins with the first stretch
     process.hand(job)
     news = []
     wait(lambda: news.append(process.news()) or news[-1], process)
@@ -73,14 +73,14 @@ def test_a_stretch_becomes_a_map_and_a_death_is_survived(process: LearningProces
     wait(lambda: news.append(process.news()) or news[-1], process)
     assert news[-1][0].median.friction_at(4.5, 0.0) == pytest.approx(0.16, abs=0.06)
 
-    child, = children()
+    child, = learners()
     os.kill(child, signal.SIGKILL)
     wait(lambda: process.failed, process)
     process.hand(job)
     wait(lambda: news.append(process.news()) or news[-1], process)
-    assert process.restarts == 1 and not process.failed and children() != [child]
+    assert process.restarts == 1 and not process.failed and learners() != [child]
     process.close()
-    assert not children()
+    assert not learners()
 
 
 def test_who_is_too_far_behind_drops_the_oldest(process: LearningProcess) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import domains
 import pytest
+from children import children, command
 
-from lfdm_ros import procfs
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks import bring_up, remote
@@ -233,10 +233,10 @@ sys.stdin.read()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
     with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as run:
         wait_for(lambda: any(bag.glob("*.mcap")))
-        nodes = procfs.descendants(run.pid)[1:]
+        nodes = children(run.pid)
         run.send_signal(number)
         assert run.wait(120) == -number
-        wait_for(lambda: not any(map(procfs.command, nodes)))
+        wait_for(lambda: not any(map(command, nodes)))
     assert bag_info(bag, digest=False)["closed"]
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import small_problem
+from children import command
 
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.calibration.store import PosteriorStore, Version
@@ -152,16 +154,8 @@ def test_killed_node_takes_its_calibration_up_again(tmp_path: Path, turn: Path, 
 
     def calibrations() -> list[int]:
         """Processes that calibrate into our folder."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-                if b"--progress-json" in words and any(str(watched).encode() in word for word in words):
-                    found.append(int(entry.name))
-        return found
+        return [process.pid for process in psutil.process_iter()
+                if "--progress-json" in (words := command(process)) and str(watched) in words]
 
     # Killed as soon as it has begun, and again once its first stage is done.
     first = up()

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import domains
 import pytest
+from children import children, command
 
-from lfdm_ros import procfs
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
@@ -78,9 +78,9 @@ def test_arguments_that_do_not_fit_are_named(arguments: dict[str, str], words: s
 
 def test_unknown_arguments_are_refused_where_the_file_is_what_was_launched() -> None:
     file = str(FILES[0])
-    for command in (["ros2", "launch", "lfdm_ros", FILES[0].name, "colour:=red"], ["ros2", "launch", file, "colour:=red"]):
+    for words in (["ros2", "launch", "lfdm_ros", FILES[0].name, "colour:=red"], ["ros2", "launch", file, "colour:=red"]):
         with pytest.raises(InputError, match=r"colour:=red: .* has no argument 'colour'; it has stack, vehicle"):
-            refuse_unknown(["colour:=red"], file, command)
+            refuse_unknown(["colour:=red"], file, words)
         refuse_unknown(["speed:=2", "launch-prefix:=nice"], file, command)
     refuse_unknown(["colour:=red"], file, ["ros2", "launch", "their_package", "all.launch.py", "colour:=red"])
 
@@ -133,16 +133,16 @@ def wait_for(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nodes_end_with_the_launch_that_started_them(launched: tuple[subprocess.Popen[str], Path], number: signal.Signals) -> None:
     run, bag = launched
-    nodes = procfs.descendants(run.pid)[1:]
+    nodes = children(run.pid)
     assert len(nodes) >= 4
     run.send_signal(number)
-    wait_for(lambda: not any(map(procfs.command, nodes)))
+    wait_for(lambda: not any(map(command, nodes)))
     assert bag_info(bag, digest=False)["closed"]
 
 
 def test_ctrl_c_resumes_a_stopped_node_under_launch(launched: tuple[subprocess.Popen[str], Path]) -> None:
     run, bag = launched
-    os.kill(next(pid for pid in procfs.descendants(run.pid) if "recorder" in " ".join(procfs.command(pid)[:3])), signal.SIGSTOP)
+    os.kill(next(node.pid for node in children(run.pid) if "recorder" in " ".join(node.cmdline()[:3])), signal.SIGSTOP)
     os.killpg(run.pid, signal.SIGINT)
     output = run.communicate(timeout=180)[0]
     assert run.returncode == 1 and "node recorder was stopped (SIGSTOP)" in output and "escalating" not in output

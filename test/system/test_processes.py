@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import domains
+import psutil
 import pytest
+from children import children, command
 
 from lfdm_ros.bags import bag_info
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the nodes in /proc")
 PATIENCE = 120.0  # [s]
 
 
@@ -29,16 +31,10 @@ class Up:
             [sys.executable, "-m", "lfdm_ros.cli", "up", "simulator", "--processes", "--record", str(self.bag)],
             env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.wait(lambda: sum(path.stat().st_size for path in self.bag.glob("*.mcap")) > 30_000)
-        self.nodes = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if self._is_ours(path)]
+        self.nodes = psutil.Process(self.process.pid).children()
 
-    def _is_ours(self, stat: Path) -> bool:
-        try:
-            return int(stat.read_text().rpartition(")")[2].split()[1]) == self.process.pid
-        except OSError:  # it has just ended
-            return False
-
-    def node(self, executable: str) -> int:
-        return next(pid for pid in self.nodes if executable in Path(f"/proc/{pid}/cmdline").read_text())
+    def node(self, executable: str) -> psutil.Process:
+        return next(node for node in self.nodes if executable in command(node))
 
     def wait(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
@@ -51,17 +47,17 @@ class Up:
 def up(tmp_path: Path) -> Iterator[Up]:
     run = Up(tmp_path, domains.other())
     yield run
-    for pid in (run.process.pid, *run.nodes):
-        if Path(f"/proc/{pid}").exists():
-            os.kill(pid, signal.SIGKILL)
+    for process in (run.process, *run.nodes):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     run.process.communicate()
 
 
 def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
     assert len(up.nodes) == 4
     # Each knows whom to end with; test_bring_up.py tells that it does.
-    assert all(f"--parent\0{up.process.pid}\0" in Path(f"/proc/{pid}/cmdline").read_text() for pid in up.nodes)
-    os.kill(up.node("vehicle_simulator"), signal.SIGKILL)
+    assert all(f" --parent {up.process.pid} " in command(node) for node in up.nodes)
+    up.node("vehicle_simulator").kill()
     _, errors = up.process.communicate(timeout=PATIENCE)
     assert up.process.returncode == 1
     assert errors.splitlines()[-1] == "lfdm up: node vehicle_simulator was killed by signal 9 (Killed)"
@@ -69,7 +65,7 @@ def test_a_node_that_is_killed_ends_the_run_with_its_name(up: Up) -> None:
 
 
 def test_ctrl_c_resumes_a_node_that_is_stopped_and_names_it(up: Up) -> None:
-    os.kill(up.node("recorder"), signal.SIGSTOP)
+    up.node("recorder").suspend()
     up.process.send_signal(signal.SIGINT)
     _, errors = up.process.communicate(timeout=PATIENCE)
     assert up.process.returncode == 1
@@ -95,10 +91,6 @@ def test_a_node_that_dies_is_started_again_as_often_as_the_stack_says(tmp_path: 
                 return True
         return False
 
-    def joystick() -> int:
-        return next(int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline")
-                    if f"joystick\0--parent\0{run.pid}\0" in path.read_text(errors="replace"))
-
     try:
         for signals, words in (([], "all nodes are active"),
                                ([signal.SIGSTOP], "node /joystick does not answer"),
@@ -107,7 +99,7 @@ def test_a_node_that_dies_is_started_again_as_often_as_the_stack_says(tmp_path: 
                                ([], "node /joystick is active again"),
                                ([signal.SIGKILL], "node joystick was killed by signal 9 (Killed)")):
             for number in signals:
-                os.kill(joystick(), number)
+                children(run.pid, "joystick")[0].send_signal(number)
             assert heard(words), lines
         assert run.wait(PATIENCE) == 1
     finally:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from lfdm_ros import procfs
+from lfdm_lab import processes
 from lfdm_ros.errors import InputError
 
 ANSWER, REFUSED, TRACEBACK, HANG, LOST = OUTCOMES = ("answer", "refused", "traceback", "hang", "lost")
@@ -192,7 +192,7 @@ class _Clock:
 
     def __init__(self, pid: int) -> None:
         self._pid, self._own = pid, 0.0
-        self._threads: dict[int, tuple[float, float, bool]] = {}  # as procfs.scheduled
+        self._threads: dict[int, tuple[float, float, bool]] = {}  # as processes.scheduled
         self._looked = time.monotonic()
         self._used = 0.0
 
@@ -200,16 +200,16 @@ class _Clock:
         """Whether more than so much [s] has passed."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
-            pids = procfs.descendants(self._pid)
+            pids = processes.descendants(self._pid)
             self._own += max(0.0, now - self._looked - self._starved(pids, now - self._looked))
-            self._used = procfs.processor_time(pids)
+            self._used = processes.processor_time(pids)
             self._looked = now
         return self._own > limit or self._used > limit * (os.cpu_count() or 1)
 
     def _starved(self, pids: list[int], passed: float) -> float:
         """For how long [s] threads have waited for a processor since the last look. The kernel counts a wait once it is over; who could
         run then and now, and has not, has waited."""
-        starved, threads = 0.0, procfs.scheduled(pids)
+        starved, threads = 0.0, processes.scheduled(pids)
         for thread, (ran, waited, could_run) in threads.items():
             ran_before, waited_before, could_before = self._threads.get(thread, (0.0, 0.0, False))
             counted = waited - waited_before

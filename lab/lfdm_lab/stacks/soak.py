@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from rosgraph_msgs.msg import Clock
 from scipy.stats import linregress, t
 
-from lfdm_ros import procfs
+from lfdm_lab import processes
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import VehicleState
@@ -139,7 +140,7 @@ class Found:
 
 def family(root: int) -> dict[int, str]:
     """A process and its descendants, with their names: node, or what they are."""
-    return {pid: _name(procfs.command(pid)) for pid in procfs.descendants(root)}
+    return {pid: _name(processes.command(pid)) for pid in processes.descendants(root)}
 
 
 def _name(words: Sequence[str]) -> str:
@@ -151,7 +152,7 @@ def _name(words: Sequence[str]) -> str:
 
 def segments_of(pids: Iterable[int]) -> set[str]:
     """The segments of shared memory that processes have made for DDS, and not those of others that they write into."""
-    return {name.removesuffix(_LOCK) for pid in pids for name in procfs.opened(pid, _SHM) if name.endswith(_LOCK)}
+    return {name.removesuffix(_LOCK) for pid in pids for name in processes.opened(pid, _SHM) if name.endswith(_LOCK)}
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def _watch(process: subprocess.Popen[bytes], watcher: _Watcher, found: Found, wa
             continue
         for pid, name in members.items():
             samples.setdefault((pid, name), []).append(
-                _Sample(now - begin, watcher.time - first, procfs.resident(pid), procfs.processor_time([pid], ended=False)))
+                _Sample(now - begin, watcher.time - first, processes.resident(pid), processes.processor_time([pid], ended=False)))
         if (now - begin) // 60.0 > told:
             told = int((now - begin) // 60.0)
             memory = sum(rows[-1].resident for rows in samples.values() if rows[-1].wall == now - begin)
@@ -302,11 +303,11 @@ def _judge(found: Found, log: str, samples: _Samples, segments: set[str], pids: 
     found.failures += [f"{g.name} grows from {g.start:.1f} to {g.end:.1f} MB, {g.slope:.1f} MB/h (95 %: {g.low:.1f} to {g.high:.1f})"
                        for g in (*found.processes, found.total) if g.too_much and found.wall_seconds >= _JUDGED]
     # A port goes with the last that uses it, who may be of another graph: their numbers are those of the machine.
-    in_use = {name for pid in procfs.all_processes() for name in procfs.mapped(pid, _SHM)}
+    in_use = {name for pid in psutil.pids() for name in processes.mapped(pid, _SHM)}
     found.segments_left = sorted(name for name in segments - in_use if (_SHM / name).exists())
     if found.segments_left:
         found.failures.append(f"{len(found.segments_left)} segments are left in {_SHM}: {', '.join(found.segments_left[:5])}")
-    if left := [name for pid, name in pids.items() if procfs.resident(pid) and name in family(pid).values()]:
+    if left := [name for pid, name in pids.items() if processes.resident(pid) and name in family(pid).values()]:
         found.failures.append(f"processes are left: {', '.join(left)}")
     errors = (line for line in log.splitlines() if line.startswith(("[ERROR]", "[FATAL]")))
     found.errors = list(dict.fromkeys(re.sub(r"\[\d+\.\d+\] ", "", line) for line in errors))

@@ -1,0 +1,72 @@
+"""Processes from outside, by psutil: memory, processor time, files. A process that has ended, or is another user's, has none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+T = TypeVar("T")
+_NS = 1e-9
+_MB = 2.0**-20
+
+
+def _read(pid: int, read: Callable[[psutil.Process], T], default: T) -> T:
+    try:
+        return read(psutil.Process(pid))
+    except psutil.Error:
+        return default
+
+
+def descendants(root: int) -> list[int]:
+    """Returns the ids of a process and of all that it and its children have started."""
+    return _read(root, lambda process: sorted([root, *(child.pid for child in process.children(recursive=True))]), [])
+
+
+def command(pid: int) -> list[str]:
+    """Returns the words that a process was started with."""
+    return _read(pid, psutil.Process.cmdline, [])
+
+
+def processor_time(pids: Iterable[int], ended: bool = True) -> float:
+    """Returns the processor time of processes [s]; ended: with those of their children that have ended."""
+    return sum(_read(pid, lambda process: sum(process.cpu_times()[:4 if ended else 2]), 0.0) for pid in pids)
+
+
+def scheduled(pids: Iterable[int]) -> dict[int, tuple[float, float, bool]]:
+    """Returns by thread id: time run [s], time waited for a processor [s], both since its start, and whether it is runnable now.
+
+    A wait is counted when it is over. From /proc: psutil does not read schedstat.
+    """
+    found = {}
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+            try:
+                numbers = (task / "schedstat").read_text().split()  # time on a processor, time waited for one, how often
+                runnable = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]
+            except OSError:  # it has just ended
+                continue
+            if len(numbers) == 3:
+                found[int(task.name)] = (_NS * int(numbers[0]), _NS * int(numbers[1]), runnable)
+    return found
+
+
+def resident(pid: int) -> float:
+    """Returns the resident memory [MB]."""
+    return _read(pid, lambda process: _MB * process.memory_info().rss, 0.0)
+
+
+def opened(pid: int, folder: Path) -> set[str]:
+    """Returns the names of the files in a folder that a process has open."""
+    return _in(folder, _read(pid, lambda process: [file.path for file in process.open_files()], []))
+
+
+def mapped(pid: int, folder: Path) -> set[str]:
+    """Returns the names of the files in a folder that a process has mapped."""
+    return _in(folder, _read(pid, lambda process: [file.path for file in process.memory_maps()], []))
+
+
+def _in(folder: Path, paths: Iterable[str]) -> set[str]:
+    return {path.name for path in map(Path, paths) if path.parent == folder}
