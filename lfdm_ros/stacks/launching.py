@@ -1,4 +1,4 @@
-"""Turns a stack into actions for launch_ros. Needs a ROS 2 installation; only the launch files import it."""
+"""Turns a stack into actions for launch_ros, which needs a ROS 2 installation: it has no wheels, and is imported where it is called."""
 
 # In the source tree the folder launch/ looks like the package launch.
 # mypy: disable-error-code="attr-defined, import-not-found"
@@ -11,19 +11,18 @@ import signal
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import LifecycleNode
-from launch_ros.ros_adapters import get_ros_node
-
-from launch import LaunchContext, LaunchDescription
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros.runtime import PARENT
 from lfdm_ros.stacks.bring_up import DISCOVERY, Manager, death, refuse_others, resume
 from lfdm_ros.stacks.launch_arguments import ARGUMENTS, refuse_unknown, stack_of
 from lfdm_ros.stacks.stack import NodeEntry, Stack
+
+if TYPE_CHECKING:
+    from launch_ros.actions import LifecycleNode
+
+    from launch import LaunchContext, LaunchDescription
 
 _SERVE = 0.05  # [s] between looks at the nodes
 _PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, unless the command line says otherwise: a recorder writes what it has
@@ -37,12 +36,20 @@ def stack_launch_description(stack: str) -> LaunchDescription:
     Args:
         stack: default of the argument `stack`.
     """
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+    from launch import LaunchDescription
+
     declared = [DeclareLaunchArgument(name, default_value=stack if name == "stack" else "", description=text)
                 for name, text in ARGUMENTS.items()]
     return LaunchDescription([*declared, OpaqueFunction(function=_actions)])
 
 
 def _actions(context: LaunchContext) -> list[Any]:
+    from launch.actions import OpaqueFunction
+    from launch.substitutions import LaunchConfiguration
+    from launch_ros.ros_adapters import get_ros_node
+
     refuse_unknown(context.argv, context.locals.current_launch_file_path, sys.argv)
     stack = stack_of({name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS})
     # As PushROSNamespace of a file that includes ours wants it.
@@ -66,7 +73,11 @@ class _Run:
         self._log = node.get_logger()
 
     def action(self, entry: NodeEntry) -> LifecycleNode:
-        """The action that runs a node."""
+        """Returns the action that runs a node."""
+        from launch.actions import Shutdown
+        from launch.substitutions import LaunchConfiguration
+        from launch_ros.actions import LifecycleNode
+
         def ended(event: Any, context: LaunchContext) -> list[Any]:
             if died := death(entry.name, event.returncode, signalled=context.is_shutdown, stopped=entry.full_name in self._resumed):
                 if context.is_shutdown or self._restarts[entry.full_name] >= entry.respawn:
