@@ -46,7 +46,7 @@ def package_digest(rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:
 def _package_digest(package: Path, rooms: tuple[str, ...], leave_out: frozenset[str]) -> str:
     digest = hashlib.sha256(sys.version.encode())
     for room in rooms:
-        files = sorted((package / room).glob("*.py")) or [package / f"{room}.py"]
+        files = sorted((package / room).rglob("*.py")) or [package / f"{room}.py"]
         for path in files:
             if path.stem not in leave_out:
                 digest.update(path.name.encode() + path.read_bytes())

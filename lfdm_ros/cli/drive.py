@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lfdm_ros.control.controller import Controller, limits_of
-    from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
+    from lfdm_ros.control.routing.lattice import LATTICE, GuideSettings
     from lfdm_ros.control.settings import SETTINGS, Settings
     from lfdm_ros.engine.closed_loop import Driver, Plant, drive
     from lfdm_ros.engine.run_report import ending, failures, summarise_run

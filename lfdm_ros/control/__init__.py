@@ -2,15 +2,14 @@
 
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.guidance import Guide
-from lfdm_ros.control.guide_settings import GuideSettings
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.path import Path, speed_profile
+from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.routes import Route
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.path import Path, speed_profile
+from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
 
 __all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",

@@ -3,7 +3,7 @@
 Every cycle ends on one rung of a ladder, and says on which: SOLVED, the plan of this cycle; SHIFTED, the last good plan where it is now;
 BRAKING, a stop along the curve of a plan that had room for one, when that plan has become too old or the new one leaves no room to stop;
 STOPPED, the same without a state or a task. Beside it stands BACKING: where the way to a goal is blocked, the vehicle backs along the way
-that it came and looks for another (`lfdm_ros.control.backing`).
+that it came and looks for another (`lfdm_ros.control.routing.backing`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.backing import Backing
-from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
-from lfdm_ros.control.guard import Guard
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.ladder import Ladder, Moment
+from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Ladder, Moment, Outcome
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
-from lfdm_ros.control.navigator import Assignment, Navigator
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Planner
-from lfdm_ros.control.prediction import Measured, Pose, Prediction
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.replanning import RAISED, Replanner
-from lfdm_ros.control.rules import STANDING, Rates, rated
-from lfdm_ros.control.settings import SETTINGS, Settings
-from lfdm_ros.control.stops import Stops
-from lfdm_ros.control.surroundings import Surroundings
+from lfdm_ros.control.ocp.planner import RAISED, Planner, Replanner
+from lfdm_ros.control.prediction import STANDING, Measured, Pose, Prediction
+from lfdm_ros.control.routing.backing import Backing
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.navigator import Assignment, Navigator
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference, Surroundings
+from lfdm_ros.control.safety.guard import Guard
+from lfdm_ros.control.safety.stops import Stops
+from lfdm_ros.control.settings import SETTINGS, Rates, Settings, rated
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal

@@ -24,6 +24,7 @@ LARGEST_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
 LONGEST_BETWEEN = 0.2  # [s] between two states that are compared
 _SAME = 1e-9  # [s] less apart is the same instant
 
+STANDING = 1.0  # [m/s] a slower vehicle that is to stop stands: it is held by the brake
 REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
 
 

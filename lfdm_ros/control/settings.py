@@ -8,6 +8,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, Model, get_model
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.vehicles import Actuators
 
 SOLVERS = ("hpipm", "piqp", "ipopt")
 
@@ -121,3 +122,26 @@ class Settings(Declared):
 
 
 SETTINGS = Exposed(Settings)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast steering and pedal may move [1/s], the pedal up (throttle opens, brake is released) and down."""
+
+    steering: float
+    up: float
+    down: float
+
+    @classmethod
+    def of(cls, settings: Settings, actuators: Actuators) -> Rates:
+        """As the settings say, but no faster than the vehicle's actuators."""
+        pedals = min(actuators.throttle_rate, actuators.brake_rate)
+        return cls(actuators.steering_rate, min(settings.throttle_rate, pedals), min(settings.brake_rate, pedals))
+
+
+def rated(before: tuple[float, float], wanted: tuple[float, float], settings: Settings, rates: Rates) -> tuple[float, float]:
+    """Steering and pedal as near to what is wanted as ranges and rates allow within a period."""
+    s = settings
+    turn = rates.steering * s.period
+    return (min(max(wanted[0], -1.0, before[0] - turn), 1.0, before[0] + turn),
+            min(max(wanted[1], -s.largest_brake, before[1] - rates.down * s.period), s.largest_throttle, before[1] + rates.up * s.period))

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.cycle import Cycle
-from lfdm_ros.control.driver import Driver
+from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.limits import largest_model
-from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip

@@ -9,10 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal
-from lfdm_ros.control.cycle import Cycle
-from lfdm_ros.control.driver import Driver
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.eyes import AHEAD_NS, ScanBuffer, Tracks
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.engine.usable import LATE_NS, unusable

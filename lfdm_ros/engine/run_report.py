@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.control.rules import STANDING
+from lfdm_ros.control.prediction import STANDING
 from lfdm_ros.engine.closed_loop import Run
 from lfdm_ros.simulation import Scenario
 

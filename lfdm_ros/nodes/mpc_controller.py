@@ -16,8 +16,8 @@ from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.control.guide_settings import LATTICE
 from lfdm_ros.control.plan import NO_PLAN
+from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import Decision
 from lfdm_ros.engine.stepping import LOCKSTEP

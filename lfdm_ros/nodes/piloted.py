@@ -11,7 +11,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Decision, Drives, Pilot, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError

@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP

@@ -11,7 +11,7 @@ from geometry_msgs.msg import TransformStamped
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bounds import FRAME, TOO_MANY, Refusals, Refused, require, require_all
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.errors import InputError
 

@@ -14,9 +14,9 @@ from nav_msgs.msg import Path as PathMessage
 from sensor_msgs.msg import LaserScan
 
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.msg import DriverCommand, MpcStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.stops import outline_distance
+from lfdm_ros.control.safety.stops import outline_distance
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.forecast import poses

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from lfdm_ros.control.grip import peak_of
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.safety.stops import peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, setting
 from lfdm_ros.sharing.forecast import MODEL, column

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.driver import Driver
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.cycle import Cycle, Driver, Outcome
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Goal

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.grip import peak_of
-from lfdm_ros.control.stop_law import FASTEST
-from lfdm_ros.control.stops import outline_distance
+from lfdm_ros.control.safety.braking import FASTEST
+from lfdm_ros.control.safety.stops import outline_distance, peak_of
 from lfdm_ros.sharing.demand import LEAST_ANGLE, SLOW, sliding_angle
 from lfdm_ros.sharing.forecast import Forecast
 from lfdm_ros.sharing.load_transfer import Loads

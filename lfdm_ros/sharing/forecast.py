@@ -10,7 +10,7 @@ import numpy as np
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import measured_state
-from lfdm_ros.control.stop_law import FASTEST
+from lfdm_ros.control.safety.braking import FASTEST
 from lfdm_ros.sharing.situation import Command, Situation
 from lfdm_ros.vehicles import Vehicle
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.teleop.salvucci import TwoPoint
 from lfdm_ros.teleop.settings import LOG_SD, OperatorSettings, Person
 from lfdm_ros.teleop.sight import moved_on, two_points

@@ -17,10 +17,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lfdm_ros.control.grip import braked_of, peak_of
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.stop_law import braking
-from lfdm_ros.control.stops import LAST
+from lfdm_ros.control.safety.braking import braking
+from lfdm_ros.control.safety.stops import LAST, braked_of, peak_of
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command

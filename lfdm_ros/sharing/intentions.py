@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros import plugins
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.situation import Command, Situation
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from lfdm_ros.backends import casadi_model, in_parallel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS
-from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Prediction
+from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.models.spinning import SPIN

@@ -16,9 +16,9 @@ import numpy as np
 
 from lfdm_ros.bounds import MALFORMED, NOT_FINITE, STAMP, Refusals, Refused, require_all
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing.blend import Choice, aligned, blended

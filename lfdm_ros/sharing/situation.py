@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles

@@ -21,10 +21,10 @@ from dataclasses import replace
 import numpy as np
 
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, Outcome
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured, Pose
+from lfdm_ros.control.routing.goal_follower import Way, Wayfinder
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.wayfinding import Way, Wayfinder
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.simulation import Goal

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.teleop.salvucci import near_distance
 
 SLOWEST = 1.0  # [m/s] a slower vehicle's headway and far point are as at this speed

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from lfdm_ros.control import backing
-from lfdm_ros.control.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.routing import backing
+from lfdm_ros.control.routing.backing import NO_GAIN, NO_ROOM, Backing, Trail, free_length, out_of_sight, pursue
+from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops
 from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sensors import LidarSettings

@@ -11,9 +11,9 @@ import lfdm_ros.control.controller as module
 from lfdm_ros.compiler import machine_code
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Planner
+from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles

@@ -7,8 +7,8 @@ import pytest
 from drivers import Blind
 
 from lfdm_ros.control.controller import Controller
+from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops
 from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.engine.judge import Judge
 from lfdm_ros.errors import InputError

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.controller import Controller
-from lfdm_ros.control.grip import peak_of
+from lfdm_ros.control.safety.stops import Stops, curve_of, peak_of
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, curve_of
 from lfdm_ros.engine.closed_loop import Plant, Run, drive
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround

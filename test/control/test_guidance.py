@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from lfdm_ros.control.guidance import Guide
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.routes import Route
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 

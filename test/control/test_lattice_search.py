@@ -6,7 +6,7 @@ import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.lattice_search import BIG, MOST_CHANGE, search
+from lfdm_ros.control.routing.lattice import BIG, MOST_CHANGE, search
 
 N, PARTS, WIDTH, SLOPES = 3, 2, 5, 3
 
@@ -22,7 +22,7 @@ def test_machine_code_and_text_find_the_cheapest_of_all_ways() -> None:
     text, code = np.empty((2, N + 1, SLOPES + 2 * MOST_CHANGE, WIDTH + SLOPES - 1), np.float32)
     search(field, PARTS, deviation, lengths, penalties, changes, 1, text, rows)
     arguments = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)
-    entry = native("lfdm_ros.control.lattice_native", arguments, INTEGER, ("lfdm_ros.control.lattice_search",))
+    entry = native("lfdm_ros.control.routing.routing_native", arguments, INTEGER, ("lfdm_ros.control.routing.lattice",), "search")
     entry(field.ctypes.data, PARTS, *(a.ctypes.data for a in (deviation, lengths, penalties, changes)), 1, code.ctypes.data,
           rows.ctypes.data, N, SLOPES, WIDTH)
     np.testing.assert_array_equal(text, code)

@@ -10,10 +10,10 @@ import pytest
 
 from lfdm_ros.control.controller import Controller, Measured
 from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Planner
-from lfdm_ros.control.problem import RESIDUALS
-from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.ocp.planner import Planner
+from lfdm_ros.control.ocp.problem import RESIDUALS
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import initial_state

@@ -6,7 +6,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import fresnel
 
 from lfdm_ros.bounds import OUT_OF_RANGE, Refused
-from lfdm_ros.control.path import MOST_KNOTS, THINNED, Path, speed_profile
+from lfdm_ros.control.routing.path import MOST_KNOTS, THINNED, Path, speed_profile
 from lfdm_ros.errors import InputError
 
 RADIUS = 20.0
@@ -209,7 +209,7 @@ def knots(monkeypatch: pytest.MonkeyPatch, points: np.ndarray) -> tuple[Path, in
         sizes.append(len(u))
         return CubicSpline(u, y, **options)
 
-    monkeypatch.setattr("lfdm_ros.control.path.CubicSpline", counted)
+    monkeypatch.setattr("lfdm_ros.control.routing.path.CubicSpline", counted)
     return Path(points), sizes[0]
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import casadi_model
-from lfdm_ros.control import problem
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Planner
-from lfdm_ros.control.problem import KINDS, VEHICLE_NUMBERS, Layout
-from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.ocp import problem
+from lfdm_ros.control.ocp.planner import Planner
+from lfdm_ros.control.ocp.problem import KINDS, VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.ocp.stages import FAR_AWAY, avoid
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stage_obstacles import FAR_AWAY, avoid
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation.world import Circle, Footprint, World
@@ -317,7 +317,7 @@ def least_loads(planner, vehicle=HMMWV):
 
 @pytest.mark.parametrize("name", ["bicycle", "eight"])
 def test_plan_slows_down_or_widens_where_a_wheel_would_become_light(name, request, monkeypatch):
-    monkeypatch.setattr("lfdm_ros.control.planner.LARGEST_GAP", math.inf)  # to convergence, by whatever way
+    monkeypatch.setattr("lfdm_ros.control.ocp.planner.LARGEST_GAP", math.inf)  # to convergence, by whatever way
     planner = request.getfixturevalue(name)
     radius, speed = 50.0, 15.0
     path, z0 = circle(radius), state(planner, vx=speed, yaw_rate=speed / radius, ay=speed**2 / radius, steering=0.12)

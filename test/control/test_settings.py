@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lfdm_ros.control.planner import Planner
+from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.settings import SETTINGS, SOLVERS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model

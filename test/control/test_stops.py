@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control import stop_judgement, stop_law
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Outcome
-from lfdm_ros.control.guard import NO_STOP, Guard
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.planner import Planner
 from lfdm_ros.control.prediction import Measured, Pose
-from lfdm_ros.control.rules import Rates
-from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stop_law import Pedals
-from lfdm_ros.control.stops import LAST, SURE, UNSEEN_PACE, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.safety import braking
+from lfdm_ros.control.safety.braking import Pedals
+from lfdm_ros.control.safety.guard import NO_STOP, Guard
+from lfdm_ros.control.safety.stops import LAST, SURE, UNSEEN_PACE, Curve, Stops, curve_of, hidden
+from lfdm_ros.control.settings import Rates, Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Simulator, initial_state
@@ -167,7 +166,7 @@ def test_the_machine_code_of_a_stop_is_its_text():
     vehicle = HMMWV.replace(friction_scale=SURE.grip * HMMWV.parameters["friction_scale"])
     model, rates, rng = vehicle.model(SETTINGS.model), Rates.of(SETTINGS, HMMWV.actuators), np.random.default_rng(3)
     pedals = Pedals(rates.steering, rates.up, rates.down, SETTINGS.largest_brake, SETTINGS.largest_throttle)
-    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((stop_law.TICKS, 5))
+    state, before, after, rows = np.zeros(len(NAMES)), np.zeros(3), np.zeros(3), np.zeros((braking.TICKS, 5))
     advance = advance_kernel(model)(state, vehicle.vector(model), before, after)
     peak = GRAVITY * HMMWV.parameters["friction_max"] * HMMWV.parameters["friction_scale"]
     lengths = set()
@@ -179,8 +178,8 @@ def test_the_machine_code_of_a_stop_is_its_text():
         times, poses, speeds = STOPS.driven(curve, start, command, first, 5.0)
         state[:] = start
         held = np.full(len(curve.s), SURE.circle * peak)
-        count = stop_law.drive(
-            stop_law.law, stop_law.braking, lambda _, n, h: advance(n, h), None, STOPS.braked, pedals,
+        count = braking.drive(
+            braking.law, braking.braking, lambda _, n, h: advance(n, h), None, STOPS.braked, pedals,
             np.column_stack([curve.x, curve.y, curve.course, curve.curvature, held]), curve.nearest(start[PLACE["x"]], start[PLACE["y"]]),
             command, (SETTINGS.period, *first) if first else (0.0, 0.0, 0.0), -5.0 / STOPS.braked.full_brake, 0.07,
             [PLACE[name] for name in ("x", "y", "yaw", "vx", "ay")], state, before, after, rows)
@@ -211,7 +210,7 @@ def test_a_stop_is_judged_as_arrays_say():
         assert stop.clearance == pytest.approx(away.min(), abs=1e-12)
         assert (stop.free, stop.blind, stop.speed) == (free, blind, speeds[hit.argmax()] if hit.any() else 0.0)
         rows = np.column_stack([times, poses, speeds])
-        stop_judgement.judge(rows, len(rows), np.column_stack([obstacles.centres, velocities, obstacles.radii]),
+        braking.judge(rows, len(rows), np.column_stack([obstacles.centres, velocities, obstacles.radii]),
                              (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
                              SETTINGS.obstacle_growth, case % 3 > 0, result)
         assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]

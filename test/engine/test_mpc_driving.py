@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.engine.eyes import PoseHistory
 from lfdm_ros.errors import InputError

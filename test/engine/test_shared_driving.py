@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Plan
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import NO_PLAN
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker

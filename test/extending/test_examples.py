@@ -163,11 +163,11 @@ def test_the_controller_goes_by_the_friction_of_a_ground_in_one_file(outside):
     done = outside("hilly_ground.py", code="""
 import json
 import numpy as np
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planner import Planner
-from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.ocp.planner import Planner
+from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, curve_of
+from lfdm_ros.control.safety.stops import Stops, curve_of
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import load_vehicle

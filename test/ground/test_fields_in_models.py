@@ -9,8 +9,9 @@ from differences import by_state
 from scipy import ndimage
 
 from lfdm_ros.backends import casadi_model, compiled_jacobian
-from lfdm_ros.control import problem
-from lfdm_ros.control.problem import CONTROLS, VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.ocp import problem
+from lfdm_ros.control.ocp.problem import VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.plan import CONTROLS
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
 from lfdm_ros.models import get_model

@@ -14,9 +14,9 @@ from nav_msgs.msg import Odometry
 from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.guidance import Guide
-from lfdm_ros.control.path import Path, speed_profile
-from lfdm_ros.control.routes import Route
+from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.path import Path, speed_profile
+from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.errors import InputError

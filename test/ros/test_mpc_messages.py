@@ -16,8 +16,8 @@ from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import Marker, MarkerArray
 
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Decision, Pilot, Task
 from lfdm_ros.errors import InputError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lfdm_ros.cli.drive import parse_changes
-from lfdm_ros.control.guide_settings import LATTICE, GuideSettings
+from lfdm_ros.control.routing.lattice import LATTICE, GuideSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import REQUIRED, Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.closed_loop import Plant, drive
 from lfdm_ros.sharing.foreseen import Foreseen
 from lfdm_ros.simulation import load_scenario

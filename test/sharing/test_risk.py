@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from scipy.stats import norm
 
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
 from lfdm_ros.ground.ground_file import load_ground

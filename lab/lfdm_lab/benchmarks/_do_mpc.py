@@ -18,12 +18,12 @@ import numpy as np
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.casadi_backend import OPERATIONS
-from lfdm_ros.control import problem
-from lfdm_ros.control.path import Path
+from lfdm_ros.control.ocp import problem
+from lfdm_ros.control.ocp.problem import Layout
+from lfdm_ros.control.plan import CONTROLS
 from lfdm_ros.control.prediction import Measured, Prediction
-from lfdm_ros.control.problem import Layout
-from lfdm_ros.control.rules import Rates
-from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.settings import Rates, Settings
 from lfdm_ros.models.chassis import GRAVITY, static_loads
 from lfdm_ros.vehicles import load_vehicle
 
@@ -68,7 +68,7 @@ class Follower:
 
         plant = do_mpc.model.Model("continuous", "SX")
         z = {name: plant.set_variable("_x", name) for name in layout.states}
-        w = {name: plant.set_variable("_u", name) for name in problem.CONTROLS}
+        w = {name: plant.set_variable("_u", name) for name in CONTROLS}
         c = {name: plant.set_variable("_tvp", name) for name in layout.stage_numbers}
         inputs = ca.vertcat(*text.inputs(z["steering"], z["pedal"]))
         x = ca.vertcat(*(z[name] for name in self._names))
@@ -82,7 +82,7 @@ class Follower:
         zs, ws, cs = (SimpleNamespace(**{name: symbols[name] for name in names})
                       for symbols, names in ((plant.x, z), (plant.u, w), (plant.tvp, c)))
         x, inputs = ca.vertcat(*(getattr(zs, name) for name in self._names)), ca.vertcat(*text.inputs(zs.steering, zs.pedal))
-        still = SimpleNamespace(**dict.fromkeys(problem.CONTROLS, 0.0))
+        still = SimpleNamespace(**dict.fromkeys(CONTROLS, 0.0))
         weights = [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
                    s.weight_steering_rate, s.weight_pedal_rate]
         mpc = do_mpc.controller.MPC(plant)
@@ -93,7 +93,7 @@ class Follower:
                           nlpsol_opts={"ipopt.print_level": 0, "ipopt.sb": "yes", "ipopt.max_iter": ITERATIONS, "print_time": 0})
             mpc.set_objective(lterm=self._cost(text.residuals(zs, ws, k, cs), weights, STEP),
                               mterm=self._cost(text.residuals(zs, still, k, cs), weights, s.weight_terminal))
-            mpc.set_rterm(**dict.fromkeys(problem.CONTROLS, 0.0))
+            mpc.set_rterm(**dict.fromkeys(CONTROLS, 0.0))
         loads = functions.wheel_loads(x, inputs, p)
         rows = dict(zip(layout.rows, text.rows(zs, [loads[i] for i in range(4)], functions.friction(x, inputs, p), k, cs)))
         bounds = {"load_front": s.load_margin, "load_rear": s.load_margin, "friction": 1.0, "speed": speed}

@@ -38,8 +38,8 @@ from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.cli.bench import Record
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles

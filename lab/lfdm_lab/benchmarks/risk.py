@@ -17,9 +17,9 @@ import numpy as np
 
 from lfdm_lab.cli.bench import Record
 from lfdm_ros.backends import advance_kernel
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.sharing.situation import Command, Corridor, Situation

@@ -20,8 +20,8 @@ from rclpy.serialization import deserialize_message
 from std_srvs.srv import SetBool
 
 from lfdm_ros.bags import open_bag, read_series
-from lfdm_ros.control.path import Path as Way
-from lfdm_ros.control.path import outside
+from lfdm_ros.control.routing.path import Path as Way
+from lfdm_ros.control.routing.path import outside
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground, load_ground

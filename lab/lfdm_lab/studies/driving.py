@@ -22,9 +22,9 @@ import numpy as np
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.path import Path
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Driver, Plant, Run, drive
 from lfdm_ros.engine.run_report import summarise_run

@@ -20,8 +20,8 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import rankdata
 
 from lfdm_lab.studies import STUDIES
-from lfdm_ros.control.path import Path, outside
 from lfdm_ros.control.prediction import Measured
+from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of

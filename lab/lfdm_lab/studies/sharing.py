@@ -21,7 +21,7 @@ from lfdm_lab.studies.driving import Trial as Figured
 from lfdm_lab.studies.driving import failure, figures
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
-from lfdm_ros.control.driver import Driver
+from lfdm_ros.control.cycle import Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.engine.closed_loop import Plant, Run, drive
 from lfdm_ros.errors import InputError, suggest

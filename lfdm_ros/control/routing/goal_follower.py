@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lfdm_ros.control.guidance import Guide
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.path import Path, speed_profile
-from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.routes import Route
-from lfdm_ros.control.rules import STANDING, blocked_speeds, keeps_its_way, sight_speed
+from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.navigator import blocked_speeds, keeps_its_way, sight_speed
+from lfdm_ros.control.routing.path import Path, speed_profile
+from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles

@@ -7,6 +7,7 @@ not change sides.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +15,99 @@ from scipy.interpolate import CubicSpline
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.lattice_search import BIG, MOST_CHANGE
-from lfdm_ros.control.routes import Route, Scene, Search, Trace, joined, straight
+from lfdm_ros.control.routing.routes import Route, Scene, Search, Trace, joined, straight
+from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.products import dot, product, solution
+
+MOST_OFFSETS = 1000
+
+
+@dataclass(frozen=True)
+class GuideSettings(Declared):
+    """What the lattice spans and what it weighs.
+
+    Raises:
+        InputError: a value is out of its range; the message names it.
+    """
+
+    ABOUT = "lattice: "
+
+    horizon: float = setting(120.0, "m", "how far ahead", 5.0, 1000.0)
+    side: float = setting(30.0, "m", "how far to each side of the line to the goal", 1.0, 500.0)
+    offset_step: float = setting(0.5, "m", "between two offsets to the side", 0.02, 10.0)
+    slopes: int = setting(10, "1", "to each side; the steepest is this many offset steps a station", 1, 50)
+    shortest_station: float = setting(4.0, "m", "least length of a station", 0.2, 100.0)
+    longest_station: float = setting(10.0, "m", "largest length of a station", 0.2, 100.0)
+    station_time: float = setting(0.4, "s", "a station is as long as the vehicle drives in this time, within the two above", 0.05, 5.0)
+    lateral_acceleration: float = setting(4.0, "m/s^2", "most on a route", 0.1, 20.0)
+    braking: float = setting(3.0, "m/s^2", "with which the vehicle can slow down before a curve further ahead", 0.1, 20.0)
+    smallest_radius: float = setting(10.0, "m", "tightest comfortable circle", 0.1, 100.0)
+    turning_speed: float = setting(7.0, "m/s", "to which the vehicle slows down to turn round", 0.1, 50.0)
+    goal_tolerance: float = setting(1.0, "m", "how far from the goal a route may end", 0.01, 50.0)
+    curvature_weight: float = setting(3.0, "1", "cost a metre driven at the curvature's limit", 0.001, 1e3)
+    deviation_weight: float = setting(0.15, "1", "cost a metre that lies deviation_cap or more from the route before", 0.001, 1e3)
+    deviation_cap: float = setting(2.0, "m", "distance from the route before beyond which the cost no longer grows", 0.01, 50.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.longest_station < self.shortest_station:
+            raise InputError("lattice: longest_station is below shortest_station; give at least that")
+        if 2.0 * self.side / self.offset_step > MOST_OFFSETS:
+            raise InputError(f"lattice: side over offset_step is {self.side / self.offset_step:g}; give at most {MOST_OFFSETS // 2}: the "
+                             "search takes that much longer")
+
+
+# How fast a route may be and where it has to slow down is the controller's: path_lateral_acceleration, path_braking.
+LATTICE = Exposed(GuideSettings, "lattice_", without=("lateral_acceleration", "braking"))
+
+
+BIG = np.float32(1e5)  # cost of what cannot be driven; sums of real costs stay far below
+MOST_CHANGE = 3  # slope classes that one station can change
+
+
+def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.ndarray, penalties: np.ndarray, changes: np.ndarray,
+           first: int, costs: np.ndarray, rows: np.ndarray) -> int:
+    """Fills the costs to come, from the vehicle's slope `first` at the middle offset on.
+
+    Args:
+        field: (n parts, 2 w - 1) cost of the places that an edge passes, at each of its parts, half an offset apart.
+        deviation, lengths: (n, w), (s,) cost of an edge by where it begins, and by its slope.
+        penalties: (n, MOST_CHANGE + 1) of a change of slope; changes: (n,) how much of it a station allows.
+        costs: (n + 1 or more, s + 2 MOST_CHANGE, w + s - 1) by station, slope and offset, with room at the edges for what is not there.
+        rows: (2, w) to work in: what is translated has no memory of its own.
+    """
+    n, width = deviation.shape
+    slopes = len(lengths)
+    steepest = slopes // 2
+    costs[:n + 1] = 8.0 * BIG
+    costs[0, MOST_CHANGE + first, steepest + width // 2] = 0.0
+    best, edge = rows[0], rows[1]
+    for k in range(n):
+        for j in range(slopes):
+            row = MOST_CHANGE + j
+            for i in range(width):
+                best[i] = costs[k, row, steepest + i]
+                edge[i] = 0.0
+            for w in range(1, changes[k] + 1):
+                penalty = penalties[k, w]
+                for i in range(width):
+                    best[i] = min(best[i], min(costs[k, row - w, steepest + i], costs[k, row + w, steepest + i]) + penalty)
+            for m in range(1, parts + 1):
+                # The place that is passed, to the nearest half offset.
+                move, line = math.floor(2.0 * (j - steepest) * m / parts + 0.5), k * parts + m - 1
+                for i in range(width):
+                    place = 2 * i + move
+                    edge[i] += field[line, place] if 0 <= place < 2 * width - 1 else BIG
+            for i in range(max(0, steepest - j), min(width, width + steepest - j)):
+                costs[k + 1, row, i + j] = best[i] + (edge[i] + deviation[k, i] + lengths[j])
+    return 0
+
 
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
 SLACK = 0.1  # [m] the lattice may cut this much into the margin; the finished path is looked at exactly
 FINE = 16  # samples of the finished path a station
-_ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `lattice_native.entry`
+_ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `routing_native.search`
 
 
 @dataclass(frozen=True)
@@ -59,7 +144,8 @@ class Lattice:
         self._costs = np.empty((self._most + 1, slopes + 2 * MOST_CHANGE, width + 2 * pad), np.float32)
         self._inner = self._costs[:, MOST_CHANGE:MOST_CHANGE + slopes, pad:pad + width]
         self._rows = np.empty((2, width), np.float32)
-        self._search = native("lfdm_ros.control.lattice_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.lattice_search",))
+        self._search = native("lfdm_ros.control.routing.routing_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.routing.lattice",),
+                              "search")
         self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
 
     def trace(self, search: Search, station: float, direction: float, grown: np.ndarray, before: float = 0.0) -> Trace:

@@ -19,8 +19,8 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import Pose
+from lfdm_ros.control.safety.stops import Stops, hidden, outline_distance
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stops import Stops, hidden, outline_distance
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.vehicles import Footprint
 

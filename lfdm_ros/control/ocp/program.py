@@ -9,15 +9,12 @@ import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
-from lfdm_ros.control import problem
-from lfdm_ros.control.plan import PlanOutcome
-from lfdm_ros.control.planned_vehicle import PlannedVehicle
-from lfdm_ros.control.problem import CONTROLS, KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.rules import Rates
-from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stage_numbers import StageNumbers
-from lfdm_ros.control.trajectory import Trajectory
+from lfdm_ros.control.ocp import problem
+from lfdm_ros.control.ocp.problem import KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout, PlannedVehicle
+from lfdm_ros.control.ocp.stages import StageNumbers
+from lfdm_ros.control.plan import CONTROLS, PlanOutcome, Trajectory
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.settings import Rates, Settings
 from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 

@@ -1,27 +1,27 @@
 """Sequential quadratic programming for one plan after the other: linearise by compiled code, solve, shift (real-time iteration).
 
-Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimization in optimal feedback control".
+Diehl, Bock & Schloeder 2005, "A real-time iteration scheme for nonlinear optimization in optimal feedback control". A plan begins from an
+initial guess, the model under a simple driver, and again where it has become of no use.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
 
-from lfdm_ros.control.first_guess import FirstGuess
+from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.plan import PlanOutcome
-from lfdm_ros.control.planned_vehicle import PlannedVehicle
-from lfdm_ros.control.problem import Layout
-from lfdm_ros.control.program import Program
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.rules import Rates
-from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stage_numbers import StageNumbers
-from lfdm_ros.control.trajectory import Trajectory
+from lfdm_ros.control.ocp.problem import Layout, PlannedVehicle
+from lfdm_ros.control.ocp.program import Program
+from lfdm_ros.control.ocp.stages import StageNumbers
+from lfdm_ros.control.plan import PlanOutcome, Trajectory
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.settings import Rates, Settings
+from lfdm_ros.models import Model
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.solvers import Ipopt
 from lfdm_ros.vehicles import Vehicle
@@ -169,3 +169,145 @@ class Planner:
         if now.gap <= LARGEST_GAP:
             return now
         return dataclasses.replace(now, solved=False, unfinished=over, status=f"the plan does not follow the model, gap {now.gap:.1e}")
+
+
+PREVIEW, LEAST_PREVIEW = 1.0, 8.0  # how far ahead the driver looks: time [s], distance [m]
+TURNING_SPEED = 6.0  # [m/s] towards a point to the side
+PRESS = 0.2  # pedal for a m/s that is missing [s/m]
+GENTLE = 0.8, 0.6  # most throttle and brake
+
+
+class FirstGuess:
+    """Rolls the model along. Its states follow from each other, so that optimisation begins without gaps, wherever the vehicle is.
+
+    Steering by pure pursuit (Coulter 1992, "Implementation of the pure pursuit path tracking algorithm").
+    """
+
+    def __init__(self, model: Model, layout: Layout, durations: np.ndarray, substeps: int, p: np.ndarray, lag: float):
+        """p (np,) are the model's parameters, durations those of the stages [s], lag the steering's time constant [s]."""
+        self._layout, self._durations, self._substeps, self._lag = layout, durations.tolist(), substeps, lag
+        self._x, self._before, self._after = np.zeros(len(layout.model_states)), np.zeros(3), np.zeros(3)
+        self._advance = advance_kernel(model)(self._x, p, self._before, self._after)
+
+    def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, rates: Rates, wheelbase: float,
+             full_lock: float) -> None:
+        """Writes states z (N+1, nz) and controls w (N+1, nw) from z0 (nz,)."""
+        place = {name: i for i, name in enumerate(self._layout.states)}
+        ix, iy, iyaw, iv = (place[name] for name in ("x", "y", "yaw", "vx"))
+        x, path = self._x, reference.path
+        z[0], n = z0, len(self._x)
+        x[:] = z0[:n]
+        steering, pedal = float(z0[place["steering"]]), float(z0[place["pedal"]])
+        road = float(z0[place["road_steering"]]) if self._layout.lag else 0.0
+        s = float(path.project(z0[[ix]], z0[[iy]])[0][0])
+        for i, dt in enumerate(self._durations):
+            (s,), (offset,) = (a.tolist() for a in path.project(x[[ix]], x[[iy]], np.array([s])))
+            turn, press = self._drive(reference, s, offset, float(x[ix]), float(x[iy]), float(x[iyaw]), float(x[iv]), settings, wheelbase)
+            steer = math.atan(turn) / full_lock
+            reach = rates.steering * dt
+            steer = max(min(steer, 1.0, steering + reach), -1.0, steering - reach)
+            press = max(min(press, settings.largest_throttle, pedal + rates.up * dt), -settings.largest_brake,
+                        pedal - rates.down * dt)
+            w[i] = (steer - steering) / dt, (press - pedal) / dt
+            from_, to = steering, steer
+            if self._layout.lag:
+                middle = 0.5 * (steering + steer)
+                from_, to = road, middle + (road - middle) * math.exp(-dt / self._lag)
+                road = to
+            self._before[:] = from_, max(pedal, 0.0), max(-pedal, 0.0)
+            self._after[:] = to, max(press, 0.0), max(-press, 0.0)
+            self._advance(self._substeps, dt / self._substeps)
+            steering, pedal = steer, press
+            z[i + 1, :n] = x
+            z[i + 1, n:] = (steering, pedal, road) if self._layout.lag else (steering, pedal)
+        w[-1] = 0.0
+
+    def _drive(self, reference: Reference, s: float, offset: float, x: float, y: float, yaw: float, vx: float, settings: Settings,
+               wheelbase: float) -> tuple[float, float]:
+        """Tangent of the road-wheel angle, and the pedal."""
+        v, path = max(vx, 0.0), reference.path
+        ahead = max(LEAST_PREVIEW, PREVIEW * v) + 0.5 * abs(offset)
+        px, py = (float(a[0]) for a in path.at(np.array([s + ahead]))[:2])
+        angle = math.atan2(py - y, px - x) - yaw
+        angle -= 2.0 * math.pi * round(angle / (2.0 * math.pi))
+        curvature = 2.0 * math.sin(max(min(angle, 0.5 * math.pi), -0.5 * math.pi)) / math.hypot(px - x, py - y)
+        most = settings.path_lateral_acceleration / max(v, 1.0) ** 2
+        speed = min(float(np.interp(s, path.s, reference.speeds)), reference.highest)
+        if abs(angle) > 0.5:
+            speed = min(speed, TURNING_SPEED)
+        return wheelbase * max(min(curvature, most), -most), max(min(PRESS * (speed - v), GENTLE[0]), -GENTLE[1])
+
+
+FAILURES = 3  # cycles in a row without a solution, after which a plan is begun anew
+RAISED = (ArithmeticError, LookupError, RuntimeError, ValueError)  # whatever a solver may raise
+
+
+class Replanner:
+    """Asks a planner for a plan each cycle.
+
+    Attributes:
+        planner: that it asks.
+        cold: there is no plan to go on from.
+    """
+
+    def __init__(self, planner: Planner):
+        self.planner = planner
+        self.reset()
+
+    def reset(self) -> None:
+        """The next plan is what it would be first."""
+        self.cold, self._starting, self._failures, self._ways = True, False, 0, 0
+        self._solved_time = self._plan_time = -math.inf
+        self.planner.reset()
+
+    def begin(self) -> None:
+        """Another task, or another place on the way: the next plan is begun anew, and looks for its place on the whole path."""
+        self.begin_anew()
+        self.planner.numbers.forget()
+
+    def begin_anew(self) -> None:
+        """The next plan does not go on from the last one."""
+        self.cold, self._starting = True, False
+
+    def new_task(self) -> None:
+        """Another task, whose way is the first one."""
+        self._ways = 0
+        self.begin()
+
+    def plan(self, z0: np.ndarray, way: Callable[[], tuple[Reference, int]], obstacles: Obstacles, time: float, settings: Settings,
+             until: float) -> tuple[PlanOutcome, bool]:
+        """The outcome, and whether the plan was begun anew.
+
+        Args:
+            z0: (nz,) where the plan begins, at `time` [s], with a heading of any turn; changed to that of the plan.
+            way: what the plan is to do, and a number that changes when the way becomes another; what it raises is an outcome too.
+            until: when the solver should end, on the clock of `perf_counter` [s].
+        """
+        # A plan that could not be improved once is tried again; one that is too old, or never can be, is given up.
+        s, planner = settings, self.planner
+        cold = self.cold or time - self._solved_time > s.plan_timeout or self._failures > FAILURES
+        try:
+            reference, ways = way()
+            if self._ways != ways:  # how far the plan was along another one says nothing
+                self._ways = ways
+                planner.numbers.forget()
+            if cold and not self._starting:
+                planner.start(z0, reference)
+            else:
+                planner.shift(time - self._plan_time)
+                self._unwrap(z0)
+            outcome = planner.plan(z0, reference, obstacles, time, s.cold_iterations if cold else s.iterations, until, begun=cold)
+        except RAISED as error:  # the ladder is there for it
+            outcome = PlanOutcome.failed(f"{planner.solver.name}: {error}")
+        self._plan_time = time
+        self.cold, self._starting = cold and not outcome.solved, cold and outcome.unfinished
+        self._failures = 0 if outcome.solved else self._failures + 1
+        if outcome.solved:
+            self._solved_time = time
+        return outcome, cold
+
+    def _unwrap(self, z0: np.ndarray) -> None:
+        """The heading as the plan counts it: a measured one may have jumped by a turn."""
+        trajectory = self.planner.trajectory
+        yaw = trajectory.place["yaw"]
+        z0[yaw] += 2.0 * math.pi * round((float(trajectory.z[0, yaw]) - float(z0[yaw])) / (2.0 * math.pi))

@@ -1,4 +1,4 @@
-"""The guard: lets a plan be driven while there is a stop along it, and stops the vehicle where there is none (`lfdm_ros.control.stops`)."""
+"""The guard: admits a plan while there is a stop along it (`lfdm_ros.control.safety.stops`), and stops the vehicle where there is none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.rules import STANDING
+from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.safety.braking import SLOW
+from lfdm_ros.control.safety.stops import Curve, Stops, curve_of
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stop_law import SLOW
-from lfdm_ros.control.stops import Curve, Stops, curve_of
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 

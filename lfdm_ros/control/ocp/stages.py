@@ -1,23 +1,22 @@
-"""What the stages of the problem are to do: numbers and bounds from path, speeds, limits and obstacles next to the present plan."""
+"""Parameters and bounds of the problem's stages: from path, speeds, limits and obstacles next to the present plan."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.path import Path
-from lfdm_ros.control.planned_vehicle import PlannedVehicle
-from lfdm_ros.control.problem import Layout
-from lfdm_ros.control.reference import Reference
+from lfdm_ros.control.ocp.problem import Layout, PlannedVehicle
+from lfdm_ros.control.plan import Trajectory
+from lfdm_ros.control.routing.navigator import SLOWER
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.trajectory import Trajectory
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
-
-SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
 
 
 class StageNumbers:
@@ -41,8 +40,8 @@ class StageNumbers:
         first = names.index("obstacle_x_0") if layout.obstacles else len(names)
         self.obstacles = self.c[:, first:].reshape(count, layout.obstacles, 3)
         self._slots, self._pose = np.empty((count, layout.obstacles, 3)), np.array([trajectory.place[name] for name in ("x", "y", "yaw")])
-        self._avoid = native("lfdm_ros.control.stage_obstacles_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, REAL, POINTER,
-                             INTEGER), INTEGER, ("lfdm_ros.control.stage_obstacles",))
+        self._avoid = native("lfdm_ros.control.ocp.stages_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, REAL, POINTER,
+                             INTEGER), INTEGER, ("lfdm_ros.control.ocp.stages",))
         self.lower, self.upper = np.full((2, count, len(layout.rows)), np.inf)
         self.lower *= -1.0
         self._row = {name: i for i, name in enumerate(layout.rows)}
@@ -132,3 +131,38 @@ class StageNumbers:
         self._avoid(*addresses(t.z, *t.z.shape, self._pose, t.grid, circles, len(circles), time - o.time if len(circles) else 0.0,
                                self._slots, slots))
         self.obstacles[:] = self._slots
+
+
+FAR_AWAY = 60.0  # [m] where an obstacle stands that does not exist
+
+
+def avoid(z: Any, place: Any, grid: Any, circles: Any, later: float, found: Any) -> None:
+    """The obstacles nearest to each stage, half of the slots on its left and half on its right, nearest first.
+
+    Args:
+        z: states (N+1, nz); place: of x, y, yaw in them (3,); grid: times of the stages (N+1,) [s].
+        circles: (m, 5) x, y [m], velocities [m/s], radius [m], as they were `later` [s] before the first stage.
+        found: written, (N+1, slots, 3): x, y, radius [m]; FAR_AWAY where there is none.
+    """
+    half = found.shape[1] // 2
+    for k in range(len(z)):
+        x, y, yaw, ahead = z[k, place[0]], z[k, place[1]], z[k, place[2]], later + grid[k]
+        c, s = math.cos(yaw), math.sin(yaw)
+        for side in range(2):
+            least, taken = -math.inf, -1  # distance and number of the circle that was taken last
+            for slot in range(half * side, half * side + half):
+                best, distance = -1, FAR_AWAY
+                for j in range(len(circles)):
+                    dx, dy = circles[j, 0] + ahead * circles[j, 2] - x, circles[j, 1] + ahead * circles[j, 3] - y
+                    if (c * dy - s * dx > 0.0) == (side == 0):
+                        away = math.sqrt(dx * dx + dy * dy) - circles[j, 4]
+                        if away < distance and (away > least or (away == least and j > taken)):
+                            best, distance = j, away
+                found[k, slot, 0], found[k, slot, 1], found[k, slot, 2] = x + FAR_AWAY, y, 0.0
+                if best >= 0:
+                    found[k, slot, 0] = x + (circles[best, 0] + ahead * circles[best, 2] - x)
+                    found[k, slot, 1] = y + (circles[best, 1] + ahead * circles[best, 3] - y)
+                    found[k, slot, 2] = circles[best, 4]
+                    least, taken = distance, best
+                else:
+                    least = math.inf

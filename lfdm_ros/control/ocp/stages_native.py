@@ -1,13 +1,13 @@
-"""`stage_obstacles.avoid` for numba. Imported only where its machine code is not in the cache: see `lfdm_ros.compiler.native`."""
+"""`stages.avoid` for numba. Imported only where its machine code is not in the cache: see `lfdm_ros.compiler.native`."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
 
-from lfdm_ros.control import stage_obstacles
+from lfdm_ros.control.ocp import stages as loops
 
-avoid = njit(stage_obstacles.avoid, error_model="numpy")
+avoid = njit(loops.avoid, error_model="numpy")
 
 
 def entry(z, stages, states, place, grid, circles, count, later, found, slots):

@@ -1,15 +1,16 @@
-"""Routes, and the curves that they are made of: arcs, straights, one after the other."""
+"""Routes and their curves, arcs and straights one after the other; references of the planner; obstacles within a corridor."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lfdm_ros.bounds import require_array
-from lfdm_ros.control.path import STEP, Path
+from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 
 @dataclass(frozen=True)
@@ -143,3 +144,78 @@ def joined(first: Trace, second: Trace) -> Trace:
     turns = 2.0 * np.pi * np.rint((first.yaw[-1] - second.yaw[0]) / (2.0 * np.pi))
     return Trace(np.append(first.x, second.x[1:]), np.append(first.y, second.y[1:]), np.append(first.yaw, second.yaw[1:] + turns),
                   np.append(first.curvature, second.curvature[1:]), second.arrived)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A task in the form that the planner takes.
+
+    speeds (n,): at the points of path.s [m/s]; highest: speed not to exceed [m/s]; corridor (k, 3): s along the path, room to the left
+    and to the right [m], or None; lateral: share of the weight of the distance from the path; hurry: weight of the time that is left at
+    the end of the horizon, 0 for none; margin: distance to keep from obstacles [m], or None for that of the settings;
+    free_end: the heading at the end of the horizon does not count; slowing: with which a vehicle that is faster than `highest` slows down
+    to it [m/s^2], inf: at once.
+    """
+
+    path: Path
+    speeds: np.ndarray
+    highest: float
+    corridor: np.ndarray | None = None
+    lateral: float = 1.0
+    hurry: float = 0.0
+    margin: float | None = None
+    free_end: bool = False
+    slowing: float = math.inf
+
+    def speed_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Reference speed (m,) [m/s] at distances s (m,) [m], and its slope (m,) [1/s] along the path."""
+        speeds, step = self.speeds, self.path.step
+        place = np.minimum(np.maximum(s / step, 0.0), len(speeds) - 1.001)
+        index = place.astype(np.intp)
+        slope = (speeds[index + 1] - speeds[index]) / step
+        return speeds[index] + (place - index) * step * slope, slope
+
+    def room_at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Room to the left and to the right (m,), (m,) [m] of the path at s (m,) [m]; there is a corridor."""
+        assert self.corridor is not None
+        along, left, right = self.corridor.T
+        return np.interp(s, along, left), np.interp(s, along, right)
+
+
+EDGE = 0.3  # [m] an obstacle reaches into a corridor by so much, or it stands beside it
+
+
+class Surroundings:
+    """What was seen last. `obstacles`: those that count."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing was seen."""
+        self.obstacles = self._seen = NOTHING
+
+    def see(self, obstacles: Obstacles, reference: Reference | None) -> None:
+        """What is seen now, on a way.
+
+        Raises:
+            InputError: shapes that do not fit, a number that is not finite, or a negative radius. What was seen before stays.
+        """
+        o, n = obstacles, len(obstacles.radii)
+        if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
+            raise InputError(f"obstacles: centres {o.centres.shape}, radii {o.radii.shape} and velocities {o.velocities.shape} do not fit")
+        if n and not (math.isfinite(o.time) and np.isfinite(o.centres).all() and np.isfinite(o.velocities).all()
+                      and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
+            raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
+        self._seen = obstacles
+        self.choose(reference)
+
+    def choose(self, reference: Reference | None) -> None:
+        """Those in the corridor count, where there is one: what stands beside it the corridor keeps away already."""
+        seen = self._seen
+        if reference is None or reference.corridor is None or not len(seen.radii):
+            self.obstacles = seen
+            return
+        s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
+        left, right = reference.room_at(s)
+        self.obstacles = seen.where(seen.moving | ((e - seen.radii < left - EDGE) & (e + seen.radii > EDGE - right)))

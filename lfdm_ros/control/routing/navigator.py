@@ -1,4 +1,4 @@
-"""What a task asks of the planner now: a path as it is, the way to a goal, or the way back to a path that leads elsewhere."""
+"""References for the planner from tasks: a path as given, a route to a goal, or a route back to a path; speeds on them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,60 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lfdm_ros.bounds import require
-from lfdm_ros.control.guidance import Guide
-from lfdm_ros.control.guide_settings import GuideSettings
-from lfdm_ros.control.path import Path, speed_profile
-from lfdm_ros.control.prediction import Pose
-from lfdm_ros.control.reference import Reference
-from lfdm_ros.control.routes import Route
-from lfdm_ros.control.rules import CLOSE_BY, STANDING, blocked_speeds, keeps_its_way, sight_speed, stopping_here, stopping_speeds
+from lfdm_ros.control.prediction import STANDING, Pose
+from lfdm_ros.control.routing.lattice import GuideSettings
+from lfdm_ros.control.routing.lattice_planner import Guide
+from lfdm_ros.control.routing.path import Path, speed_profile
+from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stage_numbers import SLOWER
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
+REACTION = 0.5  # [s] until the brake of a stop within sight has built up
+STOP_SHORT = 1.0  # [m] a vehicle whose way is blocked stops so far before it comes too near
+CLOSE_BY = 10.0  # [m] or nearer than this
+CLOSE = 1.0  # [s] nearer to its goal the vehicle keeps the way that it has
+PATIENCE = 1.0  # [s] for so long a way is looked for while driving on
+
+
+def sight_speed(settings: Settings, front: float, length: float | None = None) -> float:
+    """The speed [m/s] from which a vehicle whose front end is `front` [m] ahead stops within `length` [m]; of None, within what its sensor
+    sees."""
+    s = settings
+    free = max((s.sight if length is None else length) - front - STOP_SHORT, 0.0)
+    lost = s.sight_braking * REACTION
+    return math.sqrt(lost**2 + 2.0 * s.sight_braking * free) - lost
+
+
+def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarray:
+    """Speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before its end where it is blocked; inf where it
+    is not."""
+    if not route.blocked:
+        return np.full(len(route.path.s), math.inf)
+    left = route.free_length - front - STOP_SHORT - route.path.s
+    return np.sqrt(2.0 * settings.path_braking * np.maximum(left, 0.0))
+
+
+def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
+    """Speeds (n,) [m/s] along a path of a vehicle that begins to stop at vx [m/s] now."""
+    return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
+
+
+def blocked_speeds(settings: Settings, front: float, route: Route, vx: float, blocked_for: float) -> np.ndarray:
+    """Speeds (n,) [m/s] along a blocked route of a vehicle at vx [m/s]: it stops before what blocks it or, when there has been no way for
+    long, `blocked_for` [s], here and now; it drives on when one is seen."""
+    speeds = stopping_speeds(settings, front, route)
+    return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > PATIENCE else speeds
+
+
+def keeps_its_way(route: Route | None, remaining: float, vx: float) -> bool:
+    """Whether a vehicle so near to its goal [m] at vx [m/s] drives on by the route that it has."""
+    return route is not None and not route.blocked and route.kind != "turn" and remaining < max(CLOSE * vx, CLOSE_BY)
+
+
+SLOWER = 1.0  # [m/s] less than it has is asked at once of a vehicle that is too fast
 AIM = 10.0  # [m] at this distance the way to a goal counts as a path does
 ASTRAY = 10.0, 2.4  # [m], [rad] from a path: a vehicle within and turned by more begins with a way back to it
 MEETING = 30.0  # [m] further along the path, and as far again as the path is away, that way meets it

@@ -1,36 +1,72 @@
-"""Stops: whether the vehicle comes to a stand before all that is seen, and how it is driven there.
+"""Stops: checks that the vehicle can stop before every detected obstacle, and commands the stop.
 
-A plan is only as good as the way out of it. With each plan that is driven goes a stop that was looked at: a period of the plan, then
-braking along its curve, is free of all obstacles, those that move where they will be then, and ends in sight. As long as a new plan begins
-with a period after which there is such a stop again, there always is one (a recursively feasible safety filter: Wabersich & Zeilinger
-2021, "A predictive safety filter for learning-based control of constrained nonlinear dynamical systems").
+With each plan that is driven goes a stop that was checked: a period of the plan, then braking along its curve, is free of all obstacles,
+moving ones at their positions then, and ends in sight. As long as a new plan begins with a period after which there is such a stop again,
+there always is one (a recursively feasible safety filter: Wabersich & Zeilinger 2021, "A predictive safety filter for learning-based
+control of constrained nonlinear dynamical systems").
 
-A stop is looked at by driving it: the model that predicts, on tyres that hold less than they are said to, from the state that was measured
-and under the law that brakes and steers in earnest. What it slides, and how far it is from the curve, is in it.
+A stop is checked by a rollout of the predicting model, on tyres with less than their nominal grip, from the measured state and under the
+law that brakes and steers in earnest. The rollout includes sliding and tracking error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
-from lfdm_ros.control.grip import braked_of, peak_of
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.rules import Rates
-from lfdm_ros.control.settings import Settings
-from lfdm_ros.control.stop_judgement import LESS, LONGEST
-from lfdm_ros.control.stop_law import AHEAD, SPACING, TICKS, braking, law
+from lfdm_ros.control.safety.braking import AHEAD, LESS, LONGEST, SPACING, TICKS, Braked, braking, law
+from lfdm_ros.control.settings import Rates, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, chassis_slots
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
+from lfdm_ros.vehicles.handling import mass_of, softness_of, understeer_of
+
+Peak = Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]
+
+
+def peak_of(model: Model, vehicle: Vehicle) -> Peak:
+    """The acceleration at the tyres' peak [m/s^2] on the ground at places x, y [m] (n,), which are driven in a course [rad]: (n,), or (1,)
+    where it is the same everywhere."""
+    equations, p = casadi_model(model), vehicle.vector(model)
+    most = GRAVITY * vehicle.parameters["friction_max"]
+    names = [f.name for f in model.states]
+
+    def peak(x: ArrayLike, y: ArrayLike, course: ArrayLike) -> np.ndarray:
+        states = np.zeros((len(names), np.size(x)))
+        states[[names.index(name) for name in ("x", "y", "yaw")]] = np.reshape([x, y, course], (3, -1))
+        return most * np.asarray(equations.friction(states, 0.0, p)).ravel()
+
+    if not equations.uniform:
+        return peak
+    everywhere = peak(0.0, 0.0, 0.0)
+    return lambda x, y, course: everywhere
+
+
+def braked_of(vehicle: Vehicle, strongest: float) -> Braked:
+    """What the law of stops knows of a vehicle, with at most `strongest` of its brakes; who does not know their torques takes the peak."""
+    p = vehicle.parameters
+    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+    mass, radius = mass_of(p), p.get("wheel_radius", 0.0)
+    torques = [p.get(f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
+    known = min(sum(torques), radius, mass) > 0.0
+    return Braked(
+        full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * p["friction_max"],
+        strongest=strongest, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
+        lift=p.get("cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
+        full_lock=p["max_road_wheel_angle"], understeer=understeer_of(p), rear_slip=mass * a / (a + b) * softness_of(p)[1])
+
 
 STEP = 0.07  # [s] longest step of the model, or what it takes at most
 UNSEEN_PACE = 1.0  # [m/s] so slow may it go where it has not seen
@@ -77,7 +113,8 @@ class Curve:
 def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
     """The curve through the places of a plan (m,), and straight on; 500 m of it at most."""
     plan, places = np.array([x, y, course], dtype=float), np.empty((round(LONGEST / SPACING), 4))
-    lay = native("lfdm_ros.control.curve_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER, ("lfdm_ros.control.stop_judgement",))
+    lay = native("lfdm_ros.control.safety.braking_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER,
+                 ("lfdm_ros.control.safety.braking",), "lay")
     return Curve(places[:lay(plan.ctypes.data, plan.shape[1], places.ctypes.data, len(places))])
 
 
@@ -138,8 +175,8 @@ class Stops:
                 for trust in (SURE, LAST)}
         self._constants = {trust: code.constants(slippery.vector(model)) for trust, slippery in less.items()}
         arguments = [INTEGER, POINTER, POINTER, POINTER, INTEGER, *[POINTER] * 5, INTEGER, *[POINTER] * 4, INTEGER, POINTER]
-        self._drive = native("lfdm_ros.control.stop_native", tuple(arguments), INTEGER,
-                             ("lfdm_ros.control.stop_law", "lfdm_ros.control.stop_judgement"))
+        self._drive = native("lfdm_ros.control.safety.braking_native", tuple(arguments), INTEGER,
+                             ("lfdm_ros.control.safety.braking",), "drive")
         self.braked, rates, o = braked_of(vehicle, settings.stop_brake), self._rates, self.outline
         self._numbers = np.array([*self.braked, rates.steering, rates.up, rates.down, settings.largest_brake, settings.largest_throttle,
                                   o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
@@ -183,7 +220,7 @@ class Stops:
     def _driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, most_braking: float,
                 trust: Trust, circles: np.ndarray, later: float = 0.0, margin: float = 0.0, sight: bool = False,
                 ) -> tuple[np.ndarray, list[float]]:
-        """The rows of `stop_law.drive` and the result of `stop_judgement.judge`, in one call of machine code."""
+        """The rows of `braking.drive` and the result of `braking.judge`, in one call of machine code."""
         table = np.empty((len(curve.places), 5))
         table[:, :4], table[:, 4] = curve.places, trust.circle * self._peak(curve.x, curve.y, curve.course)
         state, in_force = np.array(x, dtype=float), np.array(command, dtype=float)

@@ -1,5 +1,7 @@
-"""`stop_law.drive` and what `stop_judgement` says of it, in one call, for numba. Imported only where its machine code is not in the cache:
-see `lfdm_ros.compiler.native`."""
+"""`braking.drive` with `judge` in one call, and `lay`, for numba, all arrays by their addresses.
+
+Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from numba import carray, njit
 from numba.extending import register_jitable
 
 from lfdm_ros.compiler.numba_support import call_advance
-from lfdm_ros.control import stop_judgement, stop_law
-from lfdm_ros.control.stop_law import TICKS, Braked, Pedals
+from lfdm_ros.control.safety import braking
+from lfdm_ros.control.safety.braking import TICKS, Braked, Pedals
 
-for function in (stop_judgement.needed, stop_judgement.hides, stop_judgement.unseen):
+for function in (braking.needed, braking.hides, braking.unseen):
     register_jitable(error_model="numpy")(function)  # which `judge` calls by their names
-braking, law, drive = (njit(function, error_model="numpy") for function in (stop_law.braking, stop_law.law, stop_law.drive))
-nearest, judge = (njit(function, error_model="numpy") for function in (stop_judgement.nearest, stop_judgement.judge))
+_braking, _law, _drive = (njit(function, error_model="numpy") for function in (braking.braking, braking.law, braking.drive))
+_nearest, _judge, _lay = (njit(function, error_model="numpy") for function in (braking.nearest, braking.judge, braking.lay))
 
 
 @njit
@@ -23,8 +25,8 @@ def advance(model, n, h):
     return call_advance(address, x, q, u0, u1, n, h) != 0
 
 
-def entry(address, q, numbers, curve, length, command, first, limits, places, state, states, before, after, rows, circles, count, result):
-    """All arrays by their addresses. numbers: those of Braked, of Pedals, of outline and lidar, then growth; limits: weakest, longest,
+def drive(address, q, numbers, curve, length, command, first, limits, places, state, states, before, after, rows, circles, count, result):
+    """numbers: those of Braked, of Pedals, of outline and lidar, then growth; limits: weakest, longest,
     time, margin and whether what lies hidden counts."""
     n = carray(numbers, (22,), dtype=np.float64)
     v = Braked(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10])
@@ -33,9 +35,13 @@ def entry(address, q, numbers, curve, length, command, first, limits, places, st
     x, at = carray(state, (states,), dtype=np.float64), carray(places, (5,), dtype=np.int64)
     model = address, state, q, before, after
     table, written = carray(curve, (length, 5), dtype=np.float64), carray(rows, (TICKS, 5), dtype=np.float64)
-    driven = drive(law, braking, advance, model, v, pedals, table, nearest(table, x[at[0]], x[at[1]]),
+    driven = _drive(_law, _braking, advance, model, v, pedals, table, _nearest(table, x[at[0]], x[at[1]]),
                    carray(command, (2,), dtype=np.float64), carray(first, (3,), dtype=np.float64), limit[0], limit[1],
                    at, x, carray(before, (3,), dtype=np.float64), carray(after, (3,), dtype=np.float64), written)
-    judge(written, driven, carray(circles, (count, 5), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
+    _judge(written, driven, carray(circles, (count, 5), dtype=np.float64), n[16:19], n[19:21], limit[2], limit[3], n[21], limit[4] > 0.0,
           carray(result, (4,), dtype=np.float64))
     return driven
+
+
+def lay(plan, count, places, most):
+    return _lay(carray(plan, (3, count), dtype=np.float64), carray(places, (most, 4), dtype=np.float64))

@@ -1,0 +1,1 @@
+"""Routes: reference paths, the lattice, goals, the path back to a task, backing."""

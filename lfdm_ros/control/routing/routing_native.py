@@ -1,0 +1,30 @@
+"""`path.locate` and `lattice.search` for numba, all arrays by their addresses.
+
+Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+
+from lfdm_ros.control.routing import lattice, path
+from lfdm_ros.control.routing.lattice import MOST_CHANGE
+
+_locate, _search = njit(path.locate, error_model="numpy"), njit(lattice.search, error_model="numpy")
+
+
+def locate(points, pieces, curves, count, pad, step, x, y, near, positions, found):
+    real = np.float64
+    _locate(carray(x, (positions,), dtype=real), carray(y, (positions,), dtype=real), carray(near, (positions,), dtype=real),
+            carray(points, (5, count), dtype=real), carray(pieces, (6, count - 1), dtype=real), carray(curves, (10, count - 1), dtype=real),
+            pad, step, carray(found, (6, positions), dtype=real))
+    return 0
+
+
+def search(field, parts, deviation, lengths, penalties, changes, first, costs, rows, stations, slopes, width):
+    return _search(carray(field, (stations * parts, 2 * width - 1), dtype=np.float32), parts,
+                   carray(deviation, (stations, width), dtype=np.float32), carray(lengths, (slopes,), dtype=np.float32),
+                   carray(penalties, (stations, MOST_CHANGE + 1), dtype=np.float32), carray(changes, (stations,), dtype=np.int64), first,
+                   carray(costs, (stations + 1, slopes + 2 * MOST_CHANGE, width + slopes - 1), dtype=np.float32),
+                   carray(rows, (2, width), dtype=np.float32))

@@ -1,0 +1,1 @@
+"""Safety: the stop that goes with each plan, its judgement, the guard."""
