@@ -16,7 +16,7 @@ from lfdm_ros.calibration.stage import Earlier
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Recording, find_recordings
 from lfdm_ros.inference.plan import INITIAL, Recipe
-from lfdm_ros.samplers.sampler import SAMPLERS, able
+from lfdm_ros.samplers.sampler import SAMPLERS, samplers_with
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -66,7 +66,7 @@ def check_continues_from(directory: str | os.PathLike[str]) -> None:
     for stage in summary["stages"]:
         if not SAMPLERS.find(stage["sampler"], f"{directory}: stage {stage['name']}").exact:
             raise InputError(f"{directory}: stage {stage['name']} holds an approximation ({stage['sampler']}), which cannot be continued "
-                             f"exactly; calibrate it with --sampler {able('exact')}")
+                             f"exactly; calibrate it with --sampler {samplers_with('exact')}")
 
 
 def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: Sequence[str | os.PathLike[str]]) -> Continuation:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # nodes read progress without what sampling needs
+    from lfdm_ros.samplers.sampler import SamplerProgress
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,11 @@ class Progress:
     time_left: float = math.nan
     message: str = ""
     ess: float = math.nan
+
+    @classmethod
+    def of(cls, state: SamplerProgress, stage: str, index: int = 0, count: int = 1) -> Progress:
+        """Returns the progress of a calibration whose stage `index` of `count` is as far as `state` says."""
+        return cls(stage, index, count, state.temperature, state.progress, state.time_left, state.message, state.ess)
 
     @property
     def line(self) -> str:

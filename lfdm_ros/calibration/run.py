@@ -157,6 +157,6 @@ def _write(directory: Path, recipe: Recipe, finished: Sequence[StageResult], out
 def _forwarding(progress: Callable[[Progress], None] | None, stage: str, index: int, count: int) -> Report:
     def forward(state: SamplerProgress) -> None:
         if progress is not None:
-            progress(Progress(stage, index, count, state.temperature, state.progress, state.time_left, state.message, state.ess))
+            progress(Progress.of(state, stage, index, count))
 
     return forward

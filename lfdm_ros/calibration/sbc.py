@@ -26,16 +26,19 @@ from scipy import stats
 from lfdm_ros import __version__
 from lfdm_ros.calibration.checkpoint import result_key
 from lfdm_ros.calibration.data import StageData
+from lfdm_ros.calibration.field_calibration import STAGE as FIELD_STAGE
+from lfdm_ros.calibration.field_calibration import FieldRecipe
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import reason, replacing, write_text
+from lfdm_ros.ground import DensePosterior, Observations
 from lfdm_ros.inference.gaussian import Group, correlated_noise
 from lfdm_ros.inference.likelihood import Likelihood, RolloutLikelihood
-from lfdm_ros.inference.model import BatchedDensity
+from lfdm_ros.inference.model import BatchedDensity, FieldPriorDensity, Target
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe, Stage
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
-from lfdm_ros.samplers.sampler import DEFAULT, Evaluation, Problem, Sampler, able, get_sampler
+from lfdm_ros.samplers.sampler import DEFAULT, SMC, Evaluation, Problem, Sampler, get_sampler, samplers_with
 from lfdm_ros.scheduling import Scheduler
 
 GAUSSIAN, PUBLISHED = "gaussian", "published"
@@ -47,15 +50,20 @@ REDRAWS = 1000  # of one truth that cannot be simulated
 SIMULATED = 20_000  # samples behind a band
 
 
-class Repeated(Protocol):
-    """What a study repeats; plain data, so it can go to another process.
+class StudyDesign(Protocol):
+    """Work that a study repeats; plain data, so it can go to another process.
 
-    name: of the stage; size: replications of a block; key: of all that a replication depends on; head: its part of results.json; check:
-    raises InputError for settings that do not go together; block: draws truths, simulates and infers, by their numbers within one block.
+    name: of the stage; size: replications of a block; key: hash of all inputs of a replication; title: of the figure; head: entries of
+    results.json; check: raises InputError for settings that do not go together; block: draws truths, simulates and infers, by their
+    numbers within one block.
     """
 
     @property
     def name(self) -> str: ...
+    @property
+    def draws(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
     @property
     def size(self) -> int: ...
     @property
@@ -127,7 +135,7 @@ class Design:
     def check(self) -> None:
         """Raises InputError for settings that do not go together."""
         if self.likelihood == PUBLISHED and not self.method.together:
-            raise InputError(f"likelihood {PUBLISHED} runs with sampler {able('together')} only, not {self.sampler}")
+            raise InputError(f"likelihood {PUBLISHED} runs with sampler {samplers_with('together')} only, not {self.sampler}")
         if self.likelihood == PUBLISHED and any(channel.correlation for channel in self.stage.channels.values()):
             raise InputError(f"{self.recipe.path}: stages ({self.name}): likelihood {PUBLISHED} has no correlated errors; take a stage "
                              "with errors: white")
@@ -135,10 +143,6 @@ class Design:
     def block(self, replications: range) -> Replications:
         """As `run_block`."""
         return run_block(self, replications)
-
-    def seeds(self, replication: int) -> np.random.SeedSequence:
-        """Those of a replication, whatever block it is in."""
-        return np.random.SeedSequence(self.seed, spawn_key=(0, replication))
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,29 @@ class Replications:
         return Replications(parts[0].names, u=np.concatenate([p.u for p in parts]), z=np.concatenate([p.z for p in parts]),
                             truths=np.concatenate([p.truths for p in parts]), redrawn=sum(p.redrawn for p in parts),
                             evaluations=sum(p.evaluations for p in parts), seconds=sum(p.seconds for p in parts))
+
+
+def _seeds(design: StudyDesign, replications: range) -> list[list[np.random.SeedSequence]]:
+    """Returns the seeds of truth, data and inference of each replication, the same in any block."""
+    return [np.random.SeedSequence(design.seed, spawn_key=(0, number)).spawn(3) for number in replications]
+
+
+def _prior_populations(design: StudyDesign, density: Target, replications: range) -> np.ndarray:
+    """Draws particles (R, N, D) from the prior: for a whole block at once, so that a replication has the same ones in any part of it."""
+    block, first = divmod(replications.start, design.size)
+    rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
+    return density.draw_prior(design.size * design.draws, rng).reshape(design.size, design.draws, -1)[first:first + len(replications)]
+
+
+def _scored(priors: Mapping[str, Prior], posteriors: Sequence[Mapping[str, np.ndarray]], truths: Mapping[str, np.ndarray],
+            rngs: Sequence[np.random.Generator], redrawn: int, evaluations: int, began: float) -> Replications:
+    """Returns ranks and z of the truths among the draws of each posterior."""
+    u, z = np.empty((2, len(posteriors), len(priors)))
+    for i, draws in enumerate(posteriors):
+        for v, (name, prior) in enumerate(priors.items()):
+            u[i, v], z[i, v] = score(prior, draws[name], truths[name][i], rngs[i])
+    return Replications(tuple(priors), u, z, np.column_stack([truths[name] for name in priors]), redrawn, evaluations,
+                        time.perf_counter() - began)
 
 
 # -- One block of replications ------------------------------------------------------------------------------------
@@ -236,8 +263,7 @@ def run_block(design: Design, replications: range) -> Replications:
     """
     began = time.perf_counter()
     bench = _bench(design)
-    names = tuple(bench.priors)
-    seeds = [design.seeds(number).spawn(3) for number in replications]
+    seeds = _seeds(design, replications)
     truths, redrawn = draw_truths(design, bench, [np.random.default_rng(own[0]) for own in seeds])
     data_rngs = [np.random.default_rng(own[1]) for own in seeds]
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
@@ -247,12 +273,8 @@ def run_block(design: Design, replications: range) -> Replications:
         draws, evaluations = _infer_together(design, bench, models, replications, [own[2] for own in seeds])
     else:
         draws, evaluations = _infer_alone(design, bench, models, [own[2] for own in seeds])
-    u, z = np.empty((2, len(replications), len(names)))
-    for i, posterior in enumerate(draws):
-        for v, name in enumerate(names):
-            u[i, v], z[i, v] = score(bench.priors[name], posterior[name], truths[name][i], data_rngs[i])
     evaluations += bench.density.evaluations - before
-    return Replications(names, u, z, np.column_stack([truths[name] for name in names]), redrawn, evaluations, time.perf_counter() - began)
+    return _scored(bench.priors, draws, truths, data_rngs, redrawn, evaluations, began)
 
 
 def draw_truths(design: Design, bench: Bench, rngs: Sequence[np.random.Generator]) -> tuple[dict[str, np.ndarray], int]:
@@ -294,11 +316,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
                     seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
     density, together = bench.density, design.method.together
     assert together is not None
-    # Particles of the prior for a whole block at once; a replication has the same ones in any part of it.
-    block = replications.start // design.size
-    rng = np.random.default_rng(np.random.SeedSequence(design.seed, spawn_key=(1, block)))
-    populations = density.draw_prior(design.size * design.draws, rng).reshape(design.size, design.draws, -1)
-    populations = populations[[number - block * design.size for number in replications]]
+    populations = _prior_populations(design, density, replications)
     likelihoods = [model.likelihood for model in models]
     published = [PublishedLikelihood(likelihood) for likelihood in likelihoods] if design.likelihood == PUBLISHED else []
 
@@ -348,6 +366,72 @@ def score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generato
     x, true = np.asarray(prior.coordinate(draws)), prior.coordinate(truth)
     spread = float(x.std(ddof=1))
     return ((draws < truth).sum() + rng.random()) / (len(draws) + 1), float((x.mean() - true) / spread) if spread else np.inf
+
+
+@dataclass(frozen=True)
+class FieldDesign:
+    """Study of a friction field: recipe and places (n, 2) [m] of the survey.
+
+    A field of each truth is drawn at the places by the root of its dense covariance, measured with its noise and inferred by SMC.
+    """
+
+    recipe: FieldRecipe
+    places: np.ndarray = field(repr=False)
+    draws: int = 200
+    seed: int = 1
+    options: Mapping[str, float] = field(default_factory=dict)
+    name: str = FIELD_STAGE
+    size: int = TOGETHER
+
+    @property
+    def title(self) -> str:
+        """Title of the figure."""
+        return f"{self.recipe.path.stem}, {len(self.places)} places"
+
+    @property
+    def settings(self) -> Mapping[str, float]:
+        """Values of the sampler's options."""
+        return SMC.having(self.options).settings
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Entries of results.json."""
+        return {"recipe": self.recipe.path.name, "sampler": SMC.name, "likelihood": GAUSSIAN, "seed": self.seed, "draws": self.draws,
+                "settings": dict(self.settings), "places": len(self.places)}
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all inputs of a replication."""
+        return result_key({"recipe": self.recipe.text, "places": self.places.tolist(), "draws": self.draws, "seed": self.seed,
+                           "settings": dict(self.settings)})
+
+    def check(self) -> None:
+        """Accepts any settings."""
+
+    def block(self, replications: range) -> Replications:
+        """Draws truths and surveys of them, and infers."""
+        from lfdm_ros.samplers import smc
+
+        began, recipe = time.perf_counter(), self.recipe
+        seeds = _seeds(self, replications)
+        truths = {name: np.array([prior.frozen().rvs(random_state=np.random.default_rng([*own[0].generate_state(4), k]))
+                                  for own in seeds]) for k, (name, prior) in enumerate(recipe.unknowns.items())}
+        rngs = [np.random.default_rng(own[1]) for own in seeds]
+        latent = np.array([self._survey({name: float(own[i]) for name, own in truths.items()}, rng) for i, rng in enumerate(rngs)])
+        first = Observations(self.places, latent[0], np.full(len(self.places), recipe.held.sigma_n))
+        density = FieldPriorDensity(first, recipe.unknowns, recipe.held)
+
+        def evaluate(particles: np.ndarray, chains: Sequence[int]) -> Evaluation:
+            return density.of(particles, np.repeat(latent[list(chains)], len(particles) // len(chains), axis=0))
+
+        found = smc.together(density, evaluate, _prior_populations(self, density, replications), [own[2] for own in seeds],
+                             steps=int(self.settings["steps"]), final_steps=int(self.settings["final_steps"]))
+        return _scored(recipe.unknowns, [density.constrain(own) for own in found], truths, rngs, 0, density.evaluations, began)
+
+    def _survey(self, truth: Mapping[str, float], rng: np.random.Generator) -> np.ndarray:
+        """Draws the latent values (n,) that a survey of one field measures."""
+        prior = self.recipe.held.having(**truth)
+        return np.asarray(DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places)))
 
 
 class PublishedLikelihood:
@@ -470,7 +554,7 @@ class StudyProgress:
     remaining: float = field(default=float("nan"))
 
 
-def study(designs: Sequence[Repeated], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
+def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
           progress: Callable[[StudyProgress], None] | None = None) -> dict[str, Any]:
     """Runs the replications of each design and writes results.json and sbc_STAGE.png to `out`.
 
@@ -517,17 +601,17 @@ def study(designs: Sequence[Repeated], out: str | os.PathLike[str], *, replicati
     return outcome
 
 
-def _draw(directory: Path, design: Repeated, found: Replications) -> None:
+def _draw(directory: Path, design: StudyDesign, found: Replications) -> None:
     from lfdm_ros.figures import save_figure
 
     save_figure(plot(found, design.title), directory / f"sbc_{design.name}.png")
 
 
-def _block(design: Repeated, replications: range) -> Replications:
+def _block(design: StudyDesign, replications: range) -> Replications:
     return design.block(replications)
 
 
-def _run(design: Repeated, folder: Path, replications: int, scheduler: Scheduler, progress: Callable[[StudyProgress], None] | None,
+def _run(design: StudyDesign, folder: Path, replications: int, scheduler: Scheduler, progress: Callable[[StudyProgress], None] | None,
          parts: dict[int, Replications]) -> None:
     blocks = [range(first, min(first + design.size, replications)) for first in range(0, replications, design.size)]
     files = [folder / f"{design.name}_{design.key[:16]}_{block.start}_{block.stop}.npz" for block in blocks]

@@ -12,7 +12,7 @@ import numpy as np
 from lfdm_ros.calibration.data import StageData, load_stage
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.inference.dataset import Dataset, find_recordings
-from lfdm_ros.inference.identifiability import Knowledge, Noise, Untold, expected, fisher
+from lfdm_ros.inference.identifiability import Knowledge, Noise, Unidentified, expected, fisher
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import ErrorPriors
 from lfdm_ros.inference.plan import Channel, Recipe, Stage
@@ -33,7 +33,7 @@ WRITTEN_FOR = {"wheelbase": 3.3, "max_road_wheel_angle": 0.6525}
 class Missing:
     """The manoeuvre that narrows an untold direction most. `narrows`: unknown -> widths before and after, in units of the prior."""
 
-    group: Untold
+    group: Unidentified
     name: str | None
     width: float
     narrows: Mapping[str, tuple[float, float]]
@@ -82,7 +82,7 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, aske
     knowledge = expected(asked.unknowns, informations, points[0])
     physical = {parameter.name for parameter in stage.parameters}
     missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], asked.likelihood.weights)
-               for group in knowledge.untold() if physical & set(group.members)]
+               for group in knowledge.unidentified() if physical & set(group.members)]
     widths = knowledge.widths
     counted = [f"{group.count} samples of {group.label} count as {group.count * group.weight:.0f}: their errors stay"
                for group in asked.likelihood.groups if group.weight < 1.0]
@@ -137,7 +137,7 @@ def manoeuvres() -> list[tuple[Scenario, InputProfile]]:
     return [(scenario, scenario.profile) for scenario in scenarios if scenario.profile is not None]
 
 
-def _missing(group: Untold, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
+def _missing(group: Unidentified, knowledge: Knowledge, stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, q: np.ndarray,
              have: np.ndarray, weights: Mapping[str, float]) -> Missing:
     names, priors = list(knowledge.priors), list(knowledge.priors.values())
     members = [names.index(name) for name in group.members]

@@ -19,8 +19,9 @@ from lfdm_ros.calibration.pieces import outlying
 from lfdm_ros.calibration.predictive import Compared, compare
 from lfdm_ros.files import write_text
 from lfdm_ros.inference.dataset import Dataset
-from lfdm_ros.inference.identifiability import Knowledge, Untold, expected, fisher, from_draws
+from lfdm_ros.inference.identifiability import Knowledge, expected, fisher, from_draws
 from lfdm_ros.inference.plan import RHO, SIGMA, Recipe
+from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 from lfdm_ros.samplers.sampler import SAMPLERS
 
@@ -203,16 +204,17 @@ def _known(result: StageResult) -> dict[str, Any]:
     information = fisher(result.likelihood, list(priors.values()), q, noise)
     posterior = from_draws(priors, draws)
     width, direction = posterior.widest()
-    out: dict[str, Any] = {"posterior": {"widest": {"sd_over_prior_sd": width, "direction": direction}, "untold": _shown(posterior)}}
+    out: dict[str, Any] = {"posterior": {"widest": {"sd_over_prior_sd": width, "direction": direction},
+                                         "untold": unidentified_groups(posterior)}}
     if information is not None:
         there = expected(priors, [information], q)
-        out["at_posterior"] = {"expected": there.widths, "informed_directions": there.informed, "untold": _shown(there)}
+        out["at_posterior"] = {"expected": there.widths, "informed_directions": there.informed, "untold": unidentified_groups(there)}
     return out
 
 
-def _shown(knowledge: Knowledge) -> list[dict[str, Any]]:
-    groups: Sequence[Untold] = knowledge.untold()
-    return [group.as_dict() for group in groups]
+def unidentified_groups(knowledge: Knowledge) -> list[dict[str, Any]]:
+    """Returns the groups of unknowns that the data do not identify, as summary.json lists them."""
+    return [group.as_dict() for group in knowledge.unidentified()]
 
 
 def _untold(known: Mapping[str, Any], asked: Sequence[str]) -> list[dict[str, Any]]:
@@ -232,26 +234,44 @@ def _untold(known: Mapping[str, Any], asked: Sequence[str]) -> list[dict[str, An
     return list(found.values())
 
 
-def _parameters(result: StageResult) -> dict[str, Any]:
+def parameter_rows(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray], point: Mapping[str, float] | None = None,
+                   error_of_mean: Mapping[str, float] | None = None) -> dict[str, dict[str, Any]]:
+    """Returns the statistics of each unknown from its draws (C, N).
+
+    Args:
+        point: values that are passed on, where they are not the means.
+        error_of_mean: Monte Carlo errors that the sampler knows better than ArviZ does.
+    """
     az = arviz()
 
     with np.errstate(invalid="ignore"):
-        table = az.summary(az.from_dict(dict(result.run.draws)), hdi_prob=HDI, round_to="none")
-    targets = {p.name: dict(p.targets) for p in result.stage.parameters}
+        table = az.summary(az.from_dict(dict(draws)), hdi_prob=HDI, round_to="none")
     out = {}
-    for name, prior in result.priors.items():
-        draws = result.run.draws[name]
+    for name, prior in priors.items():
+        own = draws[name]
         row: dict[str, Any] = {column: float(table.loc[name, column]) for column in ARVIZ_COLUMNS}
         # Particles share ancestors, which mcse_mean and the ESS cannot see; independent chains can.
-        if name in result.run.error_of_mean:
-            row["mcse_genealogy"] = result.run.error_of_mean[name]
-        row["mcse_between_chains"] = float(draws.mean(axis=1).std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.nan
-        row["sd_over_prior_sd"] = float(prior.relative(draws).std(ddof=1))
-        row["prior_deviations"] = prior.distance(result.run.point.get(name, row["mean"]))
-        if name in targets:
-            row["targets"] = targets[name]
-        out[summary_name(name)] = {**row, "unit": prior.unit, "prior": str(prior)}
+        if name in (error_of_mean or {}):
+            row["mcse_genealogy"] = (error_of_mean or {})[name]
+        row["mcse_between_chains"] = float(own.mean(axis=1).std(ddof=1) / math.sqrt(len(own))) if len(own) > 1 else math.nan
+        row["sd_over_prior_sd"] = float(prior.relative(own).std(ddof=1))
+        row["prior_deviations"] = prior.distance((point or {}).get(name, row["mean"]))
+        out[name] = {**row, "unit": prior.unit, "prior": str(prior)}
     return out
+
+
+def _parameters(result: StageResult) -> dict[str, Any]:
+    rows = parameter_rows(result.priors, result.run.draws, result.run.point, result.run.error_of_mean)
+    for parameter in result.stage.parameters:
+        rows[parameter.name]["targets"] = dict(parameter.targets)
+    return {summary_name(name): row for name, row in rows.items()}
+
+
+def r_hat_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """Yields a warning for each unknown whose chains do not agree."""
+    for name, row in rows.items():
+        if row["r_hat"] >= R_HAT_LIMIT:
+            yield f"R-hat of {name} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"
 
 
 def correlated_pairs(draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float]]:
@@ -273,9 +293,7 @@ def far_out(stage: Mapping[str, Any]) -> dict[str, float]:
 def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     name, draws = stage["name"], result.run.draws
     yield from (f"{name}: {text}" for text in result.run.warnings)
-    for parameter, row in stage["parameters"].items():
-        if row["r_hat"] >= R_HAT_LIMIT:
-            yield f"{name}: R-hat of {parameter} is {row['r_hat']:.3f}, {R_HAT_LIMIT} or more; take more draws or chains"
+    yield from (f"{name}: {text}" for text in r_hat_warnings(stage["parameters"]))
     for unknown, distance in far_out(stage).items():
         yield (f"{name}: {unknown} lies {abs(distance):.1f} standard deviations {'above' if distance > 0.0 else 'below'} the middle of its "
                "prior: the prior was a guess, or it makes up for something that the model lacks; what was learned together with it is in "

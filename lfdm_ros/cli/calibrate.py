@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             bound = f"at least {least} are needed" if value < least else f"at most {most} are possible"
             raise InputError(f"--{name} {quote(value)}: {bound}")
     from lfdm_ros.calibration import calibrate, load_recipe
-    from lfdm_ros.calibration.field_recipe import is_field_recipe
+    from lfdm_ros.calibration.field_calibration import is_field_recipe
 
     if is_field_recipe(args.recipe):
         return _run_field(args)
@@ -128,8 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_field(args: argparse.Namespace) -> int:
     """The values of a friction field, from places where it was seen."""
-    from lfdm_ros.calibration.field_recipe import load_field_recipe
-    from lfdm_ros.calibration.field_run import calibrate_field
+    from lfdm_ros.calibration.field_calibration import calibrate_field, load_field_recipe
 
     refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))
     recipe = load_field_recipe(args.recipe)

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_sbc(args: argparse.Namespace) -> int:
-    from lfdm_ros.calibration.field_recipe import is_field_recipe
+    from lfdm_ros.calibration.field_calibration import is_field_recipe
 
     if is_field_recipe(args.recipe):
         return _run_field_sbc(args)
@@ -118,8 +118,7 @@ def _run_sbc(args: argparse.Namespace) -> int:
 
 def _run_field_sbc(args: argparse.Namespace) -> int:
     from lfdm_ros.calibration import sbc
-    from lfdm_ros.calibration.field_recipe import load_field_recipe, read_survey
-    from lfdm_ros.calibration.field_sbc import FieldDesign
+    from lfdm_ros.calibration.field_calibration import load_field_recipe, read_survey
     from lfdm_ros.samplers.sampler import SMC
     from lfdm_ros.scheduling import get_scheduler
 
@@ -128,7 +127,7 @@ def _run_field_sbc(args: argparse.Namespace) -> int:
     given = {name: value for name in ("steps", "final_steps") if (value := getattr(args, name)) is not None}
     options = {**recipe.options, **SMC.having(read_options(args.option) | given).settings} if given or args.option else recipe.options
     places = recipe.places if args.survey is None else read_survey(args.survey, recipe).places
-    design = FieldDesign(recipe, places, args.draws or SBC_DEFAULTS["draws"], recipe.seed if args.seed is None else args.seed, options)
+    design = sbc.FieldDesign(recipe, places, args.draws or SBC_DEFAULTS["draws"], recipe.seed if args.seed is None else args.seed, options)
     with get_scheduler(args.scheduler) as scheduler:
         print_workers(scheduler)
         outcome = sbc.study([design], args.out, replications=args.seeds or SBC_DEFAULTS["seeds"], scheduler=scheduler,

@@ -24,7 +24,7 @@ from lfdm_ros.inference.plan import INITIAL
 from lfdm_ros.inference.priors import Prior
 
 INFORMED = 1.0  # eigenvalue of the information below which the prior says more than the data
-UNTOLD = 1.0 / (1.0 + INFORMED)  # the same limit on an eigenvalue of the covariance
+UNINFORMED = 1.0 / (1.0 + INFORMED)  # the same limit on an eigenvalue of the covariance
 MEMBER = 0.15  # of an unknown's variance in the untold directions, from which it is named
 LINKED = 0.08  # off-diagonal element of the projector on those directions, from which two unknowns belong together
 EQUAL = 1.6  # weights of a sum may differ by this factor: averages over points bend them
@@ -60,7 +60,7 @@ def fisher(likelihood: Likelihood, priors: Sequence[Prior], q: np.ndarray, noise
 
 
 @dataclass(frozen=True)
-class Untold:
+class Unidentified:
     """Unknowns of which the data know fewer combinations than there are.
 
     dimension: how many directions among the `members` stay as wide as the prior says; kind: alone, sum, difference, ratio, product, or
@@ -117,23 +117,23 @@ class Knowledge:
     @property
     def informed(self) -> int:
         """Number of directions of which the data say more than the prior."""
-        return int((np.linalg.eigvalsh(self.covariance) < UNTOLD).sum())
+        return int((np.linalg.eigvalsh(self.covariance) < UNINFORMED).sum())
 
     def widest(self) -> tuple[float, dict[str, float]]:
         """Width in units of the prior, and the direction of it."""
         weights, vectors = np.linalg.eigh(self.covariance)
         return float(np.sqrt(weights[-1])), dict(zip(self.priors, vectors[:, -1].tolist()))
 
-    def untold(self) -> list[Untold]:
+    def unidentified(self) -> list[Unidentified]:
         """The groups of unknowns that the data do not tell, or not apart; widest first."""
         weights, vectors = np.linalg.eigh(self.covariance)
-        weak = vectors[:, weights >= UNTOLD]
+        weak = vectors[:, weights >= UNINFORMED]
         projector = weak @ weak.T
         names = list(self.priors)
         found = [self._group(names, members, projector) for members in _components(projector)]
         return sorted(found, key=lambda group: -group.width)
 
-    def _group(self, names: Sequence[str], members: list[int], projector: np.ndarray) -> Untold:
+    def _group(self, names: Sequence[str], members: list[int], projector: np.ndarray) -> Unidentified:
         own = projector[np.ix_(members, members)]
         weights, vectors = np.linalg.eigh(own)
         dimension = max(1, int((weights > 0.5).sum()))
@@ -145,7 +145,7 @@ class Knowledge:
         if dimension == len(members) - 1:
             priors = [list(self.priors.values())[i] for i in members]
             kind = _kind(known / _changes(priors, self.q[members]), self.q[members], [prior.unit for prior in priors])
-        return Untold(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, known.tolist())))
+        return Unidentified(chosen, dimension, kind, _correlation(part), width, dict(zip(chosen, known.tolist())))
 
 
 def expected(priors: Mapping[str, Prior], informations: Sequence[np.ndarray], q: np.ndarray) -> Knowledge:

@@ -260,7 +260,7 @@ def register_sampler(sampler: Sampler) -> None:
     SAMPLERS.register(sampler)
 
 
-def able(ability: str) -> str:
+def samplers_with(ability: str) -> str:
     """The names of the samplers that have an ability, which is an attribute of `Sampler`: 'smc or nuts'."""
     return " or ".join(sampler.name for sampler in SAMPLERS.values() if getattr(sampler, ability))
 
@@ -268,7 +268,7 @@ def able(ability: str) -> str:
 def check_continues(name: str, where: str = "") -> None:
     """Raises InputError where the sampler of a name cannot continue a posterior; `where` leads the message."""
     if not SAMPLERS.find(name, where).continues:
-        raise InputError(f"{where and where + ': '}sampler {name} cannot continue a posterior; use {able('continues')}")
+        raise InputError(f"{where and where + ': '}sampler {name} cannot continue a posterior; use {samplers_with('continues')}")
 
 
 def get_sampler(name: str, options: Mapping[str, Any] | None = None) -> Sampler:

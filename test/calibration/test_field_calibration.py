@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lfdm_ros.calibration.field_recipe import load_field_recipe, read_survey
+from lfdm_ros.calibration.field_calibration import load_field_recipe, read_survey
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lfdm_ros.calibration.field_recipe import is_field_recipe
+from lfdm_ros.calibration.field_calibration import is_field_recipe
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory

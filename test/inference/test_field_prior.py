@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import DensePosterior, FieldPrior, Observations, log_likelihood
-from lfdm_ros.inference.field_prior import FieldPriorDensity
+from lfdm_ros.inference.model import FieldPriorDensity
 from lfdm_ros.samplers import smc
 
 TRUTH = FieldPrior(a0=0.5, alpha_x=2.0, alpha_y=2.0, sigma_f=1.3, sigma_n=0.2)

@@ -27,7 +27,7 @@ def informed(priors: dict[str, Prior], rows: list[list[float]], q: list[float]) 
 
 def test_a_sum_of_two_is_named():
     (group,) = informed({"roll_damping_front": UNIFORM, "roll_damping_rear": UNIFORM, "mass": UNIFORM}, [[30, 30, 0], [0, 0, 20]],
-                        [4, 4, 3]).untold()
+                        [4, 4, 3]).unidentified()
     assert group.members == ("roll_damping_front", "roll_damping_rear")
     assert group.correlation == pytest.approx(-1.0, abs=0.01)
     assert group.width == pytest.approx(1.0)
@@ -39,7 +39,7 @@ def test_a_sum_of_three_is_named_although_no_pair_is_strongly_correlated():
     assert knowledge.informed == 2
     correlation = knowledge.covariance / np.sqrt(np.outer(np.diag(knowledge.covariance), np.diag(knowledge.covariance)))
     assert np.abs(correlation[np.triu_indices(4, 1)]).max() < 0.6
-    (group,) = knowledge.untold()
+    (group,) = knowledge.unidentified()
     assert (group.members, group.dimension, group.kind) == (("a", "b", "c"), 2, "sum")
     assert group.words == "a, b and c enter only as a sum (r = -1.00)"
 
@@ -47,15 +47,15 @@ def test_a_sum_of_three_is_named_although_no_pair_is_strongly_correlated():
 @pytest.mark.parametrize(("rows", "kind"), [([[30, -30]], "ratio"), ([[30, 30]], "sum"), ([[30, -15]], "combination")])
 def test_two_unknowns_in_logarithms(rows, kind):
     # Of equal size, equal relative changes are equal changes: a product cannot be told from a sum, nor a ratio from a difference.
-    (group,) = informed({"a": LOGARITHMIC, "b": LOGARITHMIC}, rows, [5, 5]).untold()
+    (group,) = informed({"a": LOGARITHMIC, "b": LOGARITHMIC}, rows, [5, 5]).unidentified()
     assert group.kind == ("difference" if kind == "ratio" else kind)
     if kind == "ratio":
-        (group,) = informed({"a": LOGARITHMIC, "b": Prior("log_normal", LOGARITHMIC.numbers, "m")}, rows, [5, 5]).untold()
+        (group,) = informed({"a": LOGARITHMIC, "b": Prior("log_normal", LOGARITHMIC.numbers, "m")}, rows, [5, 5]).unidentified()
         assert group.kind == kind
 
 
 def test_one_that_nothing_is_said_of():
-    (group,) = informed({"a": UNIFORM, "b": UNIFORM}, [[0.1, 0], [0, 9]], [5, 5]).untold()
+    (group,) = informed({"a": UNIFORM, "b": UNIFORM}, [[0.1, 0], [0, 9]], [5, 5]).unidentified()
     assert (group.members, group.kind, group.remedy) == (("a",), "alone", "hold it fixed")
 
 

@@ -15,7 +15,7 @@ def test_abilities_of_what_ships() -> None:
     assert [name for name, sampler in SAMPLERS.items() if not sampler.exact] == ["least_squares"]
     assert [name for name, sampler in SAMPLERS.items() if sampler.continues] == ["smc"]
     assert [name for name, sampler in SAMPLERS.items() if sampler.together] == ["smc"]
-    assert samplers.able("evidence") == "smc"
+    assert samplers.samplers_with("evidence") == "smc"
     check_continues("smc")
     with pytest.raises(InputError, match=r"mine\.yaml: sampler nuts cannot continue a posterior; use smc"):
         check_continues("nuts", "mine.yaml")
