@@ -56,7 +56,7 @@ register_backend = BACKENDS.register
 
 
 def default_backend() -> str:
-    """The name in LFDM_BACKEND; without it the processor's. Raises InputError where there is no such back end."""
+    """Returns the name in LFDM_BACKEND; without it the processor's. Raises InputError where there is no such back end."""
     return BACKENDS.find(os.environ.get(VARIABLE) or CPU.name, VARIABLE).name
 
 

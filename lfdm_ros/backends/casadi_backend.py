@@ -69,23 +69,23 @@ class CasadiModel:
 
     @cached_property
     def uniform(self) -> bool:
-        """Whether that friction is the same everywhere."""
+        """True if that friction is the same everywhere."""
         return self.friction.jac_sparsity(0, 0).nnz() == 0
 
     @cached_property
     def reading(self) -> bool:
-        """Whether a step reads arrays that lie outside."""
+        """True if a step reads arrays outside of the code."""
         return any(self.step.instruction_id(k) == ca.OP_CALL for k in range(self.step.n_instructions()))
 
     @cached_property
     def by_place(self) -> bool:
-        """Whether what happens depends on where on the ground it does."""
+        """True if the motion depends on the place on the ground."""
         first = self.rhs.jac_sparsity(0, 0).colind()
         places = [i for i, f in enumerate(self.model.states) if f.name in ("x", "y")]
         return self.reading or any(first[i + 1] > first[i] for i in places)
 
     def registers(self, real: str) -> int:
-        """Vector registers that vehicles of a batch have side by side in a number type: two hide more latency than one; but of floats each
+        """Returns the vector registers that vehicles of a batch have side by side: two hide more latency than one; but of floats each
         holds sixteen, and where all of them read, the registers run out."""
         return 1 if real == "float" and self.reading else 2
 
@@ -134,21 +134,21 @@ def _stem(model: Model) -> str:
 
 
 def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:
-    """The equations of a model, symbols for its x, u and p, and what it prepares from p."""
+    """Returns the equations of a model, symbols for its x, u and p, and what it prepares from p."""
     equations = functions_of(model, OPERATIONS)
     x, u, p = ([ca.SX.sym(f.name) for f in fields] for fields in (model.states, model.inputs, model.parameters))
     return equations, x, u, p, equations.prepare(SimpleNamespace(**{f.name: s for f, s in zip(model.parameters, p)}))
 
 
 def _jacobian(function: ca.Function) -> ca.Function:
-    """The derivatives by x, u and p, dense."""
+    """Returns the derivatives by x, u and p, dense."""
     arguments = function.sx_in()
     (value,) = function.call(arguments)
     return ca.Function(f"{function.name()}_jacobian", arguments, [ca.densify(ca.jacobian(value, v)) for v in arguments[:3]])
 
 
 def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX) -> ca.SX:
-    """What every model reports, in the order declared; 0 for what this one does not have."""
+    """Returns the outputs of every model, in the order declared; 0 for those that this one does not have."""
     values = {field.name: x[i] for i, field in enumerate(model.states)}
     for axle, wheels in AXLES.items():
         if f"omega_{axle}" in values:

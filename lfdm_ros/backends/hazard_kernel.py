@@ -56,7 +56,7 @@ class HazardKernel:
 
 @cache
 def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKernel:
-    """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold.
+    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold.
 
     Raises:
         ValueError: the model has other inputs than the driver's.
@@ -82,7 +82,7 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0) -> HazardKe
 
 
 def _what_happens(model: Model) -> ca.Function:
-    """Of a model: its step; steering and pedal; and at a sample the least wheel load and the distances from one circle and one edge."""
+    """Returns graphs of a model: step; steering and pedal; at a sample the least wheel load and the distances from a circle and an edge."""
     functions = casadi_model(model)
     names = [field.name for field in model.states]
     x, u, p, h = ca.SX.sym("x", len(names)), ca.SX.sym("u", 3), ca.SX.sym("p", len(model.parameters)), ca.SX.sym("h")
@@ -133,7 +133,7 @@ def _what_happens(model: Model) -> ca.Function:
 
 
 def inputs_of(driven: ca.SX, direction: ca.SX) -> ca.SX:
-    """Steering, throttle and brake of steering and pedal; `direction`: 1 forwards, -1 in reverse."""
+    """Computes steering, throttle and brake of steering and pedal; `direction`: 1 forwards, -1 in reverse."""
     return ca.vertcat(driven[0], direction * ca.fmax(driven[1], 0.0), ca.fmax(-driven[1], 0.0))
 
 
@@ -142,7 +142,7 @@ def _bounded(value: ca.SX, lower: ca.SX | float, upper: ca.SX | float) -> ca.SX:
 
 
 def hazard_text(model: Model, real: str, lanes: int) -> str:
-    """The LLVM module of the kernel."""
+    """Returns the LLVM module of the kernel."""
     graph = graph_of(_what_happens(model))
     xs, us, ps, (h,), now, driven, wanted, reference, numbers, circle, normals, edge = graph.inputs
     following, steered, acting, asked, (load,), (steady,), (from_circle,), (from_wall,), (from_border,) = graph.outputs
@@ -177,7 +177,7 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
     with code.loop("%first", "%end", lanes) as block:
 
         def of_block(array: str, row: int | str) -> str:
-            """This block's vehicles in a row of an array (rows, N)."""
+            """Returns this block's vehicles in a row of an array (rows, N)."""
             return code.load(code.element(array, code.integer("add", code.integer("mul", "%vehicles", row), block), real), 0, value)
 
         for column, node in enumerate(ps):
@@ -258,6 +258,6 @@ def hazard_text(model: Model, real: str, lanes: int) -> str:
 
 
 def _smaller(code: Code, a: str, b: str) -> str:
-    """The smaller of two, b where a is no number."""
+    """Returns the smaller of two, b where a is no number."""
     t = code.value
     return code.new(f"select {t.replace(code.real, 'i1')} {code.new(f'fcmp olt {t} {a}, {b}')}, {t} {a}, {t} {b}")

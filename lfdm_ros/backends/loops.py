@@ -11,7 +11,7 @@ from lfdm_ros.compiler import Code
 
 @dataclass(frozen=True)
 class Slot:
-    """What a step hands to the next one: a state, its tangents, or the wheels' values of one kind.
+    """Value that a step hands to the next one: a state, its tangents, or the wheels' values of one kind.
 
     type: LLVM type; before, after: nodes of it before and after the step, None: it is 0 after; lanes: nodes of the single numbers of a
     vector before the step.
@@ -33,11 +33,11 @@ class Carried:
         self._places = [(memory[type_], types[:k].count(type_), type_) for k, type_ in enumerate(types)]
 
     def set(self, k: int, register: str) -> None:
-        """The value of slot k."""
+        """Returns the value of slot k."""
         self._code.store(register, *self._places[k])
 
     def get(self, k: int) -> str:
-        """The value of slot k."""
+        """Returns the value of slot k."""
         return self._code.load(*self._places[k])
 
     def bind(self) -> None:
@@ -68,7 +68,8 @@ class Linear:
     @classmethod
     def between(cls, code: Code, nodes: Sequence[int], times: Sequence[float], before: Sequence[str], after: Sequence[str], rise: str,
                 type_: str = "") -> Linear:
-        """From `before` to `after`; `rise` (of the type) is the share of a step in the time between them, 0 where they are held."""
+        """Interpolates from `before` to `after`; `rise` (of the type) is the share of a step in the time between them, 0 where they are
+        held."""
         type_ = type_ or code.value
         rises = [code.arithmetic("fmul", rise, code.arithmetic("fsub", b, a, type_), type_) for a, b in zip(before, after)]
         return cls(nodes, times, before, rises, type_)
@@ -84,7 +85,7 @@ class Linear:
 
 
 def interval(code: Code, carried: Carried, moving: Sequence[Linear], nodes: Iterable[int], steps: str) -> None:
-    """`steps` (i64) steps: `nodes` are those that change from step to step, in order."""
+    """Emits `steps` (i64) steps: `nodes` are those that change from step to step, in order."""
     with code.loop("0", steps) as number:
         carried.bind()
         for linear in moving:
@@ -94,14 +95,14 @@ def interval(code: Code, carried: Carried, moving: Sequence[Linear], nodes: Iter
 
 
 def nothing_more(_last: str, _sample: str) -> Sequence[Linear]:
-    """For `trajectory`: nothing moves between two samples but inputs and prescribed states."""
+    """Emits nothing; for `trajectory`, where only inputs and prescribed states move between two samples."""
     return ()
 
 
 def trajectory(code: Code, step: Step, carried: Carried, nodes: Sequence[int], prescribed: Sequence[int], read: Callable[[str], list[str]],
                rise: str, keep: Callable[[str, Sequence[str]], None],
                more: Callable[[str, str], Sequence[Linear]] = nothing_more) -> None:
-    """`%samples` samples with `%substeps` steps between two of them.
+    """Emits `%samples` samples with `%substeps` steps between two of them.
 
     Args:
         prescribed: states that do not follow the equations; they are linear between samples, also where inputs are held.

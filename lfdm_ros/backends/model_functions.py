@@ -14,13 +14,13 @@ from lfdm_ros.models import Model
 
 @cache
 def compiled_model_function(model: Model, function: str) -> CompiledFunction:
-    """One of a model's functions, step or rhs, in the order of arguments of `CasadiModel`."""
+    """Returns one of a model's functions, step or rhs, in the order of arguments of `CasadiModel`."""
     return compiled(getattr(casadi_model(model), function))
 
 
 @cache
 def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
-    """Value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
+    """Compiles value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
 
     Args:
         function: rhs or step.

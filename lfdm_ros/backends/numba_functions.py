@@ -22,7 +22,7 @@ FUNCTIONS = ("step", "rhs", "advance")
 
 @cache
 def numba_function(model: Model, function: str) -> Callable[..., Any]:
-    """One of a model's functions for `@numba.njit` code; its arrays are contiguous float64, the last is written. Holds no lock.
+    """Returns one of a model's functions for `@numba.njit` code; its arrays are contiguous float64, the last is written. Holds no lock.
 
     step(x (nx,), u (nu,), p (np,), h, after (nx,)): one half-implicit step of h [s];
     rhs(x, u, p, slope (nx,)): dx/dt, see `lfdm_ros.models.Model`;
@@ -65,7 +65,7 @@ def numba_function(model: Model, function: str) -> Callable[..., Any]:
 
 
 def constants(model: Model, p: np.ndarray) -> np.ndarray:
-    """What `advance` needs of the parameters (np,): computed once for as long as they stay.
+    """Computes the numbers that `advance` needs of the parameters (np,), once for as long as they stay.
 
     Raises:
         ValueError: p has another size.
@@ -78,7 +78,7 @@ def constants(model: Model, p: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ObjectFiles:
-    """Where `write_object` wrote: the object file and its header."""
+    """Paths that `write_object` wrote: the object file and its header."""
 
     object: Path
     header: Path
@@ -103,7 +103,7 @@ def write_object(model: Model, folder: Path) -> ObjectFiles:
 
 
 def _header(model: Model, stem: str, reading: bool) -> str:
-    """`reading`: whether the code reads arrays by number."""
+    """Writes the header; `reading`: the code reads arrays by number."""
     def places(kind: str, fields: tuple[Any, ...]) -> str:
         lines = [f"  {stem}_{kind}_{field.name} = {i},  /* [{field.unit}] {field.description} */" for i, field in enumerate(fields)]
         return "\n".join(["enum {", *lines, f"  {stem}_{kind}_count = {len(fields)}", "};", ""])

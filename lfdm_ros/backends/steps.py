@@ -33,7 +33,7 @@ class Step:
 
 
 def step_of(model: Model, scheme: str) -> Step:
-    """The step of a model, each number a node of its own."""
+    """Returns the step of a model, each number a node of its own."""
     functions = casadi_model(model)
     if scheme == HALF_IMPLICIT:
         return Step(graph_of(functions.step), (functions.input_time,))
@@ -41,7 +41,7 @@ def step_of(model: Model, scheme: str) -> Step:
 
 
 def packed_step_of(model: Model, scheme: str) -> Step:
-    """The step of a model, with the wheels in vectors."""
+    """Returns the step of a model, with the wheels in vectors."""
     step, groups = step_of(model, scheme), _wheel_groups(model)
     x, u, *_ = step.graph.inputs
     ends = [[step.graph.outputs[0][i] for i in group] for group in groups]
@@ -49,7 +49,7 @@ def packed_step_of(model: Model, scheme: str) -> Step:
 
 
 def _wheel_groups(model: Model) -> tuple[tuple[int, ...], ...]:
-    """The states that each wheel has, in the order of the wheels."""
+    """Returns the states that each wheel has, in the order of the wheels."""
     wheels = tuple(dict.fromkeys(field.wheel for field in model.states if field.wheel))
     places: dict[str, dict[str, int]] = defaultdict(dict)
     for i, field in enumerate(model.states):
@@ -59,7 +59,7 @@ def _wheel_groups(model: Model) -> tuple[tuple[int, ...], ...]:
 
 
 def _runge_kutta(model: Model) -> ca.Function:
-    """The classic Runge-Kutta step of fourth order on the continuous states.
+    """Returns the classic Runge-Kutta step of fourth order on the continuous states.
 
     Held states are values of the last step in all four stages and get their new value at its end, discrete ones follow the
     rule of the model's own step.

@@ -31,7 +31,7 @@ class AdvanceCode:
 
 @cache
 def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
-    """The machine code of `advance_kernel`, for those who call it by addresses."""
+    """Returns the machine code of `advance_kernel`, for calls by address."""
     code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: advance_text(model, scheme))
     prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
 
@@ -48,7 +48,7 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
 
     advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it says whether all of x is finite.
-    What depends on the parameters alone, and what Python costs, is spent in `bind`, which a simulator does once: it reads p then.
+    Work that depends on the parameters alone, and the cost of Python, is spent in `bind`, which a simulator calls once: it reads p then.
     """
     code = advance_code(model, scheme)
     call = code.advance
@@ -72,7 +72,7 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
 
 
 def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", packing: bool = True, jumping: bool = True) -> str:
-    """The LLVM module with the functions advance, prepare and size, their names after a prefix; for comparison without either."""
+    """Returns the LLVM module with the functions advance, prepare and size, their names after a prefix; for comparison without either."""
     one_step = packed_step_of(model, scheme) if packing else step_of(model, scheme)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
@@ -126,7 +126,7 @@ def advance_text(model: Model, scheme: str = HALF_IMPLICIT, prefix: str = "", pa
 
 
 def _prepared(graph: Graph, needed: list[int], constant: list[bool]) -> list[int]:
-    """The numbers that depend on the parameters alone and that something else needs. Truths are found again from numbers."""
+    """Returns the numbers that depend on the parameters alone and that something else needs. Truths are found again from numbers."""
     stored: set[int] = set()
     kinds = (VALUE, PACK)
 

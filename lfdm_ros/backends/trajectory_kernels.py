@@ -34,7 +34,7 @@ _Made = TypeVar("_Made")
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Returns the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -86,7 +86,7 @@ def in_parallel(work: Callable[[int], None], count: int) -> None:
 
 
 def once(make: Callable[_Asked, _Made]) -> Callable[_Asked, _Made]:
-    """As functools.cache, but what several threads ask for at the same time is made once: a kernel takes seconds and 100 MB."""
+    """Caches as functools.cache, but makes once what several threads request at the same time: a kernel takes seconds and 100 MB."""
     kept, lock = cache(make), threading.RLock()
 
     @wraps(make)
@@ -118,7 +118,8 @@ class SensitivityKernel:
 @once
 def sensitivity_kernel(model: Model, parameters: tuple[str, ...] = (), states: tuple[str, ...] = (), scheme: str = HALF_IMPLICIT,
                        prescribed: tuple[str, ...] = (), of_inputs: bool = False) -> SensitivityKernel:
-    """The kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories alone."""
+    """Returns the kernel for derivatives to `parameters`, initial values of `states` and, if asked, inputs; without any, trajectories
+    alone."""
     nx, nu, np_, lanes = len(model.states), len(model.inputs), len(model.parameters), DIRECTIONS
     columns = [[f.name for f in model.parameters].index(name) for name in parameters]
     differentiated = bool(parameters or states or of_inputs)
@@ -193,7 +194,7 @@ def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
 
 def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
                      of_inputs: bool = False) -> str:
-    """The LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs."""
+    """Returns the LLVM module of trajectories and their derivatives: to parameters and initial states by their places, and to inputs."""
     # Beside tangents the wheels' vectors do not pay: the tangents of each wheel are vectors of their own.
     differentiated = bool(columns or rows or of_inputs)
     one_step = step_of(model, scheme) if differentiated else packed_step_of(model, scheme)
@@ -220,7 +221,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
 
     def seed(array: str, row: int | str) -> str:
-        """The tangents of this pass in a row of an array (rows, width)."""
+        """Returns the tangents of this pass in a row of an array (rows, width)."""
         return code.load(code.element(array, code.integer("mul", "%width", row), code.value), 0, code.tangent)
 
     for column, node in enumerate(ps):
@@ -233,7 +234,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
     count = len(us) // len(one_step.times)
 
     def inputs(sample: str) -> list[str]:
-        """The driver's inputs, then the prescribed states."""
+        """Returns the driver's inputs, then the prescribed states."""
         row = code.element("%u", code.integer("mul", sample, count + len(prescribed)), code.value)
         return [code.load(row, i, code.value) for i in range(count + len(prescribed))]
 
@@ -279,7 +280,8 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
 
 
 def _active_states(graph: Graph, changed: Sequence[int], rows: Sequence[int], prescribed: Sequence[int]) -> list[int]:
-    """The states that come to depend on the `changed` nodes or on the initial states in `rows`; prescribed ones depend on nothing."""
+    """Returns the states that come to depend on the `changed` nodes or on the initial states in `rows`; prescribed ones depend on
+    nothing."""
     xs = graph.inputs[0]
     active = set(rows) - set(prescribed)
     while True:
@@ -312,7 +314,7 @@ class BatchKernel:
 @once
 def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
-    """The kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
+    """Returns the kernel that computes in `real` (double or float), compiled on first use; `lanes` 0: as this machine's registers hold."""
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     driven = _places(model, prescribed)
     code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
@@ -360,7 +362,7 @@ def run_batch(kernel: BatchKernel, parameters: np.ndarray, start: np.ndarray, in
 
 def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
                jumping: bool = True) -> str:
-    """The LLVM module of a batch; for comparison without jumps."""
+    """Returns the LLVM module of a batch; for comparison without jumps."""
     one_step = step_of(model, scheme)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
@@ -393,7 +395,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
             return code.cast(code.load(place(array, row), 0, double), double, code.value)
 
         def inputs(sample: str) -> list[str]:
-            """The driver's inputs, then the prescribed states."""
+            """Returns the driver's inputs, then the prescribed states."""
             width = count + len(prescribed)
             rows = [code.integer("add", code.integer("mul", sample, width), i) for i in range(width)]
             return [read("%u", row) if separate_inputs else same(code.load("%u", row, "double")) for row in rows]

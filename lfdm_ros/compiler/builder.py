@@ -1,7 +1,7 @@
 """An LLVM function under construction: registers, vectors, loops, memory.
 
-Registers are strings such as "%t7", types such as "double" or "<8 x float>". What a loop changes is kept in `variables`; LLVM turns them
-into registers.
+Registers are strings such as "%t7", types such as "double" or "<8 x float>". Values that a loop changes are kept in `variables`; LLVM turns
+them into registers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Builder:
         self._block = "entry"
 
     def text(self, name: str, triple: str) -> str:
-        """The module with the function, for a target triple."""
+        """Returns the module with the function, for a target triple."""
         return module_text(triple, {name: self})
 
     def function(self, name: str) -> str:
-        """The function alone."""
+        """Returns the function alone."""
         arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
         end = "ret void" if self.result is None else f"ret i64 {self.result}"
         return "\n".join([f"define {'void' if self.result is None else 'i64'} @{name}({arguments}) nounwind {{", "entry:",
@@ -52,7 +52,7 @@ class Builder:
 
     @contextmanager
     def loop(self, first: str, end: str, step: int = 1) -> Iterator[str]:
-        """The body runs for first, first + step, ... below `end` (i64), at least once; yields the index."""
+        """Returns the body runs for first, first + step, ... below `end` (i64), at least once; yields the index."""
         head, before = self._label("loop"), self._block
         self._lines += [f"br label %{head}", f"{head}:"]
         self._block = head
@@ -68,7 +68,7 @@ class Builder:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """The body runs if `condition` (i1) holds."""
+        """Returns the body runs if `condition` (i1) holds."""
         inside, after = self._label("when"), self._label("after")
         self._lines += [f"br i1 {condition}, label %{inside}, label %{after}", f"{inside}:"]
         self._block = inside
@@ -77,7 +77,7 @@ class Builder:
         self._block = after
 
     def variables(self, type_: str, count: int) -> str:
-        """Room for `count` values; returns its address."""
+        """Allocates room for `count` values; returns its address."""
         name = f"%{self._label('variables')}"
         self._allocations.append(f"{name} = alloca [{count} x {type_}], align 64")
         return name
@@ -99,13 +99,13 @@ class Builder:
         return self.new(f"{operation} {type_} {a}, {b}")
 
     def cast(self, register: str, source: str, target: str) -> str:
-        """Between double and float, scalars or vectors."""
+        """Converts between double and float, scalars or vectors."""
         if source == target:
             return register
         return self.new(f"{'fpext' if 'double' in target else 'fptrunc'} {source} {register} to {target}")
 
     def unit(self, lane: int, width: int) -> str:
-        """The constant vector with 1 in one lane."""
+        """Returns the constant vector with 1 in one lane."""
         return "<" + ", ".join(f"{self.real} {self.number(float(i == lane))}" for i in range(width)) + ">"
 
     def _label(self, stem: str) -> str:
@@ -119,18 +119,18 @@ class Builder:
     # -- Vectors and functions ------------------------------------------------------------------------------------
 
     def number(self, value: float, width: int = 1) -> str:
-        """A constant as LLVM writes it: the bits of a double, for float after rounding."""
+        """Returns a constant as LLVM writes it: the bits of a double, for float after rounding."""
         if self.real == "float":
             value = struct.unpack("f", struct.pack("f", value))[0]
         bits = f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
         return bits if width == 1 else "<" + ", ".join([f"{self.real} {bits}"] * width) + ">"
 
     def vector(self, element: str, width: int) -> str:
-        """The type of so many lanes; of one, the element's."""
+        """Returns the type of a vector of lanes; of one lane, the element's."""
         return element if width == 1 else f"<{width} x {element}>"
 
     def repeated(self, scalar: str, type_: str) -> str:
-        """A scalar register in all lanes of a type."""
+        """Returns a scalar register in all lanes of a type."""
         element = self._scalar(type_)
         if type_ == element:
             return scalar
@@ -139,7 +139,7 @@ class Builder:
         return self.new(f"shufflevector {type_} {first}, {type_} poison, <{width} x i32> zeroinitializer")
 
     def vector_of(self, registers: Sequence[str], element: str) -> str:
-        """The vector of scalars of a type."""
+        """Returns the vector of scalars of a type."""
         t, result = self.vector(element, len(registers)), "poison"
         if len(set(registers)) == 1:
             return self.repeated(registers[0], t)
@@ -148,7 +148,7 @@ class Builder:
         return result
 
     def call(self, intrinsic: str, arguments: Sequence[str], width: int) -> str:
-        """A function that LLVM knows, in all lanes."""
+        """Returns a function that LLVM knows, in all lanes."""
         t = self.vector(self.real, width)
         letter = "f64" if self.real == "double" else "f32"
         name = f"@llvm.{intrinsic}.{letter if width == 1 else f'v{width}{letter}'}"
@@ -156,7 +156,7 @@ class Builder:
         return self.new(f"call {FLAGS} {t} {name}({', '.join(f'{t} {a}' for a in arguments)})")
 
     def library_call(self, function: str, arguments: Sequence[str], width: int) -> str:
-        """A function of libm, lane by lane."""
+        """Returns a function of libm, lane by lane."""
         name = "@" + function + ("f" if self.real == "float" else "")
         self.declared.add(f"declare {self.real} {name}({', '.join([self.real] * len(arguments))})")
         if width == 1:
@@ -170,6 +170,6 @@ class Builder:
 
 
 def module_text(triple: str, functions: Mapping[str, Builder]) -> str:
-    """An LLVM module with functions by name."""
+    """Returns an LLVM module with functions by name."""
     declared = sorted(set[str]().union(*(code.declared for code in functions.values())))
     return "\n".join([f'target triple = "{triple}"', *declared, *(code.function(name) for name, code in functions.items())])

@@ -1,7 +1,7 @@
-"""The folder that keeps compiled code, and what else takes long to make, between processes.
+"""Folder that keeps compiled code, and other results that take long to make, between processes.
 
-What it keeps cannot go stale: its name is a hash of the sources that can change it. Work never depends on it: what cannot be kept is
-made again by the next process, and one line on stderr says so.
+Entries cannot go stale: their names are hashes of the sources that can change them. Work never depends on the folder: what cannot be
+stored is made again by the next process, and one line on stderr says so.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FINGERPRINT = re.compile("[0-9a-f]{20}")
 
 
 def cache_directory() -> Path:
-    """The folder of compiled code: LFDM_CACHE_DIR, else lfdm_ros below the user's cache, else a temporary one, which a warning names.
+    """Returns the folder of compiled code: LFDM_CACHE_DIR, else lfdm_ros in the user's cache, else a temporary one, with a warning.
 
-    What lies in it is executed, so it is this user's, and nobody else can write to it.
+    Its files are executed, so it belongs to this user, and nobody else can write to it.
     """
     # Three lines of the XDG rule; platformdirs has it too, but looks neither at the owner nor at who can write.
     chosen = os.environ.get("LFDM_CACHE_DIR")
@@ -59,7 +59,7 @@ def _usable(folder: Path, ours: bool) -> Path:
 
 @cache
 def _temporary(parent: Path) -> Path:
-    """Of this user where nobody has taken its name, else of this process."""
+    """Returns a temporary folder of this user where nobody has taken its name, else of this process."""
     folder = parent / f"lfdm_ros_{os.geteuid()}"
     try:
         _claim(folder, True)
@@ -87,7 +87,7 @@ def _claim(folder: Path, ours: bool) -> None:
 
 @cache
 def _folder(home: Path, name: str) -> Path:
-    """The folder of a fingerprint below `home`, private. Where it is new, old ones go.
+    """Returns the folder of a fingerprint below `home`, private. Where it is new, old ones go.
 
     Raises:
         OSError: it cannot be made, or is not private.
@@ -117,7 +117,7 @@ def _prune(home: Path, present: Path) -> None:
 
 
 def stored(name: str) -> bytes | None:
-    """What `store` kept under a name; None if there is nothing, or not as it was written."""
+    """Returns the content that `store` wrote under a name; None if there is nothing, or not as it was written."""
     try:
         data = (_folder(cache_directory(), fingerprint()) / name).read_bytes()
     except OSError:
@@ -155,5 +155,6 @@ def _warn(folder: Path, reason: str) -> None:
 
 @cache
 def fingerprint() -> str:
-    """Hash of the sources of models, back ends and compiler, of Python and the kind of machine. Equations from outside have their own."""
+    """Returns the hash of the sources of models, back ends and compiler, of Python and the kind of machine. Equations from outside have
+    their own."""
     return hashlib.sha256((package_digest(("models", "backends", "compiler")) + platform.machine()).encode()).hexdigest()[:20]

@@ -48,7 +48,8 @@ class _Arithmetic:
         return self.builder.new(f"{name} {flags or self.flags} {self.type} {a}, {b}")
 
     def polynomial(self, coefficients: Sequence[float], z: str) -> str:
-        """Estrin's rule, lowest power first: pairs, pairs of pairs ..., whose operations wait less for each other than Horner's."""
+        """Evaluates a polynomial by Estrin's rule, lowest power first: pairs, pairs of pairs ..., whose operations wait less for each other
+        than Horner's."""
         terms, power = [self.constant(c) for c in coefficients], z
         while len(terms) > 1:
             pairs = list(zip(terms[::2], terms[1::2]))
@@ -60,7 +61,7 @@ class _Arithmetic:
 
 
 def angle_function(builder: Builder, function: str, x: str, width: int) -> str:
-    """sin, cos or tan of x [rad]."""
+    """Computes sin, cos or tan of x [rad]."""
     a = _Arithmetic(builder, width, FLAGS)
     constant, op = a.constant, a.op
     # Half of x reduced to [-pi, pi]; 2 pi = 6.28125 + 1.935...e-3 to twice the working precision (Cody-Waite).
@@ -103,7 +104,7 @@ class _Bits(_Arithmetic):
         return self.builder.new(f"fcmp {how} {self.type} {a}, {b}")
 
     def exponential(self, y: str) -> tuple[str, str]:
-        """2^n and e^r - 1, where y = n ln 2 + r, |r| <= ln(2) / 2."""
+        """Computes 2^n and e^r - 1, where y = n ln 2 + r, |r| <= ln(2) / 2."""
         constant, op = self.constant, self.op
         # Adding 1.5 2^mantissa rounds to an integer and leaves it in the lowest bits.
         shift = constant(1.5 * 2.0 ** self.mantissa)
@@ -116,7 +117,7 @@ class _Bits(_Arithmetic):
 
 
 def tanh(builder: Builder, x: str, width: int) -> str:
-    """The hyperbolic tangent of x.
+    """Returns the hyperbolic tangent of x.
 
     With m = expm1(-2 |x|): tanh |x| = -m / (m + 2), without cancellation at small x. m = 2^n (e^r - 1) + 2^n - 1.
     """
@@ -130,9 +131,9 @@ def tanh(builder: Builder, x: str, width: int) -> str:
 
 
 def angle_of(builder: Builder, y: str, x: str, width: int) -> str:
-    """The angle of (x, y), -pi to pi, as atan2(y, x); NaN where both are infinite.
+    """Returns the angle of (x, y), -pi to pi, as atan2(y, x); NaN where both are infinite.
 
-    Of the smaller over the larger, t = tan of an angle up to pi / 4, from where t > tan(pi / 8) is (t - 1) / (t + 1) = tan(angle - pi / 4):
+    The smaller over the larger is t = tan of an angle up to pi / 4, from where t > tan(pi / 8) is (t - 1) / (t + 1) = tan(angle - pi / 4):
     one division. The angle is then a multiple m of pi / 4, with the sum of its parts last, plus or minus an arc tangent.
     """
     a = _Bits(builder, width)
@@ -157,7 +158,7 @@ def angle_of(builder: Builder, y: str, x: str, width: int) -> str:
 
 
 def exponential(builder: Builder, x: str, width: int) -> str:
-    """e^x; 0 and infinity where it leaves the normal numbers."""
+    """Computes e^x; 0 and infinity where it leaves the normal numbers."""
     a = _Bits(builder, width)
     least, most = (a.constant(bound) for bound in _EXPONENTS[builder.real])
     below, above = a.compared("olt", x, least), a.compared("ogt", x, most)
@@ -167,7 +168,7 @@ def exponential(builder: Builder, x: str, width: int) -> str:
 
 
 def logarithm(builder: Builder, x: str, width: int) -> str:
-    """The natural logarithm of x; that of what is less than the smallest normal number is minus infinity, of what is below 0 NaN.
+    """Returns the natural logarithm of x; that of what is less than the smallest normal number is minus infinity, of what is below 0 NaN.
 
     x = 2^n m with m in [sqrt(1/2), sqrt(2)): log x = n ln 2 + 2 atanh((m - 1) / (m + 1)).
     """

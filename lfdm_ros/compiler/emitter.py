@@ -1,7 +1,7 @@
 """LLVM code of a graph: each node one instruction, on scalars or on SIMD vectors.
 
 The number type (double, float) and the number of vehicles in a vector are free; tangents are vectors of directions beside scalar
-values. What `elementary` does not write in operations calls libm, lane by lane.
+values. Functions that `elementary` does not write in operations call libm, lane by lane.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Code(Builder):
 
     def __init__(self, graph: Graph, arguments: Mapping[str, str], real: str = "double", lanes: int = 1, directions: int = 1,
                  wheels: int = 1):
-        """Args:
+        """Sets up an empty emitter.
+
+        Args:
             arguments: LLVM type of each argument of the function by name.
             real: LLVM type of numbers, double or float.
             lanes: vehicles in each value.
@@ -49,11 +51,11 @@ class Code(Builder):
         self._rows: dict[tuple[int, int, str], list[str]] = {}  # that were read, by array, index and kind
 
     def gathered(self, registers: Sequence[str]) -> str:
-        """The vector of scalar numbers."""
+        """Returns the vector of scalar numbers."""
         return self.vector_of(registers, self.real)
 
     def lane(self, vector: str, lane: int) -> str:
-        """One number of a vector of the wheels."""
+        """Returns one number of a vector of the wheels."""
         return self.new(f"extractelement {self.pack} {vector}, i32 {lane}")
 
     # -- Nodes ----------------------------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ class Code(Builder):
     def emit(self, nodes: Iterable[int]) -> None:
         """Appends the instructions of nodes, which follow their arguments; inputs must be bound before.
 
-        What only one side of a choice needs is jumped over where no lane takes that side, if it is worth a jump.
+        Nodes that only one side of a choice needs are jumped over where no lane takes that side, if it is worth a jump.
         """
         wanted = [i for i in nodes if (i, self._graph.nodes[i].kind) not in self._names and self._graph.nodes[i].operation != "constant"]
         found = jumps(self._graph, wanted, self._users) if self._users else []
@@ -107,7 +109,7 @@ class Code(Builder):
         self._users = {i: some for i, some in users.items() if i not in used}
 
     def _jump(self, jump: Jump, sides: dict[tuple[int, int], str]) -> None:
-        """The regions of a jump, each computed only where some lane takes its side."""
+        """Returns the regions of a jump, each computed only where some lane takes its side."""
         for side, region in enumerate(jump.regions):
             if not region:
                 continue
@@ -132,7 +134,7 @@ class Code(Builder):
                 sides[i, side] = self.new(f"phi {self.vector(self.real, self._widths[kind])} [{value}, %{inside}], [{zero}, %{before}]")
 
     def _choice(self, i: int, sides: Sequence[str | None] = (None, None)) -> str:
-        """A select; `sides` are the registers of what was computed in a jump."""
+        """Returns a select; `sides` are the registers of what was computed in a jump."""
         node = self._graph.nodes[i]
         width, kind = self._widths[node.kind], node.kind
         condition = self.get(node.arguments[0], _TRUTH_OF.get(kind, TRUTH))
@@ -144,7 +146,7 @@ class Code(Builder):
         return self.new(f"select {FLAGS} {c} {condition}, {t} {chosen[0]}, {t} {chosen[1]}")
 
     def get(self, node: int, kind: str = "") -> str:
-        """The register of a node that was emitted or bound, converted where another kind is asked for."""
+        """Returns the register of a node that was emitted or bound, converted where another kind is asked for."""
         own = self._graph.nodes[node].kind
         kind = kind or own
         if self._graph.nodes[node].operation == "constant" and kind not in _VALUE_OF:
@@ -217,7 +219,7 @@ class Code(Builder):
         raise NotImplementedError(operation)
 
     def _read(self, arguments: tuple[int, ...], kind: str) -> list[str]:
-        """The row of an array that a node is one number of, read once for all four."""
+        """Returns the row of an array that a node is one number of, read once for all four."""
         table, index = arguments
         known = table, index, kind
         if known not in self._rows:

@@ -99,7 +99,8 @@ class CompiledFunction:
 
 
 def _in_rows(count: int) -> str:
-    """A function that calls `evaluate` for case after case: the number of cases, then of each array its address and step in bytes."""
+    """Returns a function that calls `evaluate` for case after case: the number of cases, then of each array its address and step in
+    bytes."""
     pointers = [f"%p{i}" for i in range(count)]
     return "\n".join([
         "", f"define void @evaluate_rows(i64 %n, {', '.join(f'ptr %a{i}, i64 %s{i}' for i in range(count))}) nounwind {{",
@@ -149,9 +150,9 @@ def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> Compil
 
 
 def compiled_with_tangents(source: ca.Function, places: Sequence[tuple[int, int]], key: str, name: str) -> CompiledFunction:
-    """The function's value and its derivatives by `places`, side by side, padded with zeros to a multiple of DIRECTIONS.
+    """Returns the function's value and its derivatives by `places`, side by side, padded with zeros to a multiple of DIRECTIONS.
 
-    They are computed so many at a time beside the value, which costs less than CasADi's own Jacobian as code and compiles sooner.
+    DIRECTIONS of them at a time are computed beside the value, which costs less than CasADi's own Jacobian as code and compiles sooner.
     """
     arguments = [source.name_in(i) for i in range(source.n_in())]
     blocks = -(-len(places) // DIRECTIONS)

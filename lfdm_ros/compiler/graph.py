@@ -51,7 +51,7 @@ class Graph:
         self.outputs: list[list[int]] = []
 
     def add(self, operation: str, *arguments: int, kind: str = "", payload: float | tuple[int, int] | None = None) -> int:
-        """The node of an operation, a new one only where there is none yet."""
+        """Returns the node of an operation, a new one only where there is none yet."""
         if operation in COMMUTE:
             arguments = tuple(sorted(arguments))
         if not kind:
@@ -70,7 +70,7 @@ class Graph:
         return self.add("input", kind=kind, payload=(argument, element))
 
     def reachable(self, ends: Iterable[int]) -> list[int]:
-        """The nodes that `ends` need, themselves included, in order."""
+        """Returns the nodes that `ends` need, themselves included, in order."""
         wanted = set(ends)
         for i in range(max(wanted, default=-1), -1, -1):
             if i in wanted:
@@ -78,7 +78,7 @@ class Graph:
         return sorted(wanted)
 
     def depends(self, seeds: Iterable[int]) -> list[bool]:
-        """For each node, whether it changes with one of the seeds."""
+        """Returns for each node if it changes with one of the seeds."""
         chosen = set(seeds)
         found = [False] * len(self.nodes)
         for i, node in enumerate(self.nodes):
@@ -87,7 +87,7 @@ class Graph:
 
 
 def graph_of(function: ca.Function) -> Graph:
-    """The graph of an SX function with dense arguments; outputs[i] are the stored elements of result i.
+    """Returns the graph of an SX function with dense arguments; outputs[i] are the stored elements of result i.
 
     Raises:
         NotImplementedError: an operation that no model has needed yet.
@@ -123,7 +123,7 @@ def graph_of(function: ca.Function) -> Graph:
 
 
 def _called(graph: Graph, name: str, arguments: Sequence[int], results: int) -> list[int]:
-    """The results of a call: a row of a table, or the derivatives of one, which are 0.
+    """Returns the results of a call: a row of a table, or the derivatives of one, which are 0.
 
     Raises:
         NotImplementedError: another function.

@@ -1,4 +1,4 @@
-"""What only one side of a condition needs, so that the code can jump over it where no lane takes that side.
+"""Jumps over nodes that only one side of a condition needs, where no lane takes that side.
 
 A tyre's curve past its peak, dry friction at walking pace: most steps need none of it.
 """
@@ -29,7 +29,8 @@ class Jump:
 
 
 def jumps(graph: Graph, wanted: Sequence[int], users: Mapping[int, set[int]]) -> list[Jump]:
-    """The jumps that are worth it among `wanted`, no two of them in each other's way; those inside a region are left for its own code.
+    """Returns the jumps that are worth it among `wanted`, no two of them in each other's way; those inside a region are left for its own
+    code.
 
     `users` are all users of each node; one that is missing is used elsewhere.
     """
@@ -66,7 +67,7 @@ class _Planner:
         self._jumping: set[int] = set()
 
     def plan(self, condition: int, choices: Sequence[int]) -> Jump | None:
-        """A jump for choices on one condition, or None where it is not worth it or they wait for each other."""
+        """Returns a jump for choices on one condition, or None where it is not worth it or they wait for each other."""
         if not choices or any(i in self.taken or i in self._jumping for i in choices):
             return None
         regions = [self._region(choices, side) for side in (1, 2)]
@@ -92,7 +93,7 @@ class _Planner:
         return Jump(condition, tuple(choices), (tuple(sorted(regions[0])), tuple(sorted(regions[1]))), needs)
 
     def apart(self, choices: Sequence[int]) -> list[list[int]]:
-        """The same choices in groups, each of which waits for those before it and not for its own."""
+        """Returns the same choices in groups, each of which waits for those before it and not for its own."""
         groups: dict[int, list[int]] = defaultdict(list)
         levels: dict[int, int] = {}
         for i in choices:

@@ -29,13 +29,14 @@ class Target:
     features: str = ""
 
     def lanes(self, real: str = "double", registers: int = 2) -> int:
-        """Numbers of a type that fit into so many vector registers. Two hide more latency than one."""
+        """Returns how many numbers of a type fit into `registers` vector registers; two hide more latency than one."""
         features = self.features.split(",")
         size = 64 if "+avx512f" in features else 32 if "+avx2" in features else 16  # [bytes]; SSE2 and NEON
         return registers * size // {"double": 8, "float": 4}[real]
 
     def machine(self, **place: Any) -> llvm.TargetMachine:
-        """LLVM's own of it; `place` is where the code is to lie. Of another kind of processor than this one LLVM must be told first."""
+        """Returns LLVM's target machine; `place` is where the code is to lie. LLVM must initialize other kinds of processor than this
+        one."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, features=self.features, opt=2, **place)
@@ -55,18 +56,18 @@ class MachineCode:
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Where a function lies in this process."""
+        """Returns the address of a function in this process."""
         return int(self._engine.get_function_address(name))
 
     def function(self, name: str, arguments: Sequence[type], result: type | None = None) -> Callable[..., Any]:
-        """A function of the object; a call releases the GIL."""
+        """Returns a function of the object; a call releases the GIL."""
         call = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
         call.code = self  # type: ignore[attr-defined]
         return call
 
 
 def machine_code(key: str, text: Callable[[], str], target: Target | None = None) -> MachineCode:
-    """The object of a key from the cache, or else compiled from what `text` writes, for `common()` unless another target is given.
+    """Returns the object of a key from the cache, or else compiled from what `text` writes, for `common()` unless another target is given.
 
     The key must name all that the text depends on but the sources of models and back ends, versions and target.
     """
@@ -108,8 +109,8 @@ COMMON = "x86-64-v3"
 
 @cache
 def here() -> Target:
-    """The target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the level of
-    x86-64 that the variable LFDM_TARGET names.
+    """Returns the target of code that is as fast as can be: batches, and derivatives of trajectories. This machine's processor, or the
+    level of x86-64 that the variable LFDM_TARGET names.
 
     Raises:
         InputError: LFDM_TARGET is no level, or one that this machine is not of.
@@ -120,8 +121,8 @@ def here() -> Target:
 
 @cache
 def common() -> Target:
-    """The target of all other code, what drives: the same on every x86-64 of level 3 (AVX2 and FMA), so that a run is the same on all of
-    them; elsewhere, and where LFDM_TARGET is set, that of `here()`."""
+    """Returns the target of all other code, what drives: the same on every x86-64 of level 3 (AVX2 and FMA), so that a run is the same on
+    all of them; elsewhere, and where LFDM_TARGET is set, that of `here()`."""
     if os.environ.get(TARGET) or lacking(COMMON):
         return here()
     return _level(COMMON)
@@ -142,7 +143,7 @@ def _level(name: str) -> Target:
 
 
 def lacking(level: str) -> list[str]:
-    """What this machine's processor lacks of a level of x86-64, by the names of LLVM."""
+    """Returns the features of a level of x86-64 that this machine's processor lacks, by the names of LLVM."""
     has = llvm.get_host_cpu_features()
     return [feature[1:] for feature in LEVELS[level].split(",") if not has.get(feature[1:])]
 

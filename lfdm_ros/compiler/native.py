@@ -1,7 +1,7 @@
 """Python functions of numbers and arrays as machine code, by numba, from the cache of compiled code.
 
-numba translates where the code is not there yet; who finds it there never imports numba (0.4 s). What a loop calls of ours, a model's
-steps, comes in as an address, so that the code holds for every process.
+numba translates code that is not in the cache; code from the cache needs no import of numba (0.4 s). Functions of ours that a loop
+calls, a model's steps, come in as addresses, so that the code holds for every process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LLVM: dict[type, str] = {POINTER: "ptr", INTEGER: "i64", REAL: "double"}
 
 @cache
 def native(module: str, arguments: Sequence[type], result: type, sources: Sequence[str] = (), entry: str = "entry") -> Callable[..., Any]:
-    """A function of a module as machine code; a call releases the GIL.
+    """Returns a function of a module as machine code; a call releases the GIL.
 
     Args:
         module: its name; it is imported only where its code is not in the cache.
@@ -44,7 +44,7 @@ def native(module: str, arguments: Sequence[type], result: type, sources: Sequen
 
 
 def addresses(*arguments: Any) -> list[Any]:
-    """The arguments of a call, of each array its address: it must live as long as that is used.
+    """Returns the arguments of a call, of each array its address: it must live as long as that is used.
 
     Raises:
         ValueError: an array is not contiguous.
@@ -55,7 +55,7 @@ def addresses(*arguments: Any) -> list[Any]:
 
 
 def _text(module: str, entry: str, arguments: Sequence[type], result: type) -> str:
-    """The LLVM module of a function under the name `entry`, and of numba's what it needs, without Python."""
+    """Returns the LLVM module of a function under the name `entry`, and of numba's what it needs, without Python."""
     from numba import cfunc, types
 
     signature = getattr(types, _NAMES[result])(*(getattr(types, _NAMES[a]) for a in arguments))

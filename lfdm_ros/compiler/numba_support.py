@@ -1,4 +1,4 @@
-"""What numba lacks for our loops. Imported by the modules that `native` translates, which is seldom."""
+"""Calls by address, which numba lacks. Imported by the modules that `native` translates, which is seldom."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _remainder(a, b):
 
 @intrinsic
 def call_advance(context, address, x, q, u0, u1, n, h):
-    """advance(x, q, u0, u1, n, h, 1 / n) at an address, see `lfdm_ros.backends.tick_kernel`; arrays by their addresses."""
+    """Calls advance(x, q, u0, u1, n, h, 1 / n) at an address, see `lfdm_ros.backends.tick_kernel`; arrays by their addresses."""
     pointer = types.voidptr
     signature = types.int64(types.int64, pointer, pointer, pointer, pointer, types.int64, types.float64)
 

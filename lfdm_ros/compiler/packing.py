@@ -24,7 +24,7 @@ def _bit(i: int) -> np.uint64:
 
 
 class _Plan:
-    """Which nodes go together. `place` maps a node to its group and the lane in it."""
+    """Grouping of nodes into vectors. `place` maps a node to its group and the lane in it."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -70,7 +70,7 @@ class _Plan:
         return True
 
     def _ordered(self, model: tuple[int, ...], arguments: tuple[int, ...], operation: str) -> tuple[int, ...]:
-        """The arguments of a commutative operation in the order in which they are most like the model's."""
+        """Returns the arguments of a commutative operation in the order in which they are most like the model's."""
         if operation not in COMMUTE:
             return arguments
         swapped = arguments[::-1]
@@ -94,7 +94,7 @@ class _Plan:
 
 
 def packed(graph: Graph, groups: Sequence[Sequence[int]], changing: Sequence[bool]) -> Graph:
-    """The same function with vectors.
+    """Returns the same function with vectors.
 
     Args:
         groups: nodes that belong to the wheels, each as many as a vector has lanes.
@@ -116,7 +116,7 @@ def packed(graph: Graph, groups: Sequence[Sequence[int]], changing: Sequence[boo
 
 
 def gathered(graph: Graph, nodes: Sequence[int]) -> int:
-    """The vector of some nodes of kind VALUE or TRUTH."""
+    """Returns the vector of some nodes of kind VALUE or TRUTH."""
     kind = PACK_TRUTH if graph.nodes[nodes[0]].kind == TRUTH else PACK
     return graph.add("gather", *nodes, kind=kind)
 
@@ -127,7 +127,7 @@ def _rewritten(graph: Graph, plan: _Plan) -> Graph:
     vector: dict[tuple[int, ...], int] = {}
 
     def needs(what: int | tuple[int, ...]) -> list[int | tuple[int, ...]]:
-        """What must be there before a node or a vector."""
+        """Returns the nodes that must be there before a node or a vector."""
         if isinstance(what, int):
             return [plan.place[what][0]] if what in plan.place else list(graph.nodes[what].arguments)
         if what in plan.arguments:

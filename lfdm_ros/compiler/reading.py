@@ -34,7 +34,7 @@ class Arrays:
 
 
 def arrays(builder: Builder, numbers: str, width: int) -> Arrays:
-    """The arrays of some numbers; of a number that none has, array 0."""
+    """Returns the arrays of some numbers; of a number that none has, array 0."""
     real, symbol = builder.real, SYMBOLS[builder.real]
     builder.declared.update(f"@{name} = external global i8" for name in (symbol, LAST, COUNT))
     count, found = builder.load(f"@{COUNT}", 0, "i64"), []
@@ -49,7 +49,7 @@ def arrays(builder: Builder, numbers: str, width: int) -> Arrays:
 
 
 def row(builder: Builder, source: Arrays, index: str, width: int) -> list[str]:
-    """The four numbers from an index on, each of `width` lanes; an index beyond an end is that of the first or last row, one that
+    """Returns the four numbers from an index on, each of `width` lanes; an index beyond an end is that of the first or last row, one that
     is no i32 that of any."""
     real, t = builder.real, builder.vector(builder.real, width)
     whole, last = builder.vector("i32", width), source.lasts
@@ -72,14 +72,14 @@ def row(builder: Builder, source: Arrays, index: str, width: int) -> list[str]:
 
 
 def lanes(builder: Builder, vector: str, element: str, width: int) -> list[str]:
-    """The scalars of a vector register; of one lane, the register itself."""
+    """Returns the scalars of a vector register; of one lane, the register itself."""
     if width == 1:
         return [vector]
     return [builder.new(f"extractelement {builder.vector(element, width)} {vector}, i32 {lane}") for lane in range(width)]
 
 
 def _transposed(builder: Builder, rows: Sequence[str]) -> list[str]:
-    """Rows of four numbers, as many as lanes -> four vectors of as many numbers."""
+    """Transposes rows of four numbers, one a lane, to four vectors of the lanes."""
     real, n = builder.real, len(rows)
     blocks = range(0, n, WIDTH)
     whole = [_joined(builder, rows[k::WIDTH], WIDTH) for k in range(WIDTH)]  # block b has row 4 b + k

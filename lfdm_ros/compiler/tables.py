@@ -35,7 +35,7 @@ class Table:
     """An array that machine code can read by `number` for as long as this object lives. It is kept in double and in single precision."""
 
     def __init__(self, values: np.ndarray):
-        """`values` (n,), four at least, are copied.
+        """Stores a copy of `values` (n,), at least four.
 
         Raises:
             ValueError: fewer, or as many arrays as there can be are in use.
@@ -78,7 +78,7 @@ for _name, _array in (*((SYMBOLS[real], addresses) for real, addresses in _addre
 
 
 def rows(table: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """The numbers (4, ...) that machine code would read at numbers and indices of one shape."""
+    """Returns the numbers (4, ...) that machine code would read at numbers and indices of one shape."""
     table, index = np.broadcast_arrays(np.asarray(table, float), np.asarray(index, float))
     found = np.empty((WIDTH, table.size))
     for k, (number, first) in enumerate(zip(table.ravel().tolist(), index.ravel().tolist())):
@@ -129,7 +129,7 @@ class _Row(ca.Callback):
 
 
 def _nothing(name: str, given: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]], *described: Any) -> ca.Function:
-    """A function of zeros."""
+    """Returns a function of zeros."""
     arguments: list[Any] = [ca.MX.sym(f"i{k}", *shape) for k, shape in enumerate(given)]
     zeros: list[Any] = [ca.MX.zeros(*shape) for shape in results]
     return ca.Function(name, arguments, zeros, *described)
@@ -139,6 +139,6 @@ ROW = _Row()
 
 
 def row(table: ca.SX | float, index: ca.SX | float) -> tuple[ca.SX, ...]:
-    """The four numbers of a table from an index on, in CasADi's graphs."""
+    """Returns the four numbers of a table from an index on, in CasADi's graphs."""
     (found,) = ROW.call([ca.SX(table), ca.SX(index)], False, True)
     return tuple(ca.vertsplit(found))

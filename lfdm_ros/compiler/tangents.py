@@ -17,12 +17,12 @@ class Tangents:
     """
 
     def __init__(self, graph: Graph, seeds: dict[int, int]):
-        """`seeds` maps nodes to the nodes (of kind TANGENT) that are their tangents."""
+        """Starts from `seeds`, which maps nodes to the nodes (of kind TANGENT) that are their tangents."""
         self._graph = graph
         self._of: dict[int, int | None] = dict(seeds)
 
     def of(self, end: int) -> int | None:
-        """The tangent of a node."""
+        """Returns the tangent of a node."""
         waiting = [end]
         while waiting:
             i = waiting.pop()
@@ -67,7 +67,7 @@ class Tangents:
         return total
 
     def _partials(self, i: int) -> tuple[int | None, ...]:
-        """Derivatives of a node by its arguments, as nodes of kind VALUE; None where it is 0 wherever it exists."""
+        """Returns the derivatives of a node by its arguments, as nodes of kind VALUE; None where it is 0 wherever it exists."""
         add, constant = self._graph.add, self._graph.constant
         operation, arguments = self._graph.nodes[i].operation, self._graph.nodes[i].arguments
         a = arguments[0]

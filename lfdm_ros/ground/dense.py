@@ -29,7 +29,7 @@ class DensePosterior:
             self.mean, self.covariance = self.mean + gain.T @ missing, self.covariance - gain.T @ gain
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` samples (count, n)."""
+        """Draws `count` samples (count, n)."""
         lifted = self.covariance + JITTER * self._variance * np.eye(len(self.mean))
         noise = rng.standard_normal((count, len(self.mean)))
         return np.asarray(self.mean + noise @ linalg.cholesky(lifted, lower=True).T)

@@ -36,7 +36,7 @@ class Embedding:
         return len(self._roots[0]), len(self._roots[1])
 
     def pair(self, rng: np.random.Generator) -> np.ndarray:
-        """Two independent fields (2, ny, nx): real and imaginary part of one transform."""
+        """Returns two independent fields (2, ny, nx): real and imaginary part of one transform."""
         rows, columns = self._roots
         ny, nx = self._shape
         noise = rng.standard_normal((len(rows), len(columns), 2)).view(complex)[..., 0]
@@ -47,7 +47,7 @@ class Embedding:
         return np.stack([field.real, field.imag])
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` independent fields (count, ny, nx)."""
+        """Draws `count` independent fields (count, ny, nx)."""
         fields = np.empty((count, *self._shape))
         for k in range(0, count, 2):
             fields[k:k + 2] = self.pair(rng)[:count - k]
@@ -56,7 +56,7 @@ class Embedding:
 
 @lru_cache(maxsize=64)
 def _roots(size: int, spacing: float, gamma: float, name: str) -> np.ndarray:
-    """Square roots of the eigenvalues along one side, over its number of nodes; `spacing` in lengths of a patch."""
+    """Computes the square roots of the eigenvalues along one side, over its number of nodes; `spacing` in lengths of a patch."""
     length = fft.next_fast_len(2 * (size - 1))
     while length <= LONGEST * size:
         steps = np.arange(length)

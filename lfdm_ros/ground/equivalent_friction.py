@@ -1,6 +1,6 @@
 """Soil as models without soil can have it: for each soil a friction and a resistance, from the exact wheel at its load at rest.
 
-What a driven wheel of Bekker and Wong pulls at most, and what one loses that nothing drives, are those of a wheel on firm ground of
+The largest pull of a driven wheel of Bekker and Wong, and the resistance of a free one, are those of a wheel on firm ground of
 
     (1) resistance = -pull of the wheel without a moment, over the load
     (2) friction = largest pull over the load + resistance
@@ -102,8 +102,8 @@ def equivalent_friction(vehicle: Vehicle, soils: Sequence[Soil]) -> list[Equival
 
 
 def fiala_scale(vehicle: Vehicle, friction: float) -> float:
-    """Of the vehicle's friction, so that the peak of its Fiala tyres along the wheel at rest is `friction` over the load (see
-    `models.driven_bicycle.Axles.grip`)."""
+    """Returns the scale of the vehicle's friction with which the longitudinal peak of its Fiala tyres at rest is `friction` over the load
+    (see `models.driven_bicycle.Axles.grip`)."""
     p = Record(**vehicle.parameters)
     stiffness = 0.5 * (p.longitudinal_stiffness_front + p.longitudinal_stiffness_rear)
     k, drop = 0.5 * sum(static_loads(p)) / (4.0 * stiffness), max(p.friction_max - p.friction_min, 0.0)
@@ -117,7 +117,7 @@ def fiala_scale(vehicle: Vehicle, friction: float) -> float:
 
 
 def firm_maps(vehicle: Vehicle, soils: SoilMap, grid: Grid) -> tuple[FrictionField, ResistanceMap]:
-    """A map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
+    """Returns a map of soils as friction, over that of the road of the vehicle's file, and resistance beside that of its tyres."""
     firm, which = equivalent_friction(vehicle, soils.soils), soils.number_at(*np.meshgrid(grid.xs, grid.ys))
     p = vehicle.parameters
     # What the tyres lose by rolling is a torque, and takes nothing of the largest pull.

@@ -41,21 +41,21 @@ class FrictionField:
 
     @classmethod
     def uniform(cls, friction: float, link: FrictionLink | None = None) -> FrictionField:
-        """The same friction everywhere. Raises InputError where it is not between ice and dry."""
+        """Returns the same friction everywhere. Raises InputError where it is not between ice and dry."""
         link = link or FrictionLink()
         return cls(Grid(0.0, 0.0, 1.0, 4, 4), np.full((4, 4), float(link.latent(friction))), link)
 
     def latent_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Latent values at places of one shape [m]."""
+        """Computes latent values at places of one shape [m]."""
         x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
         return look_up(self.coefficients, self.grid, x.ravel(), y.ravel())[0].reshape(x.shape)
 
     def friction_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Friction [1] at places of one shape [m]."""
+        """Computes friction [1] at places of one shape [m]."""
         return self.link.friction(self.latent_at(x, y))
 
     def slopes_at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Change of friction along x and y [1/m] at places of one shape [m]; 0 beyond an edge."""
+        """Computes the change of friction along x and y [1/m] at places of one shape [m]; 0 beyond an edge."""
         x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
         latent, along_x, along_y = look_up(self.coefficients, self.grid, x.ravel(), y.ravel())
         per_latent = (self.link.dry - self.link.ice) * 0.25 / np.cosh(0.5 * latent) ** 2

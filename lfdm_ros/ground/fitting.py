@@ -1,4 +1,4 @@
-"""Which prior observations speak for: maximum likelihood (paper 004 after Rasmussen & Williams 2006, chapter 5).
+"""Fit of a prior to observations: maximum likelihood (paper 004 after Rasmussen & Williams 2006, chapter 5).
 
 log p(W) = -1/2 (W - m)' K^-1 (W - m) - 1/2 log |K| - n/2 log 2 pi, K of eq 7. The mean's three numbers are linear in it: given the others
 the best are those of generalised least squares. The others are searched by their logarithms with the exact slope (their eq 5.9).
@@ -35,7 +35,8 @@ class Fit:
 
 
 def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, noise: np.ndarray | None = None) -> float:
-    """Of latent values (n,) at places (n, 2) [m] with noise sigma_n, or of their own (n,); -inf where their covariance is singular."""
+    """Computes the log likelihood of latent values (n,) at places (n, 2) [m] with noise sigma_n, or of their own (n,); -inf where their
+    covariance is singular."""
     try:
         factor = linalg.cholesky(_covariance(prior, places, noise), lower=True)
     except linalg.LinAlgError:
@@ -46,7 +47,7 @@ def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, no
 
 def log_likelihoods(values: Mapping[str, np.ndarray], places: np.ndarray, latent: np.ndarray,
                     noise: np.ndarray | None = None) -> np.ndarray:
-    """`log_likelihood` of many priors at once (K,).
+    """Computes `log_likelihood` of many priors at once (K,).
 
     Args:
         values: (K,) of every value of `FieldPrior`, within their ranges.
@@ -74,7 +75,7 @@ def log_likelihoods(values: Mapping[str, np.ndarray], places: np.ndarray, latent
 
 
 def _kernels(part: Mapping[str, np.ndarray], apart: Sequence[np.ndarray]) -> np.ndarray:
-    """The covariances (k, n, n) of priors, without noise; apart: distances along x and y (n, n)."""
+    """Returns the covariances (k, n, n) of priors, without noise; apart: distances along x and y (n, n)."""
     lengths = (part["alpha_x"], part["alpha_y"])
     if (part["gamma"] == 1.0).all():
         exponent = sum((own / alpha) ** 2 for own, alpha in zip(apart, lengths))
@@ -85,7 +86,7 @@ def _kernels(part: Mapping[str, np.ndarray], apart: Sequence[np.ndarray]) -> np.
 
 
 def _roots(matrices: np.ndarray) -> np.ndarray:
-    """Cholesky's root of each (k, n, n); NaN of those that are singular."""
+    """Computes Cholesky's root of each (k, n, n); NaN of those that are singular."""
     try:
         return np.asarray(np.linalg.cholesky(matrices))
     except linalg.LinAlgError:
@@ -96,7 +97,7 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def log_likelihood_and_slope(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, names: Sequence[str]) -> tuple[float, np.ndarray]:
-    """The same and its derivatives (len(names),) by values of SHAPE.
+    """Returns the same and its derivatives (len(names),) by values of SHAPE.
 
     Raises:
         LinAlgError: the covariance is singular.
@@ -111,7 +112,7 @@ def log_likelihood_and_slope(prior: FieldPrior, places: np.ndarray, latent: np.n
 
 
 def fit(places: np.ndarray, latent: np.ndarray, *, start: FieldPrior | None = None, fixed: Collection[str] = ()) -> Fit:
-    """The most likely prior of latent values (n,) at places (n, 2) [m].
+    """Returns the most likely prior of latent values (n,) at places (n, 2) [m].
 
     Args:
         start: values of what is fixed, and a further place to begin at.
@@ -169,7 +170,7 @@ def _covariance(prior: FieldPrior, places: np.ndarray, noise: np.ndarray | None 
 
 
 def _changes(prior: FieldPrior, places: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
-    """Derivatives of the covariance (n, n) by values of SHAPE."""
+    """Yields derivatives of the covariance (n, n) by values of SHAPE."""
     power = 2.0 / prior.gamma
     # Logarithms of the scaled distances; of 0 what has no effect.
     scaled = [np.abs(c[:, None] - c[None, :]) / alpha for c, alpha in zip(places.T, (prior.alpha_x, prior.alpha_y))]
@@ -185,7 +186,7 @@ def _changes(prior: FieldPrior, places: np.ndarray, names: Sequence[str]) -> lis
 
 
 def _with_mean(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, names: Sequence[str]) -> FieldPrior:
-    """The prior with the values of `names` (of MEAN) that are most likely given the rest."""
+    """Returns the prior with the values of `names` (of MEAN) that are most likely given the rest."""
     if not names:
         return prior
     factor = linalg.cholesky(_covariance(prior, places), lower=True)

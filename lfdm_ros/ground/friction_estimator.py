@@ -81,7 +81,9 @@ class FrictionEstimator:
 
     def __init__(self, vehicle: Vehicle, link: FrictionLink, prior: FieldPrior, settings: EstimatorSettings | None = None,
                  posterior: Mapping[str, np.ndarray] | None = None, seed: int = 1):
-        """Args:
+        """Compiles the model for windows of a drive.
+
+        Args:
             link: between the latent friction and that of the road, over the one that the vehicle's friction_scale is of.
             prior: of the latent friction: how different it is under four wheels and along a window.
             posterior: draws (S,) of parameters by name; without: the vehicle's own, taken as known.
@@ -115,10 +117,10 @@ class FrictionEstimator:
         self._rollouts: dict[tuple[int, float], BatchRollout] = {}
 
     def feel(self, drive: Drive, since: float = -np.inf) -> Felt:
-        """What was felt in each whole window, from `since` [s] on, in which all that this vehicle's sensors say was measured.
+        """Estimates the friction of each whole window, from `since` [s] on, in which all channels of this vehicle's sensors were measured.
 
-        Windows are counted from the drive's first row; before `since` those states settle that are not measured. What was never measured
-        is not compared. Where the wheels' speeds were not, they are taken to roll freely, and windows with more than a tenth of a pedal
+        Windows are counted from the drive's first row; before `since` those states settle that are not measured. Channels that were never
+        measured are not compared. Without wheel speeds the wheels are taken to roll freely, and windows with more than a tenth of a pedal
         are left out, unless vx is prescribed.
 
         Raises:
@@ -152,7 +154,7 @@ class FrictionEstimator:
         return np.stack([x + ahead * np.cos(yaw) - left * np.sin(yaw), y + ahead * np.sin(yaw) + left * np.cos(yaw)], axis=-1)
 
     def _frictions(self, measured: Mapping[str, np.ndarray], begin: int, count: int) -> np.ndarray:
-        """What each wheel may have met in a window: (M S, count + 1, wheels), given the latent friction in its middle."""
+        """Computes the friction of each wheel in a window, (M S, count + 1, wheels), given the latent friction in its middle."""
         instants = np.linspace(0.0, count, _INSTANTS)
         places = self._passed(measured, begin + instants)
         middle, flat = places[[0, -1]].mean(axis=(0, 1))[None], places.reshape(-1, 2)
@@ -196,8 +198,8 @@ class FrictionEstimator:
 
     def _starts(self, measured: Mapping[str, np.ndarray], driven: np.ndarray, begin: int, interval: float,
                 known: Mapping[str, float], start: np.ndarray) -> np.ndarray:
-        """States (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that was
-        measured so before."""
+        """Returns states (M, nx) at a row, for each friction: as `start` where a state is known, the rest, roll say, as of a vehicle that
+        was measured so before."""
         starts = np.repeat(start[None], len(LATENT), axis=0)
         follow = [*self.settings.prescribed, *(name for name in self._channels
                                                if name in measured and name not in self.settings.prescribed)]
@@ -222,7 +224,7 @@ class FrictionEstimator:
         return {name: float(values[row]) for name, values in measured.items() if name in self._states and np.isfinite(values[row])}
 
     def _log_likelihood(self, runs: np.ndarray, seen: np.ndarray, after: np.ndarray, names: list[str]) -> np.ndarray:
-        """runs (M, S, D), seen (D,), after: times of the samples since the start [s] -> (M,)."""
+        """Computes the log likelihood of runs (M, S, D), seen (D,), after: times of the samples since the start [s] -> (M,)."""
         noise, error = (np.array([given.get(name, 0.0) for name in names]) for given in (self._noise, self._error))
         # The model's own error grows as it goes: what it has missed before it misses later, too.
         known = np.diag(np.tile(noise**2, len(after))) + np.kron(np.outer(after, after), np.diag(error**2))
@@ -239,7 +241,7 @@ class FrictionEstimator:
 
 
 def _by_state(given: Mapping[str, float], states: Sequence[str], model: str) -> dict[str, float]:
-    """Values by state; those of a stem are those of each wheel, and of none where the model has no wheels."""
+    """Returns values by state; those of a stem are those of each wheel, and of none where the model has no wheels."""
     out: dict[str, float] = {}
     for name, value in given.items():
         of_wheels = [state for state in states if state.startswith(f"{name}_")] if name == _WHEELS else []
@@ -250,7 +252,8 @@ def _by_state(given: Mapping[str, float], states: Sequence[str], model: str) -> 
 
 
 def _corner(vehicle: Vehicle, wheel: str) -> tuple[float, float]:
-    """Where a wheel is from the vehicle's centre, ahead and left [m]; one that stands for both of its axle on the middle line."""
+    """Returns the place of a wheel from the vehicle's centre, ahead and left [m]; one that stands for both of its axle on the middle
+    line."""
     p, front = vehicle.parameters, wheel.startswith("f")
     side = {"l": 0.5, "r": -0.5}.get(wheel[1:], 0.0)
     return (p["cg_to_front_axle"] if front else -p["cg_to_rear_axle"],

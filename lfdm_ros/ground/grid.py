@@ -38,7 +38,7 @@ class Grid:
 
     @classmethod
     def covering(cls, lower: tuple[float, float], upper: tuple[float, float], spacing: float) -> Grid:
-        """The smallest grid that begins at `lower` and reaches `upper` [m].
+        """Returns the smallest grid that begins at `lower` and reaches `upper` [m].
 
         Raises:
             InputError: as the grid itself.

@@ -28,7 +28,7 @@ _PRIOR = tuple(f.name for f in fields(FieldPrior))
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A ground: what is there, and what who has its file knows of it.
+    """Ground of a file: its truth, and the knowledge that a vehicle with the file has.
 
     Friction is that of the road over the one that the vehicle's file is of: 1 is its own road.
 
@@ -75,7 +75,7 @@ class Ground:
                 "its edges the nearest point holds")
 
     def drawn(self, count: int, seed: int = 1) -> list[FrictionField]:
-        """Fields that may be there, as far as is known; where all is known, that one."""
+        """Draws fields that may be there, given the file's observations; where all is known, that one."""
         if self.belief is None:
             return [self.field]
         latent = self.belief.draw(count, np.random.default_rng(seed))
@@ -143,7 +143,7 @@ def _random(name: str, data: Mapping[str, Any], grid: Grid, seed: int | None, wh
 
 
 def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float, float, float]]], where: str) -> Ground:
-    """With patches, whose friction is known; later ones lie on earlier ones."""
+    """Returns the field with patches, whose friction is known; later ones lie on earlier ones."""
     if not patches:
         return ground
     grid, link = ground.field.grid, ground.field.link
@@ -164,7 +164,7 @@ def _patched(ground: Ground, patches: list[tuple[float, np.ndarray | tuple[float
 
 
 def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | None, dict[str, Any]]:
-    """And what a document says of them that has all their values."""
+    """Reads the soils; returns also their entry for a document that has all their values."""
     if "soil" not in data:
         if "soils" in data:
             raise InputError(f"{where}: soils: give the soil outside of them as well, as soil")
@@ -183,7 +183,7 @@ def _soils(data: Mapping[str, Any], grid: Grid, where: str) -> tuple[SoilMap | N
 
 
 def _soil(node: Any, where: str) -> Soil:
-    """By name or file, or with all its values."""
+    """Reads a soil by name or file, or with all its values."""
     if isinstance(node, Mapping):
         return load_soil(node, where)
     try:
@@ -193,7 +193,7 @@ def _soil(node: Any, where: str) -> Soil:
 
 
 def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
-    """A plane through the origin, heights at the nodes, and bumps on them, each half a wave of a cosine."""
+    """Returns a plane through the origin, heights at the nodes, and bumps on them, each half a wave of a cosine."""
     values = documents.mapping(node, where, optional=("rise_x", "rise_y", "values", "bumps"))
     rise_x, rise_y = (documents.number(values.get(key, 0.0), f"{where}: {key}") for key in ("rise_x", "rise_y"))
     x, y = np.meshgrid(grid.xs, grid.ys)
@@ -215,7 +215,7 @@ def _heights(node: Any, grid: Grid, where: str) -> HeightMap:
 
 
 def _table(node: Any, grid: Grid, where: str) -> np.ndarray:
-    """Numbers at the nodes of a grid, line by line from the lowest y."""
+    """Reads numbers at the nodes of a grid, line by line from the lowest y."""
     if not isinstance(node, list) or len(node) != grid.ny or not all(isinstance(line, list) and len(line) == grid.nx for line in node):
         raise InputError(f"{where}: give {grid.ny} lines of {grid.nx} numbers, one for each node of the area, from the lowest y")
     for row, line in enumerate(node):
@@ -269,7 +269,7 @@ def _observations(node: Any, link: FrictionLink, prior: FieldPrior, where: str) 
 
 
 def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[float, float, float]]]:
-    """Friction and shape of each: corners (n, 2), or the middle and radius of a circle."""
+    """Reads friction and shape of each patch: corners (n, 2), or the middle and radius of a circle."""
     if not isinstance(node, list):
         raise InputError(f"{where}: give a list of {{friction, polygon: [[x, y], ...]}} or {{friction, circle: {{x, y, radius}}}}")
     found: list[tuple[float, np.ndarray | tuple[float, float, float]]] = []
@@ -291,7 +291,7 @@ def _patches(node: Any, where: str) -> list[tuple[float, np.ndarray | tuple[floa
 
 
 def _corners(node: Any, where: str) -> np.ndarray:
-    """Of a polygon (n, 2)."""
+    """Reads the corners (n, 2) of a polygon."""
     if not isinstance(node, list) or len(node) < 3 or not all(isinstance(row, list) and len(row) == 2 for row in node):
         raise InputError(f"{where}: give at least three corners [x, y]")
     return np.array([[documents.number(value, where) for value in row] for row in node])

@@ -27,7 +27,9 @@ class HeightMap:
     """
 
     def __init__(self, grid: Grid, heights: ArrayLike):
-        """Args:
+        """Stores the heights.
+
+        Args:
             heights: at the nodes, (ny, nx).
 
         Raises:
@@ -46,14 +48,14 @@ class HeightMap:
         self.number = float(self._table.number)
 
     def at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Height [m] and its slopes along x and y at places of one shape [m]."""
+        """Computes the height [m] and its slopes along x and y at places of one shape [m]."""
         x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
         found = look_up(self._coefficients, self.grid, x.ravel(), y.ravel())
         height, slope_x, slope_y = (values.reshape(x.shape) for values in found)
         return height, slope_x, slope_y
 
     def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
-        """Roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
+        """Computes roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
         _, slope_x, slope_y = (float(value) for value in self.at(x, y))
         return attitude(slope_x, slope_y, yaw)
 

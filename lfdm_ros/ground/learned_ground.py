@@ -1,8 +1,8 @@
-"""The friction of the ground as it becomes known while a vehicle drives: what was felt, place by place, and the field that follows.
+"""Friction of the ground, learned while a vehicle drives: estimates by place, and the field that follows.
 
-An hour's drive has 18,000 windows. Of those that lie in one place, a quarter of a patch long, the few that say most are kept, and of the
-places on the map so many as there may be observations: what it costs does not grow with the way, and who drives over the same ice a
-hundred times is no surer of it than the model's error allows.
+An hour's drive has 18,000 windows. In each place, a quarter of a patch long, the few most informative windows are kept, and on the map
+only as many places as the limit of observations: the cost does not grow with the distance driven, and repeated passes do not reduce the
+variance below the model's error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BEYOND = 0.5  # of `reach`, which the map is larger by than it needs to be: so 
 
 @dataclass(frozen=True)
 class LearnerSettings(Declared):
-    """What is expected of a ground before anybody has driven on it, how finely it is kept, and how well the vehicle is measured.
+    """Prior of a ground before the first drive, resolution of its map, and noise of the vehicle's measurements.
 
     Raises:
         InputError: a value is out of its range; the message names it.
@@ -63,7 +63,7 @@ class LearnerSettings(Declared):
 
     @property
     def noise(self) -> dict[str, float]:
-        """By channel, as EstimatorSettings takes it."""
+        """Noise by channel, as EstimatorSettings takes it."""
         return {"vx": self.noise_vx, "vy": self.noise_vy, "yaw_rate": self.noise_yaw_rate, "omega": self.noise_wheel_speeds}
 
 
@@ -72,8 +72,7 @@ LEARNER = Exposed(LearnerSettings)
 
 @dataclass(frozen=True, eq=False)
 class GroundPrior:
-    """What is believed of a ground before it is driven on. seen: what is known of it; grid: of its map; None: one that goes with the
-    vehicle."""
+    """Prior knowledge of a ground before the drive. seen: observations; grid: of its map; None: one that goes with the vehicle."""
 
     link: FrictionLink
     prior: FieldPrior
@@ -82,7 +81,7 @@ class GroundPrior:
 
     @classmethod
     def of(cls, settings: LearnerSettings, ground: Ground | None = None) -> GroundPrior:
-        """Of a ground's file its random field and what was observed of it, and its area; what else it says is to be found out.
+        """Takes random field, observations and area of a ground's file; the rest of the file is to be learned.
 
         Raises:
             InputError: the settings do not fit together.
@@ -100,7 +99,7 @@ class GroundPrior:
         return cls(link, prior, seen, grid)
 
     def around(self, settings: LearnerSettings, place: tuple[float, float], last: Grid | None = None) -> Grid:
-        """The grid of a map with the vehicle at a place [m]; last: of the map before, which is kept while it reaches far enough."""
+        """Returns the grid of a map with the vehicle at a place [m]; last: of the map before, which is kept while it reaches far enough."""
         if self.grid is not None:
             return self.grid
         if last is not None and all(first + settings.reach <= at <= end - settings.reach for at, first, end in zip(
@@ -112,7 +111,7 @@ class GroundPrior:
         return Grid(x, y, spacing, side + 1, side + 1)
 
     def before(self, settings: LearnerSettings, place: tuple[float, float]) -> FrictionPosteriorMap:
-        """Posterior without observations."""
+        """Returns the posterior without observations of this drive."""
         grid = self.around(settings, place)
         return FrictionPosteriorMap.of(FieldPosterior(self.prior, grid, _on(grid, self.seen)), self.link, settings.draws)
 
@@ -153,7 +152,9 @@ class LearnedGround:
 
     def __init__(self, vehicle: Vehicle, belief: GroundPrior, settings: LearnerSettings, model: str = "eight_dof",
                  posterior: Mapping[str, np.ndarray] | None = None) -> None:
-        """Args:
+        """Starts without estimates.
+
+        Args:
             model, posterior: as `EstimatorSettings` and `FrictionEstimator` have them.
 
         Raises:
@@ -175,7 +176,7 @@ class LearnedGround:
         return sum(map(len, self._kept.values()))
 
     def take(self, vehicle: Vehicle, posterior: Mapping[str, np.ndarray] | None = None) -> None:
-        """Another calibration: what is remembered is felt again.
+        """Changes to another calibration: the remembered windows are estimated again.
 
         Raises:
             InputError: as `FrictionEstimator`; then nothing has changed.

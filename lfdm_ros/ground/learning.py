@@ -1,8 +1,8 @@
-"""A friction field learned from likelihoods: what the tyres felt becomes observations of the latent field.
+"""Friction field learned from likelihoods: friction estimates become observations of the latent field.
 
-Who drives gently feels nearly the same on ice and on asphalt: his likelihood is flat, or says no more than "at least so much". That is no
-observation with a noise of fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of
-any form) finds for each the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
+Gentle driving differs little on ice and on asphalt: its likelihood is flat, or only a lower bound. That is no observation with a noise of
+fixed width. Expectation propagation (Minka 2001; Rasmussen & Williams 2006, algorithm 3.5, with a likelihood of any form) finds for each
+the Gaussian one that does, given all others: a wide one where it says little, none where it says nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def learn(prior: FieldPrior, felt: Felt, known: Observations | None = None, **se
 
 
 def observations_of(felt: Felt, sites: np.ndarray) -> Observations:
-    """The observations that sites (2, N) are, without those that say nothing."""
+    """Returns the observations that sites (2, N) are, without those that say nothing."""
     precision, shift = sites
     says = precision > _LEAST
     return Observations(felt.places[says], shift[says] / precision[says], 1.0 / np.sqrt(precision[says]))
@@ -67,12 +67,12 @@ def observations_of(felt: Felt, sites: np.ndarray) -> Observations:
 
 def sites(prior: FieldPrior, felt: Felt, known: Observations | None = None, start: np.ndarray | None = None, sweeps: int = 100,
           damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
-    """The Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
+    """Returns the Gaussian that stands for each likelihood, given all others: its precision, and that times its mean, (2, N).
 
     Args:
         known: what was observed besides.
-        start: sites (2, N) to go on from, as found when less was felt; None: from nothing.
-        sweeps: at most so many; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
+        start: sites (2, N) to go on from, as found with fewer likelihoods; None: flat ones.
+        sweeps: at most; damping: how far each goes; tolerance: of the latent friction's means and deviations at which it ends.
     """
     before = DensePosterior(prior, felt.places, known)
     own, mean0 = before.covariance, before.mean
@@ -103,7 +103,7 @@ def _marginals(own: np.ndarray, mean0: np.ndarray, precision: np.ndarray, shift:
 
 
 def tilted(felt: Felt, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
+    """Computes mean and variance (N,) of each likelihood times a Gaussian of mean (N,) and deviation (N,)."""
     # They may lie far from each other: nodes where either of them has its mass.
     fine = np.linspace(felt.latent[0], felt.latent[-1], _BETWEEN * (len(felt.latent) - 1) + 1)
     nodes = np.sort(np.concatenate([mean[:, None] + sd[:, None] * _NODES, np.repeat(fine[None], len(felt), axis=0)], axis=1), axis=1)

@@ -37,17 +37,18 @@ class FrictionLink:
 
     @classmethod
     def around(cls, friction: ArrayLike) -> FrictionLink:
-        """Of coefficients that are all between its ends, with some room: a latent value is finite, and a spline through it stays inside."""
+        """Returns a link for coefficients, all of them between its ends, with some room: a latent value is finite, and a spline through it
+        stays inside."""
         values = np.asarray(friction, float)
         return cls((1.0 - MARGIN) * float(values.min()), (1.0 + MARGIN) * float(values.max()))
 
     def friction(self, latent: ArrayLike) -> np.ndarray:
-        """mu [1] of latent values of any shape (eq 1)."""
+        """Computes mu [1] of latent values of any shape (eq 1)."""
         f = np.asarray(latent, float)
         return np.asarray(self.ice + (self.dry - self.ice) * (0.5 + 0.5 * np.tanh(0.5 * f)))
 
     def latent(self, friction: ArrayLike) -> np.ndarray:
-        """The latent values of friction coefficients of any shape (eq 2).
+        """Returns the latent values of friction coefficients of any shape (eq 2).
 
         Raises:
             InputError: one is not between ice and dry.

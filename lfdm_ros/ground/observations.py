@@ -39,7 +39,7 @@ class Observations:
 
     @classmethod
     def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
-        """From friction coefficients (n,); `noise` is that of their latent values.
+        """Makes observations of friction coefficients (n,); `noise` is that of their latent values.
 
         Raises:
             InputError: as the record, or one is not between ice and dry.
@@ -50,15 +50,15 @@ class Observations:
         return len(self.latent)
 
     def where(self, which: np.ndarray) -> Observations:
-        """Those that a mask (n,) is true for."""
+        """Returns the observations for which a mask (n,) is true."""
         return Observations(self.places[which], self.latent[which], self.noise[which])
 
     def and_also(self, others: Observations) -> Observations:
-        """These, then others."""
+        """Returns these, then others."""
         return Observations(*(np.concatenate(pair) for pair in (
             (self.places, others.places), (self.latent, others.latent), (self.noise, others.noise))))
 
     @classmethod
     def none(cls) -> Observations:
-        """Nothing was seen."""
+        """Makes an empty set of observations."""
         return cls(np.empty((0, 2)), np.empty(0), np.empty(0))

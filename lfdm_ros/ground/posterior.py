@@ -43,11 +43,11 @@ class FieldPosterior:
         self._root = root(prior, seen)
 
     def mean(self) -> np.ndarray:
-        """The mean (ny, nx) of the latent field (eq 6)."""
+        """Returns the mean (ny, nx) of the latent field (eq 6)."""
         return self._mean + self._spread(self._weigh(self.observations.latent - self.prior.mean(*self.observations.places.T)))
 
     def sd(self) -> np.ndarray:
-        """The standard deviation (ny, nx) of the latent field, without an observation's noise (the diagonal of eq 8)."""
+        """Returns the standard deviation (ny, nx) of the latent field, without an observation's noise (the diagonal of eq 8)."""
         variance = np.full(self.grid.shape, self.prior.sigma_f**2)
         if len(self.observations):
             inverse = self.prior.sigma_f**2 * linalg.solve_triangular(self._root, np.eye(len(self._root)), lower=True)
@@ -57,7 +57,7 @@ class FieldPosterior:
         return np.sqrt(np.maximum(variance, 0.0))
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """`count` independent samples (count, ny, nx) of the latent field (eq 9); the same generator gives the same ones."""
+        """Draws `count` independent samples (count, ny, nx) of the latent field (eq 9); the same generator gives the same ones."""
         fields = self._embedding.draw(count, rng)
         if len(self.observations):
             self.condition(fields, rng)
@@ -65,7 +65,7 @@ class FieldPosterior:
         return fields
 
     def condition(self, fields: np.ndarray, rng: np.random.Generator) -> None:
-        """Move samples (count, ny, nx) of the prior without its mean, in place, to samples given the observations, without the mean."""
+        """Moves samples (count, ny, nx) of the prior without its mean, in place, to samples given the observations, without the mean."""
         seen, (by_row, by_column, remainder) = self.observations, self._continuation
         missing = seen.latent - self.prior.mean(*seen.places.T) - seen.noise * rng.standard_normal((len(fields), len(seen)))
         missing -= rng.standard_normal((len(fields), len(remainder))) @ remainder
@@ -75,8 +75,8 @@ class FieldPosterior:
 
     @cached_property
     def _continuation(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """From the nodes to the observations' places: weights (n, ny) and (n, nx) of the conditional mean, whose product weighs a node, and
-        the root (r, n) of the covariance of what the nodes leave open there; r is 0 where all observations are at nodes.
+        """Computes from the nodes to the observations' places the weights (n, ny) and (n, nx) of the conditional mean, whose product weighs
+        a node, and the root (r, n) of the covariance of what the nodes leave open there; r is 0 where all observations are at nodes.
         """
         prior, grid, (x, y) = self.prior, self.grid, self.observations.places.T
         by_row, by_column = (linalg.cho_solve((_root_of_side(size, grid.spacing / alpha, prior.gamma), True), along).T
@@ -93,20 +93,20 @@ class FieldPosterior:
         return np.asarray(linalg.cho_solve((self._root, True), missing)) if len(missing) else missing
 
     def _spread(self, weights: np.ndarray) -> np.ndarray:
-        """What weights (n,) of the observations are on the grid (ny, nx)."""
+        """Maps weights (n,) of the observations to the grid (ny, nx)."""
         return np.asarray((self._by_row * (self.prior.sigma_f**2 * weights)) @ self._by_column.T)
 
 
 @lru_cache(maxsize=16)
 def _root_of_side(size: int, spacing: float, gamma: float) -> np.ndarray:
-    """The lower Cholesky root of the kernel's factor along one side of a grid; `spacing` in lengths of a patch."""
+    """Returns the lower Cholesky root of the kernel's factor along one side of a grid; `spacing` in lengths of a patch."""
     along = linalg.toeplitz(factor(spacing * np.arange(size), 1.0, gamma))
     along[np.diag_indices(size)] += JITTER
     return np.asarray(linalg.cholesky(along, lower=True, overwrite_a=True))
 
 
 def root(prior: FieldPrior, seen: Observations) -> np.ndarray:
-    """The lower Cholesky root (n, n) of the observations' covariance (eq 7)."""
+    """Returns the lower Cholesky root (n, n) of the observations' covariance (eq 7)."""
     covariance = prior.covariance(seen.places, seen.places)
     covariance[np.diag_indices_from(covariance)] += seen.noise**2 + JITTER * prior.sigma_f**2
     return np.asarray(linalg.cholesky(covariance, lower=True)) if len(seen) else covariance

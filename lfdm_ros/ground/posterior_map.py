@@ -15,7 +15,7 @@ from lfdm_ros.ground.posterior import FieldPosterior
 
 @dataclass(frozen=True, eq=False)
 class FrictionPosteriorMap:
-    """At the nodes of a grid, of the latent friction: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0.
+    """Latent friction at the nodes of a grid: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0.
 
     Raises:
         InputError: shapes that do not fit, what is not finite, or a deviation below 0.
@@ -39,7 +39,7 @@ class FrictionPosteriorMap:
 
     @classmethod
     def of(cls, posterior: FieldPosterior, link: FrictionLink, draws: int, seed: int = 1) -> FrictionPosteriorMap:
-        """Of a posterior, with so many samples; the same seed, so that they change no more than what is known does."""
+        """Makes the map of a posterior with `draws` samples; one seed, so that they change no more than the posterior does."""
         drawn = posterior.draw(draws, np.random.default_rng(seed)) if draws else np.empty((0, *posterior.grid.shape))
         return cls(posterior.grid, link, posterior.mean(), posterior.sd(), drawn)
 

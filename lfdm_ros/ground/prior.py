@@ -51,7 +51,7 @@ class FieldPrior:
             raise InputError(f"gamma: {self.gamma:g} is below 1, where the kernel is not positive definite; give 1 or more")
 
     def having(self, **changes: float) -> FieldPrior:
-        """The same with some values changed.
+        """Returns the same with some values changed.
 
         Raises:
             InputError: no such value, or one out of range.
@@ -68,32 +68,32 @@ class FieldPrior:
         return dict(zip((field.name for field in fields(self)), astuple(self)))
 
     def mean(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The mean (eq 3) at places of any shape [m]."""
+        """Returns the mean (eq 3) at places of any shape [m]."""
         return np.asarray(self.a0 + self.a1 * x + self.a2 * y)
 
     def along_x(self, distance: np.ndarray) -> np.ndarray:
-        """The kernel's factor along x at distances of any shape [m]; 1 at 0."""
+        """Returns the kernel's factor along x at distances of any shape [m]; 1 at 0."""
         return factor(distance, self.alpha_x, self.gamma)
 
     def along_y(self, distance: np.ndarray) -> np.ndarray:
-        """The kernel's factor along y."""
+        """Returns the kernel's factor along y."""
         return factor(distance, self.alpha_y, self.gamma)
 
     def covariance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The kernel (eq 4) between places (n, 2) and (m, 2) [m]: (n, m)."""
+        """Returns the kernel (eq 4) between places (n, 2) and (m, 2) [m]: (n, m)."""
         away = first[:, None, :] - second[None, :, :]
         return np.asarray(self.sigma_f**2 * self.along_x(away[..., 0]) * self.along_y(away[..., 1]))
 
 
 def possible(values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Where values (K,) by name are those of some `FieldPrior`."""
+    """Returns where values (K,) by name are those of some `FieldPrior`."""
     least = {**dict.fromkeys((*POSITIVE, "sigma_n"), 0.0), "gamma": 1.0}
     return np.all([np.isfinite(own) & (own > 0.0 if name in POSITIVE else own >= least.get(name, -np.inf))
                    for name, own in values.items()], axis=0)
 
 
 def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
-    """exp(-|distance / alpha|^(2 / gamma)), and 0 below 1e-30: products with denormal numbers take ten times as long."""
+    """Computes exp(-|distance / alpha|^(2 / gamma)), and 0 below 1e-30: products with denormal numbers take ten times as long."""
     scaled = np.asarray(distance, float) / alpha
     power = scaled * scaled
     if gamma != 1.0:

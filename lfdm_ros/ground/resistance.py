@@ -23,7 +23,9 @@ class ResistanceMap:
     """
 
     def __init__(self, grid: Grid, resistance: ArrayLike):
-        """Args:
+        """Stores the resistance.
+
+        Args:
             resistance: at the nodes, (ny, nx).
 
         Raises:

@@ -36,7 +36,7 @@ class SoilRegion:
 
 
 def within(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
+    """Returns which places lie within a polygon (n, 2): those from which a ray along x crosses its edges an odd number of times."""
     inside = np.zeros(np.broadcast(x, y).shape, bool)
     for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0)):
         if ay != by:
@@ -58,7 +58,7 @@ class SoilMap:
     """
 
     def __init__(self, elsewhere: Soil, regions: Sequence[SoilRegion] = (), spacing: float = 0.25, margin: float = 1.0):
-        """Of regions that overlap the last counts; outside all of them, and beyond the map's edges, lies `elsewhere`.
+        """Rasters the regions. The last of those that overlap counts; outside all of them, and beyond the map's edges, lies `elsewhere`.
 
         Args:
             spacing: side of a cell [m]; a cell has the soil of its middle.
@@ -85,14 +85,14 @@ class SoilMap:
         self.number = float(self._table.number)
 
     def number_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Which of `soils` lies at places of one shape [m]."""
+        """Returns the number of the soil at places of one shape [m]."""
         ny, nx = self.cells.shape
         column, line = (np.clip(np.floor_divide(np.asarray(v, float) - first, self.spacing), 0, n - 1).astype(int)
                         for v, first, n in ((x, self.x, nx), (y, self.y, ny)))
         return self.cells[line, column]
 
     def at(self, x: float, y: float) -> Soil:
-        """The soil of a place [m]."""
+        """Returns the soil of a place [m]."""
         return self.soils[int(self.number_at(x, y))]
 
 

@@ -1,7 +1,7 @@
 """A wheel on soft soil, to many digits: paper 001 eqs 1-9 and 22 by Gauss-Legendre quadrature and a bracketed root, in plain NumPy.
 
-What `lfdm_ros.models.bekker_wong` is measured against, what draws curves, and what says whether a load is within the model. The equations
-are listed there, with what differs from the paper.
+Reference for `lfdm_ros.models.bekker_wong`, source of curves, and check that a load is within the model. The equations are listed there,
+with the differences from the paper.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Motion:
 
     @classmethod
     def of(cls, slip: float, slip_angle: float = 0.0, speed: float = 1.0) -> Motion:
-        """From the slip (001 eq 11: 1 spins on the spot, -1 is locked) and the slip angle [rad] (eq 12: atan(-vy / vx)), at a speed of
-        the faster of rim and wheel."""
+        """Makes the motion of the slip (001 eq 11: 1 spins on the spot, -1 is locked) and the slip angle [rad] (eq 12: atan(-vy / vx)), at
+        a speed of the faster of rim and wheel."""
         if not -1.0 <= slip <= 1.0:
             raise InputError(f"slip {slip:g} is outside [-1, 1]")
         vx, rim = (speed * (1.0 - slip), speed) if slip > 0.0 else (speed, speed * (1.0 + slip))
@@ -82,8 +82,8 @@ class Motion:
 
 @dataclass(frozen=True)
 class SoilForces:
-    """Of the soil on the wheel [N]: fx forward (the drawbar pull), fy to the left, fz up; fx is traction less resistance, the part of the
-    shear stress and that of the soil pressed down. moment: against the drive [N m]."""
+    """Forces of the soil on the wheel [N]: fx forward (the drawbar pull), fy to the left, fz up; fx is traction less resistance, the part
+    of the shear stress and that of the soil pressed down. moment: against the drive [N m]."""
 
     fx: float
     fy: float
@@ -124,7 +124,8 @@ def arc_radius(wheel: SoilWheel, deflection: float, sinkage: np.ndarray) -> np.n
 
 
 def stresses(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> Stresses:
-    """The stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), first the front part."""
+    """Returns the stresses under an arc of a radius (..., 1) at a sinkage (..., 1) (001 eqs 1-7): arrays (..., 2 points), first the front
+    part."""
     x, w = _gauss(points)
     front = _angle(sinkage / radius)
     rear = -_angle(soil.rebound * sinkage / radius)
@@ -153,25 +154,25 @@ def stresses(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarr
 
 @cache
 def _gauss(points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places and weights of Gauss-Legendre between 0 and 1."""
+    """Returns places and weights of Gauss-Legendre between 0 and 1."""
     x, w = np.polynomial.legendre.leggauss(points)
     return 0.5 * (x + 1.0), 0.5 * w
 
 
 def _angle(share: np.ndarray) -> np.ndarray:
-    """acos(1 - share), with all digits of a small share (001 eq 2)."""
+    """Computes acos(1 - share), with all digits of a small share (001 eq 2)."""
     return 2.0 * np.arcsin(np.sqrt(0.5 * share))
 
 
 def carried_load(wheel: SoilWheel, soil: Soil, radius: np.ndarray, sinkage: np.ndarray, motion: Motion, points: int = POINTS) -> np.ndarray:
-    """The vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
+    """Returns the vertical force [N] at sinkages (n,) on arcs of radii (n,) (001 eqs 8, 9)."""
     radius, sinkage = np.asarray(radius, float)[..., None], np.asarray(sinkage, float)[..., None]
     s = stresses(wheel, soil, radius, sinkage, motion, points)
     return wheel.width * radius[..., 0] * np.sum(s.weight * (s.shear_x * np.sin(s.angle) + s.pressure * np.cos(s.angle)), axis=-1)
 
 
 def forces_at(wheel: SoilWheel, soil: Soil, deflection: float, sinkage: float, motion: Motion, points: int = POINTS) -> SoilForces:
-    """The forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
+    """Returns the forces at a sinkage and a deflection of the tyre [m] (001 eqs 8, 9)."""
     radius = float(arc_radius(wheel, deflection, np.array(sinkage)))
     s = stresses(wheel, soil, np.array([radius]), np.array([sinkage]), motion, points)
     unit = wheel.width * radius * s.weight
@@ -186,7 +187,7 @@ def forces_at(wheel: SoilWheel, soil: Soil, deflection: float, sinkage: float, m
 
 
 def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: int = POINTS) -> Settled:
-    """The wheel at the least sinkage at which the soil carries the load [N].
+    """Returns the wheel at the least sinkage at which the soil carries the load [N].
 
     Raises:
         InputError: the load is not finite, or presses the tyre in by more than its radius.
@@ -223,7 +224,7 @@ def settle(wheel: SoilWheel, soil: Soil, load: float, motion: Motion, points: in
 
 
 def outcome_of(sinkage: float, load: float, radius: float) -> Outcome:
-    """How a wheel of a simulated vehicle stands, from the state `sinkage` and its load: one that lies on its axle has sunk."""
+    """Returns the outcome of a wheel of a simulated vehicle, from the state `sinkage` and its load: one that lies on its axle has sunk."""
     if load <= 0.0:
         return Outcome.AIRBORNE
     if sinkage >= 0.99 * radius:

@@ -57,22 +57,22 @@ class Soil:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What `load_soil` reads it from."""
+        """Document from which `load_soil` reads it."""
         units = {key: _UNITS[key][0] if key in _UNITS else declared.unit for key, declared in _DECLARED.items()}
         return {"name": self.name, **{key: {"value": getattr(self, key), "unit": unit} for key, unit in units.items()}}
 
     def modulus(self, width: float) -> float:
-        """Pressure at a sinkage of 1 m under a wheel of a width [m] (001 eq 1), kc / b + kphi [Pa]."""
+        """Computes the pressure at a sinkage of 1 m under a wheel of a width [m] (001 eq 1), kc / b + kphi [Pa]."""
         return self.cohesive_modulus / width + self.frictional_modulus
 
 
 def soil_names() -> tuple[str, ...]:
-    """The soils that ship with the package."""
+    """Returns the soils that ship with the package."""
     return tuple(sorted(path.stem for path in (share_directory() / "config" / "soils").glob("*.yaml")))
 
 
 def load_soil(source: str | os.PathLike[str] | Mapping[str, Any], where: str = "soil") -> Soil:
-    """A soil by its name, from a file, or from a document, which messages call `where`.
+    """Returns a soil by its name, from a file, or from a document, which messages call `where`.
 
     Raises:
         InputError: no such soil, an unknown or missing key, a unit that does not fit, or a value out of range; names file and key.

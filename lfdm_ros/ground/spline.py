@@ -13,7 +13,8 @@ from lfdm_ros.ground.grid import Grid
 
 
 def coefficients(latent: np.ndarray) -> np.ndarray:
-    """Coefficients (..., ny + 2, nx + 2) of the spline through values (..., ny, nx): those of the nodes, and one more on each side."""
+    """Computes the coefficients (..., ny + 2, nx + 2) of the spline through values (..., ny, nx): those of the nodes, and one more on each
+    side."""
     values = np.asarray(latent, float)
     for axis in (-2, -1):
         values = ndimage.spline_filter1d(values, 3, axis, mode="mirror")
@@ -22,7 +23,7 @@ def coefficients(latent: np.ndarray) -> np.ndarray:
 
 
 def refined(coefficients: np.ndarray, finer: int) -> np.ndarray:
-    """Values of the spline at the nodes and at finer - 1 places between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
+    """Computes values of the spline at the nodes and at finer - 1 places between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
     values = coefficients
     for _ in range(2):  # along x, then along y
         cells = values.shape[1] - 3
@@ -36,7 +37,8 @@ def refined(coefficients: np.ndarray, finer: int) -> np.ndarray:
 
 
 def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of places (n,) in spacings from the first node: the first of the four coefficients (n,), their weights (4, n), and these's slopes."""
+    """Computes for places (n,) in spacings from the first node the first of the four coefficients (n,), their weights (4, n), and these's
+    slopes."""
     inside = np.fmin(np.fmax(place, 0.0), nodes - 1.0)  # what is no number is at the first node
     first = np.minimum(np.floor(inside), nodes - 2.0)
     t = inside - first
@@ -48,7 +50,7 @@ def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def look_up(coefficients: np.ndarray, grid: Grid, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The spline and its slopes along x and y [1/m] at places (n,) [m]: three arrays (n,)."""
+    """Returns the spline and its slopes along x and y [1/m] at places (n,) [m]: three arrays (n,)."""
     column, across, across_slope = weights((x - grid.x) / grid.spacing, grid.nx)
     row, along, along_slope = weights((y - grid.y) / grid.spacing, grid.ny)
     steps = np.arange(4)

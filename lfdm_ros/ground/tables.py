@@ -30,7 +30,9 @@ class FieldTable:
     """
 
     def __init__(self, field: FrictionField, tyre_friction: float = 1.0):
-        """Args:
+        """Tabulates the field.
+
+        Args:
             tyre_friction: friction coefficient of the road that the tyre was measured on, over which wheels are given the field's; 1 for
                 models with coefficients of their own, which are then to be 1 themselves.
 
@@ -56,7 +58,9 @@ class FrictionMap:
     """
 
     def __init__(self, field: FrictionField, tyre_friction: float = 1.0, finer: int = 2):
-        """Args:
+        """Tabulates the field.
+
+        Args:
             tyre_friction: as of `FieldTable`.
             finer: cells between two nodes of the field, along x and along y; twice as many leave a quarter of the error, and take four
                 times the memory, 48 bytes a cell.

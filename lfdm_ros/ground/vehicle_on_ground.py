@@ -23,7 +23,7 @@ class VehicleOnGround:
     """A vehicle on a ground, which every model of the vehicle steps on as long as this lives.
 
     A model meets all that its tyres can: heights all of them; soil those of Bekker and Wong; all others friction, where there is soil that
-    which `equivalent_friction` makes of it, with its resistance. What a ground does not have costs nothing. Maps of
+    which `equivalent_friction` makes of it, with its resistance. Missing layers cost nothing. Maps of
     the previous `take` live until the next one.
 
     Attributes:
@@ -33,7 +33,9 @@ class VehicleOnGround:
     """
 
     def __init__(self, vehicle: Vehicle, ground: Ground | None, known: bool = False, draws: int = 0):
-        """Args:
+        """Puts the vehicle on the ground.
+
+        Args:
             ground: None leaves the vehicle as it is.
             known: friction is what is known of it, not what is there.
             draws: how many others there are of a random field.
@@ -60,7 +62,7 @@ class VehicleOnGround:
         return unknown
 
     def take(self, known: FrictionPosteriorMap, others: bool = True) -> None:
-        """From now on `vehicle` is on the median of what is known now, and `others` on the samples, where they are asked for."""
+        """Moves `vehicle` to the median of the present posterior, and `others` to its samples, where there are any."""
         self._put_on([known.median, *(known.drawn if others else ())])
 
     def _put_on(self, fields: list[FrictionField]) -> None:
@@ -93,7 +95,7 @@ class VehicleOnGround:
         return None if self._ground is None else self._ground.heights
 
     def tyre(self, model: str, tyre: str | None = None) -> str | None:
-        """The tyre that a model is driven on: the one that is asked for; on soil one that knows it; None: the vehicle's."""
+        """Returns the tyre that a model is driven on: the one that is asked for; on soil one that knows it; None: the vehicle's."""
         base, *named = model.split("/")
         free = tyre is None and "tyre" in chassis_slots(base) and not any(part in SLOTS["tyre"] for part in named)
         soft = free and self._ground is not None and self._ground.soils is not None
@@ -105,7 +107,7 @@ def _made_again(vehicle: Vehicle, document: Mapping[str, Any] | None, known: boo
 
 
 class Edges:
-    """How often a vehicle's wheels were beyond the edges of a map, where the nearest point holds. Knows the vehicle's wheelbase and track.
+    """Count of a vehicle's wheels beyond the edges of a map, where the nearest point holds. Knows the vehicle's wheelbase and track.
 
     Attributes:
         states: looks at which a wheel or more was off the map; wheels: those wheels, all looks together.
@@ -119,7 +121,7 @@ class Edges:
         self.states = self.wheels = 0
 
     def look(self, x: float, y: float, yaw: float) -> bool:
-        """At a pose [m, rad]; whether it is the first with a wheel off the map."""
+        """Counts the wheels off the map at a pose [m, rad]; returns True at the first pose with any."""
         c, s = math.cos(yaw), math.sin(yaw)
         out = sum(not (self._low[0] <= x + c * px - s * py <= self._high[0] and self._low[1] <= y + s * px + c * py <= self._high[1])
                   for px, py in self._places)

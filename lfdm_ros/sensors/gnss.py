@@ -19,7 +19,8 @@ class Datum:
     altitude: float = 0.0
 
     def geodetic(self, x: float, y: float, z: float = 0.0) -> tuple[float, float, float]:
-        """Latitude, longitude [deg] and altitude [m] of a place [m]: it stays in the tangent plane, above which the earth falls away."""
+        """Computes latitude, longitude [deg] and altitude [m] of a place [m]: it stays in the tangent plane, above which the earth falls
+        away."""
         sin_p, cos_p = math.sin(math.radians(self.latitude)), math.cos(math.radians(self.latitude))
         sin_l, cos_l = math.sin(math.radians(self.longitude)), math.cos(math.radians(self.longitude))
         across = _A / math.sqrt(1.0 - _E2 * sin_p**2)  # radius of curvature in the prime vertical
@@ -30,7 +31,7 @@ class Datum:
 
 
 def _geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Bowring, Transformation from spatial to geographical coordinates (1976), iterated on the reduced latitude until it stands."""
+    """Computes geodetic coordinates by Bowring (Transformation from spatial to geographical coordinates, 1976), iterated to convergence."""
     p = math.hypot(x, y)
     reduced = math.atan2(_A * z, _B * p)
     for _ in range(5):

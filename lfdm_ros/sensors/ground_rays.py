@@ -28,8 +28,8 @@ class Raised(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The ground as beams meet it, straight between nodes: heights (ny, nx) [m] at nodes from x, y on, `spacing` apart [m]. What is
-    shorter than a spacing may be overlooked."""
+    """The ground as beams meet it, straight between nodes: heights (ny, nx) [m] at nodes from x, y on, `spacing` apart [m].
+    Bumps shorter than a spacing may be overlooked."""
 
     heights: np.ndarray
     x: float
@@ -38,7 +38,7 @@ class Surface:
 
     @classmethod
     def of(cls, raised: Raised | None) -> Surface | None:
-        """A map's; None of none."""
+        """Returns a map's; None of none."""
         return None if raised is None else cls(np.ascontiguousarray(raised.heights), raised.grid.x, raised.grid.y, raised.grid.spacing)
 
 
@@ -52,7 +52,7 @@ def turned(vectors: np.ndarray, yaw: float, pitch: float, roll: float) -> np.nda
 
 
 def rays(mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll: float, pitch: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where beams (n, 2), in the sensor's axes, begin (3,) [m], its height over the ground at the pose, and their directions (n, 3).
+    """Computes the origin (3,) [m] of beams (n, 2) in the sensor's axes, its height over the ground at the pose, and directions (n, 3).
 
     Args:
         pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad].
@@ -65,7 +65,7 @@ def rays(mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll
 
 def ground_ranges(surface: Surface, mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll: float, pitch: float,
                   reach: float) -> np.ndarray:
-    """Ranges (n,) [m] at which beams meet the ground; inf: not within `reach` [m]. The rest as in `rays`."""
+    """Computes the ranges (n,) [m] at which beams meet the ground; inf: not within `reach` [m]. The rest as in `rays`."""
     eye, ways = rays(mount, beams, pose, roll, pitch)
     ny, nx = surface.heights.shape
     numbers, ranges = np.array([surface.x, surface.y, surface.spacing, reach]), np.empty(len(beams))
@@ -76,7 +76,7 @@ def ground_ranges(surface: Surface, mount: Mount, beams: np.ndarray, pose: tuple
 
 
 def height(heights: np.ndarray, numbers: np.ndarray, x: float, y: float) -> float:
-    """Of a place, straight between nodes; beyond the edges that of the nearest."""
+    """Interpolates the height of a place, straight between nodes; beyond the edges that of the nearest point."""
     ny, nx = heights.shape
     across = min(max((x - numbers[0]) / numbers[2], 0.0), nx - 1.0)
     along = min(max((y - numbers[1]) / numbers[2], 0.0), ny - 1.0)

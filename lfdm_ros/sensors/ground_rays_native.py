@@ -11,7 +11,7 @@ march, height = (njit(function, error_model="numpy") for function in (ground_ray
 
 
 def entry(heights, lines, columns, numbers, eye, ways, ranges, count):
-    """All arrays by their addresses; lines, columns, count: how many there are, of nodes and beams."""
+    """Returns all arrays by their addresses; lines, columns, count: how many there are, of nodes and beams."""
     return march(height, carray(heights, (lines, columns), dtype=np.float64), carray(numbers, (4,), dtype=np.float64),
                  carray(eye, (5,), dtype=np.float64), carray(ways, (count, 3), dtype=np.float64),
                  carray(ranges, (count,), dtype=np.float64))

@@ -37,7 +37,7 @@ class LidarSettings(Declared):
     noise_sd: float = setting(0.02, "m", "standard deviation of a range", 0.0, 10.0)
     drop_out: float = setting(0.0, "1", "share of the beams that are lost", 0.0, 1.0)
     rate: float = setting(10.0, "Hz", "scans per simulated second; a whole number of ticks apart", 0.1, 1000.0)
-    latency: float = setting(0.0, "s", "from a scan's stamp to its arrival, for the one who delivers it", 0.0, 2.0)
+    latency: float = setting(0.0, "s", "from a scan's stamp to its arrival", 0.0, 2.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,8 +66,15 @@ class Lidar:
 
     def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None,
                  ground: Surface | None = None):
-        """mount: its place on the vehicle, by default the position point; ground: None: it is level, and no beam meets it. Raises
-        InputError for a negative seed."""
+        """Sets the LIDAR up.
+
+        Args:
+            mount: its place on the vehicle, by default the position point.
+            ground: None: it is level, and no beam meets it.
+
+        Raises:
+            InputError: a negative seed.
+        """
         if seed < 0:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
@@ -81,8 +88,8 @@ class Lidar:
         self._rays = native("lfdm_ros.sensors.rays_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",))
 
     def scan(self, time: float, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0) -> Scan:
-        """The scan at a time [s] from a pose of the vehicle's position point [m, rad]; roll, + right side down, and pitch, + nose down,
-        against the horizontal count where the ground has heights [rad]."""
+        """Returns the scan at a time [s] from a pose of the vehicle's position point [m, rad]; roll, + right side down, and pitch, + nose
+        down, against the horizontal count where the ground has heights [rad]."""
         s = self.settings
         ranges = self._cast(time, x, y, yaw)
         if self.ground is not None:
@@ -99,11 +106,11 @@ class Lidar:
         return Scan(time, self.angle_min, s.resolution, s.range_min, s.range_max, ranges)
 
     def measure(self, view: VehicleView) -> Scan:
-        """Scans from the view's pose."""
+        """Takes a scan from the view's pose."""
         return self.scan(view.time, view.x, view.y, view.yaw, view.roll, view.pitch)
 
     def _cast(self, time: float, x: float, y: float, yaw: float) -> np.ndarray:
-        """Distances (beams,) [m] to the first surface; inf without one."""
+        """Computes the distances (beams,) [m] to the first surface; inf without one."""
         mount, cos, sin = self.mount, math.cos(yaw), math.sin(yaw)
         pose = np.array([x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, math.cos(yaw + mount.yaw),
                          math.sin(yaw + mount.yaw)])

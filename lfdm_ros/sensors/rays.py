@@ -72,5 +72,5 @@ def cast(between: Between, pose: np.ndarray, centres: np.ndarray, radii: np.ndar
 
 
 def beams_between(low: float, high: float, first: float, step: float, count: int) -> tuple[int, int]:
-    """The beams between two angles [rad], and one more to each side."""
+    """Returns the beams between two angles [rad], and one more to each side."""
     return max(math.floor((low - first) / step) - 1, 0), min(math.ceil((high - first) / step) + 2, count)

@@ -11,7 +11,7 @@ cast, beams_between = (njit(function, error_model="numpy") for function in (rays
 
 
 def entry(pose, centres, radii, circles, starts, ends, edges, along, beams, ranges, count):
-    """All arrays by their addresses; circles, edges, count: how many there are, and beams."""
+    """Returns all arrays by their addresses; circles, edges, count: how many there are, and beams."""
     return cast(beams_between, carray(pose, (4,), dtype=np.float64), carray(centres, (circles, 2), dtype=np.float64),
                 carray(radii, (circles,), dtype=np.float64), carray(starts, (edges, 2), dtype=np.float64),
                 carray(ends, (edges, 2), dtype=np.float64), carray(along, (count, 2), dtype=np.float64),

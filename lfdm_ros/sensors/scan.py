@@ -1,4 +1,4 @@
-"""One turn of a LIDAR: what it may be, and what of it is of use."""
+"""One turn of a LIDAR: its checks, its useful part, and the schedule of scans."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def check_scan(scan: Scan) -> None:
 
 
 def within(scan: Scan, horizon: float) -> Scan:
-    """What a valid scan says of the surroundings up to `horizon` [m]: as much work for whoever looks at it however far it saw.
+    """Limits a valid scan to the surroundings up to `horizon` [m], so that the work on it does not grow with the sensor's range.
 
-    A beam that ended farther, or beyond range_max, saw nothing there: inf. One that says nothing is nan. Of more than 4096 beams,
-    neighbours are taken together as one in their middle, with the nearest return of them.
+    A beam that ended farther, or beyond range_max, saw nothing there: inf. One that says nothing is nan. With more than 4096
+    beams, neighbours become one in their middle, with the nearest return of them.
     """
     limit, least = min(scan.range_max, horizon), max(scan.range_min, NEAREST)
     ranges = np.where(scan.ranges > limit, np.inf, np.where(scan.ranges >= least, scan.ranges, np.nan))  # nan compares as false

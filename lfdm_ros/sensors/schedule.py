@@ -7,7 +7,8 @@ class ScanSchedule:
     """Scans at whole multiples of a period, which arrive a latency later."""
 
     def __init__(self, rate: float, latency: float) -> None:
-        """
+        """Sets the schedule up.
+
         Args:
             rate: scans a second [Hz]; 0: it is not known whether scans come.
             latency: from a scan's stamp to its arrival [s].
@@ -18,7 +19,7 @@ class ScanSchedule:
         return self._period_ns > 0
 
     def last_ns(self, now_ns: int) -> int:
-        """Stamp of the newest scan that has arrived by now, if it is punctual. There must be a rate."""
+        """Returns the stamp of the newest scan that has arrived by now, if it is punctual. There must be a rate."""
         return (now_ns - self._latency_ns) // self._period_ns * self._period_ns
 
     def due(self, now_ns: int, first_ns: int | None, newest_ns: int | None) -> bool:

@@ -76,7 +76,7 @@ register_sensor = SENSORS.register
 
 
 def make_sensors(vehicle: Vehicle, surroundings: Surroundings) -> dict[str, tuple[SensorType, Sensor[Any]]]:
-    """The sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
+    """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
     Raises:
         InputError: an unknown type or setting, or a value out of range; names the sensor.

@@ -22,7 +22,7 @@ from lfdm_ros.sharing.forecast import MODEL, column
 from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.vehicles import Vehicle
-from lfdm_ros.vehicles.handling import mass_of
+from lfdm_ros.vehicles.body import mass_of
 
 SLOW = 2.0  # [m/s] slower tyres have no slip angle worth the name
 LEAST_ANGLE, LEAST_GRIP = 1e-3, 0.1  # [rad], [m/s^2] of a ground that holds nothing

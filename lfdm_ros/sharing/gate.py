@@ -24,7 +24,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.settings import SharingSettings
 from lfdm_ros.sharing.situation import Command
 from lfdm_ros.vehicles import Vehicle
-from lfdm_ros.vehicles.handling import understeer_of
+from lfdm_ros.vehicles.body import understeer_gradient
 
 LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
 SLOW = 1.0  # [m/s] the selector changes near standstill only
@@ -59,7 +59,7 @@ class Gate:
         self._peak = peak_of(vehicle.model(self.settings.forecast_model), vehicle)
         a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
         self._wheelbase, self._front = a + b, a
-        self._understeer = max(understeer_of(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
+        self._understeer = max(understeer_gradient(p), 0.0)  # [rad s^2/m]; what oversteers turns in by itself
         self._lock = p["max_road_wheel_angle"]
         self._actuators, self._braked = vehicle.actuators, braked_of(vehicle, 1.0)
 

@@ -31,7 +31,7 @@ class Selector:
         self.reverse = False
 
     def through(self, inputs: np.ndarray, speed: float) -> np.ndarray:
-        """The inputs (3,) that reach a vehicle of this forward speed [m/s]."""
+        """Returns the inputs (3,) that reach a vehicle of this forward speed [m/s]."""
         throttle = float(inputs[1])
         if throttle and (throttle < 0.0) != self.reverse:
             if abs(speed) >= SHIFTING_SPEED:
@@ -50,7 +50,9 @@ class Actuator:
 
     def __init__(self, delay: float = 0.0, steering_lag: float = 0.0, steering_rate: float = math.inf, throttle_rate: float = math.inf,
                  brake_rate: float = math.inf, *, inputs: Command = (0.0, 0.0, 0.0)):
-        """Args:
+        """Sets the actuators up at rest.
+
+        Args:
             delay: from a command's being sent to its effect [s].
             steering_lag: time constant of the steering [s].
             steering_rate, throttle_rate, brake_rate: greatest change of each [1/s], up or down.
@@ -71,7 +73,7 @@ class Actuator:
 
     @classmethod
     def of(cls, actuators: Actuators) -> Actuator:
-        """Those of a vehicle. Raises InputError as above."""
+        """Makes the actuators of a vehicle. Raises InputError as above."""
         a = actuators
         return cls(a.delay, a.steering_lag, a.steering_rate, a.throttle_rate, a.brake_rate)
 
@@ -84,7 +86,7 @@ class Actuator:
         self._sent = -math.inf
 
     def send(self, time: float, command: Command) -> None:
-        """Sends a command (steering, throttle, brake) at a time [s]; it takes effect `delay` later. Of two at one time the last counts.
+        """Sends a command (steering, throttle, brake) at a time [s]; it takes effect `delay` later. The last of two at one time counts.
 
         Raises:
             InputError: a value is not finite, or the time is before that of the command before.
@@ -114,13 +116,13 @@ class Actuator:
         return np.array(self._inputs)
 
     def steady(self) -> float:
-        """For how long [s] what reaches the vehicle stays as it is now, as far as commands have been sent."""
+        """Returns for how long [s] the vehicle's inputs stay as they are now, as far as commands have been sent."""
         if self._inputs != self._target:
             return 0.0
         return next((due - self._time for due, command in self._waiting if command != self._target), math.inf)
 
     def _move(self, span: float) -> None:
-        """The held command acts for a span [s]."""
+        """Returns the held command acts for a span [s]."""
         for k, rate in enumerate(self._rates):
             distance = self._target[k] - self._inputs[k]
             left = _remaining(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)

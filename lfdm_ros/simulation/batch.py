@@ -18,7 +18,7 @@ PRECISIONS = ("float64", "float32")
 
 @dataclass(frozen=True)
 class Sampling:
-    """What runs of one vehicle at the same sample times have in common, checked. Plain data, so it can go to another process."""
+    """Common data of runs of one vehicle at the same sample times, checked. Plain data, so it can go to another process."""
 
     model: Model
     base: np.ndarray  # (np,) all parameters of the model
@@ -32,7 +32,7 @@ class Sampling:
     hold: bool
 
     def table(self, inputs: ArrayLike) -> np.ndarray:
-        """Inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own.
+        """Returns inputs and prescribed states as an array (K, 3 + M), or (N, K, 3 + M) where each of N vehicles has its own.
 
         Raises:
             InputError: not finite, or of another shape.
@@ -47,7 +47,7 @@ class Sampling:
 
 def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, parameters: Sequence[str],
                      channels: Sequence[str], hold: bool, prescribed: Sequence[str]) -> Sampling:
-    """The arguments that `BatchRollout` and `SensitivityRollout` share.
+    """Returns the arguments that `BatchRollout` and `SensitivityRollout` share.
 
     Raises:
         InputError: as theirs.
@@ -93,7 +93,9 @@ class BatchRollout:
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, precision: str = "float64",
                  prescribed: Sequence[str] = (), backend: str = ""):
-        """Args:
+        """Compiles the model for these runs.
+
+        Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
             inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states; or
@@ -105,7 +107,7 @@ class BatchRollout:
                 2e-3 of their range (eight_dof and eighteen_dof with TMeasy tyres), 6e-4 (other chassis and tyres).
             prescribed: M names of continuous states that follow a series instead of the equations: linear between samples, each
                 step starting from its value, whatever `hold` is. The vehicle is dragged along: vx taken from a recording without
-                throttle, say. What `x0` has of them is not used.
+                throttle, say. Their values in `x0` are not used.
             backend: name of the back end that runs them (`lfdm_ros.backends.BACKENDS`); empty: that of LFDM_BACKEND, or cpu.
 
         Raises:
@@ -154,11 +156,11 @@ class BatchRollout:
 
     @staticmethod
     def counts(observed: ArrayLike) -> np.ndarray:
-        """Number of measured samples by channel, (C,)."""
+        """Returns the number of measured samples by channel, (C,)."""
         return np.isfinite(np.asarray(observed, float)).sum(axis=0)
 
     def _in_order(self, inputs: ArrayLike) -> np.ndarray:
-        """The inputs as the kernel takes them, with the vehicle as the last index."""
+        """Returns the inputs as the kernel takes them, with the vehicle as the last index."""
         table = self._sampling.table(inputs)
         return np.ascontiguousarray(np.moveaxis(table, 0, -1) if table.ndim == 3 else table)
 

@@ -65,7 +65,7 @@ class Lane:
 
 
 def iso_3888_1(vehicle_width: float, speed: float, offset: float = 3.5, approach: float = 30.0) -> Course:
-    """The double lane change of ISO 3888-1:2018, to the left and back; section 1 starts at x = approach.
+    """Returns the double lane change of ISO 3888-1:2018, to the left and back; section 1 starts at x = approach.
 
     With b the vehicle's width: section 1 15 m long and 1.1 b + 0.25 m wide, 30 m to change, section 3 25 m and 1.2 b + 0.25 m, 25 m to
     change, section 5 15 m and 1.3 b + 0.25 m. `offset` [m] from the middle of section 1 to the middle of section 3; sections 1 and 5 have
@@ -78,7 +78,7 @@ def iso_3888_1(vehicle_width: float, speed: float, offset: float = 3.5, approach
 
 
 def iso_3888_2(vehicle_width: float, speed: float, approach: float = 30.0) -> Course:
-    """The severe lane change of ISO 3888-2:2011 (obstacle avoidance), to the left and back; section 1 starts at x = approach.
+    """Returns the severe lane change of ISO 3888-2:2011 (obstacle avoidance), to the left and back; section 1 starts at x = approach.
 
     Table 1 of the standard, b the vehicle's width without mirrors: section 1 12 m long and 1.1 b + 0.25 m wide, 13.5 m to change, section
     3 11 m and b + 1 m, 12.5 m to change, section 5 12 m and 1.3 b + 0.25 m, at least 3 m; 61 m in all. Section 3 lies 1 m to the left of
@@ -91,7 +91,8 @@ def iso_3888_2(vehicle_width: float, speed: float, approach: float = 30.0) -> Co
 
 
 def nato_lane_change(vehicle_width: float, vehicle_length: float, speed: float, offset: float = 3.5, approach: float = 30.0) -> Course:
-    """The double lane change of NATO AVTP 03-160 W (dynamic stability, 1991), to the left and back; section 1 starts at x = approach.
+    """Returns the double lane change of NATO AVTP 03-160 W (dynamic stability, 1991), to the left and back; section 1 starts at x =
+    approach.
 
     Sections of 15, 25 and 15 m, each change within the vehicle's length + 24 m; with b the vehicle's width, the middle section is
     1.2 b + 0.25 m wide, the others 1.1 b + 0.25 m. Lengths and widths agree with the FED alpha's course in Project Chrono (2.28 m wide,
@@ -121,8 +122,8 @@ def slalom(speed: float, spacing: float = 30.0, cones: int = 8, margin: float = 
 
 
 def curve(speed: float, radius: float, angle: float = 0.5 * math.pi, width: float = 6.0, approach: float = 60.0) -> Course:
-    """A bend to the left of a radius [m] through an angle [rad], in a lane of a width [m], with `approach` [m] straight on before and after
-    it. Its curvature rises and falls over a quarter of the bend each, so that no steering has to jump."""
+    """Returns a bend to the left of a radius [m] through an angle [rad], in a lane of a width [m], with `approach` [m] straight on before
+    and after it. Its curvature rises and falls over a quarter of the bend each, so that no steering has to jump."""
     _positive(speed=speed, radius=radius, angle=angle, width=width, approach=approach)
     if angle > math.pi:
         raise InputError(f"angle is {angle:g} rad; give up to pi")
@@ -140,7 +141,7 @@ def curve(speed: float, radius: float, angle: float = 0.5 * math.pi, width: floa
 
 def _lane_change(vehicle_width: float, speed: float, approach: float, lengths: Sequence[float], widths: Sequence[float],
                  centres: Sequence[float]) -> Course:
-    """`lengths` of section, change, section, change, section; `widths` and `centres` of the three sections."""
+    """Builds a lane change: `lengths` of section, change, section, change, section; `widths` and `centres` of the three sections."""
     starts = (approach + np.concatenate([[0.0], np.cumsum(lengths)])).tolist()
     lanes = [Lane(starts[2 * k], starts[2 * k + 1], centres[k], widths[k]) for k in range(3)]
     x = _along(starts[-1] + approach)
@@ -183,13 +184,13 @@ def _along(length: float) -> np.ndarray:
 
 
 def _smooth_step(part: np.ndarray) -> np.ndarray:
-    """From 0 at 0 to 1 at 1, with two continuous derivatives."""
+    """Rises from 0 at 0 to 1 at 1, with two continuous derivatives."""
     u = np.clip(part, 0.0, 1.0)
     return u ** 3 * (10.0 + u * (6.0 * u - 15.0))
 
 
 def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points (n, 2) and, at each, s and the room to limits that lie along x, measured across the path."""
+    """Returns the points (n, 2) and, at each, s and the room to limits that lie along x, measured across the path."""
     path = np.column_stack([x, y])
     steps = np.hypot(np.diff(x), np.diff(y))
     cos = 1.0 / np.hypot(1.0, np.gradient(y, x))
@@ -200,7 +201,7 @@ def _path_and_corridor(x: np.ndarray, y: np.ndarray, left: np.ndarray, right: np
 
 
 def least_gap(speed: float, times: float = 1.0) -> float:
-    """Free room between any two obstacles of a field for a speed [m/s]: the vehicle's width and more, the faster the more [m].
+    """Returns the free room [m] between any two obstacles of a field for a speed [m/s]: the vehicle's width and more, the faster the more.
 
     In a field of `times` the density it shrinks as the mean distance between the obstacles' middles does, by the root of `times` (an
     obstacle is 3 m across in the mean), down to 0.5 m: from some density on there are gaps that are too narrow for the vehicle.
@@ -210,24 +211,25 @@ def least_gap(speed: float, times: float = 1.0) -> float:
 
 
 def fair_start(speed: float) -> float:
-    """Way that is free before the first obstacle of a dense field [m]: a stop from `speed` [m/s] at 5 m/s^2 after 0.5 s, 2 m before it.
+    """Returns the distance that is free before the first obstacle of a dense field [m]: a stop from `speed` [m/s] at 5 m/s^2 after 0.5 s, 2
+    m before it.
 
-    From the vehicle's position point to the nearest that an obstacle reaches. Without it, a field may ask for what nobody can do.
+    From the vehicle's position point to the nearest that an obstacle reaches. Without it, a field may be impossible.
     """
     return VEHICLE_FRONT + FAIR_LATENCY * speed + 0.5 * speed * speed / FAIR_BRAKING + FAIR_ROOM
 
 
 def obstacle_field(speed: float, length: float, seed: int = 1, density: float | None = None, width: float = 50.0,
                    times: float = 1.0) -> Course:
-    """Random circles and polygons on the way to a goal straight ahead, at `length` [m]; the vehicle starts at `speed` [m/s].
+    """Makes random circles and polygons on the way to a goal straight ahead, at `length` [m]; the vehicle starts at `speed` [m/s].
 
     Radii 0.5 to 2.5 m, a quarter of them polygons of 4 to 6 corners in a circle of that size. Any two are `least_gap(speed, times)`
     apart, so there is a way between any two where times is 1; in about every 120 m one stands on the straight line. The first 10 m + 2 s
     and the last 10 m + 1 s of driving are free of obstacles' middles. `density` [1/m^2]; None: a quarter of a square lattice of obstacles
     of 1.5 m with that gap. The field is `width` [m] wide; beside it nothing stands.
 
-    With `times` there are so many times as many obstacles on the same ground. With more than 1 the start is fair: the first `fair_start`
-    metres are free as well, so that who brakes at once at 5 m/s^2 touches nothing; whether there is a way through is not promised.
+    `times` multiplies the number of obstacles on the same ground. With more than 1 the start is fair: the first `fair_start`
+    metres are free as well, so that braking at once at 5 m/s^2 touches nothing; a way through is not guaranteed.
 
     Raises:
         InputError: a figure is not positive, the field is too short for the speed, or the density leaves too little room.
@@ -276,7 +278,8 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
 
 
 def moving_obstacle(speed: float, length: float = 200.0, crossing_speed: float = 2.0, oncoming_speed: float = 5.0) -> Course:
-    """Two moving circles on the way to a goal straight ahead; both would be met by a vehicle that drives straight on at `speed` [m/s].
+    """Returns two moving circles on the way to a goal straight ahead; both would be met by a vehicle that drives straight on at `speed`
+    [m/s].
 
     One crosses from the left and is on the line at 40 % of the way, one comes towards the vehicle and is met at 70 %.
     """
@@ -288,7 +291,8 @@ def moving_obstacle(speed: float, length: float = 200.0, crossing_speed: float =
 
 
 def dead_end(speed: float, approach: float = 60.0, depth: float = 30.0, width: float = 12.0, way_round: bool = False) -> Course:
-    """A U of walls, open to the vehicle, `approach` [m] ahead, `width` wide and `depth` deep [m]; the goal lies 15 m behind its end.
+    """Returns a U of walls, open to the vehicle, `approach` [m] ahead, `width` wide and `depth` deep [m]; the goal lies 15 m behind its
+    end.
 
     Without `way_round` more walls close the goal in on all sides: it cannot be reached, and the vehicle has to stop before the wall.
     """

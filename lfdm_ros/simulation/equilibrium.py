@@ -20,7 +20,7 @@ _LOWER = 0.95
 
 
 def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
-    """The states of `model.resting` with which nothing accelerates, and what is held then; none for a model that has none.
+    """Returns the states of `model.resting` with which nothing accelerates, and what is held then; none for a model that has none.
 
     Straight ahead on level ground (the inputs' defaults), at standstill; where it is pushed, it comes back.
 

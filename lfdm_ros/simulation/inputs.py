@@ -76,5 +76,5 @@ class InputProfile:
         return cls(time, steering, throttle, brake, where=str(path))
 
     def sample(self, t: ArrayLike) -> np.ndarray:
-        """The inputs at times t [s]: (len(t), 3), steering, throttle, brake."""
+        """Returns the inputs at times t [s]: (len(t), 3), steering, throttle, brake."""
         return np.column_stack([np.interp(np.atleast_1d(np.asarray(t, float)), self.time, column) for column in self.values.T])

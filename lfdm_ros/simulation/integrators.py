@@ -1,7 +1,7 @@
 """Other integrators than the half-implicit step of `Simulator`, with the interface of `rollout`.
 
 - `rollout_rk4`: explicit, fourth order, fixed steps. For comparison: the tyre at low speed is too stiff for it at usual steps.
-- `rollout_implicit`: BDF with error control through SUNDIALS. What the others converge to, and the choice for stiff cases;
+- `rollout_implicit`: BDF with error control through SUNDIALS. The reference to which the others converge, and the choice for stiff cases;
   some hundred times slower.
 
 Both solve the continuous equations (`rhs`), in which a held state (the acceleration that makes the load transfer, say) is the

@@ -56,7 +56,7 @@ def rollout(simulator: Simulator, profile: InputProfile, until: float, output_st
 
 
 def report(simulator: Simulator, states: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-    """The outputs (K, ny) of states (K, nx) under inputs (K, nu)."""
+    """Returns the outputs (K, ny) of states (K, nx) under inputs (K, nu)."""
     x, u = np.empty(states.shape[1]), np.empty(inputs.shape[1])
     bound = compiled_model_function(simulator.model, "outputs").bind(x, u, simulator.vehicle.vector(simulator.model), [simulator.dt])
     outputs = np.empty((len(states), len(bound.results[0])))

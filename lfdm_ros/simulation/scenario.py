@@ -102,7 +102,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
 
 
 def _course(data: Mapping[str, Any], where: str, changes: Mapping[str, float | None]) -> Course | None:
-    """The course that a file names, with those of its figures that are to be others; None where it names none."""
+    """Returns the course that a file names, with those of its figures that are to be others; None where it names none."""
     changed = {key: value for key, value in changes.items() if value is not None}
     if "course" not in data:
         for key in changed:
@@ -189,7 +189,7 @@ def _numbers(node: Any, where: str, required: tuple[str, ...] = (), optional: tu
 
 
 def _rows(node: Any, columns: tuple[str, ...], where: str) -> np.ndarray:
-    """A list of rows as an array (rows, columns)."""
+    """Returns a list of rows as an array (rows, columns)."""
     if not isinstance(node, list) or not all(isinstance(row, list) and len(row) == len(columns) for row in node):
         raise InputError(f"{where}: give rows [{', '.join(columns)}]")
     try:

@@ -1,7 +1,7 @@
 """Derivatives of whole trajectories to parameters, initial states and inputs (forward sensitivities).
 
 x_{k+1} = f(x_k, u_k, p, h) is differentiated step by step: S_{k+1} = df/dx S_k + df/du dU_k + df/dp, exactly and in the same compiled
-loop. What is differentiated is the discrete map of the chosen step, not the continuous equations behind it.
+loop. The discrete map of the chosen step is differentiated, not the continuous equations behind it.
 
 Where a model is not differentiable, the derivative is that of the branch which is computed:
 - at a gear change, with the time of the change held (a small change of a parameter that shifts it makes the trajectory kink);
@@ -46,7 +46,9 @@ class SensitivityRollout:
     def __init__(self, *, model: str | Model, vehicle: Vehicle, dt: float, times: ArrayLike, inputs: ArrayLike,
                  parameters: Sequence[str], channels: Sequence[str], hold: bool = False, prescribed: Sequence[str] = (),
                  states: Sequence[str] | None = None):
-        """Args:
+        """Compiles the model with its derivatives.
+
+        Args:
             dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
             times: (K,) sample times [s], evenly spaced.
             inputs: (K, 3 + M) steering, throttle, brake at the sample times, linear in between, then the prescribed states.
@@ -82,7 +84,7 @@ class SensitivityRollout:
 
     def run(self, theta: ArrayLike, x0: ArrayLike, seeds_theta: ArrayLike, seeds_x0: ArrayLike, inputs: ArrayLike | None = None,
             seeds_inputs: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """One run and its derivative in D directions; a direction is a column of all seeds together.
+        """Returns one run and its derivative in D directions; a direction is a column of all seeds together.
 
         Args:
             theta: (P,) parameters.
@@ -166,7 +168,7 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
                         x0: ArrayLike, channels: Sequence[str], parameters: Sequence[str] = (), states: Sequence[str] = (),
                         hold: bool = False,
                         method: str = "auto") -> Sensitivities:
-    """One run and its derivatives to parameters and to initial values of states.
+    """Returns one run and its derivatives to parameters and to initial values of states.
 
     Args:
         dt: largest physics step [s]; the sample interval is divided into the fewest equal steps that are not longer.
@@ -219,7 +221,7 @@ def forward_sensitivity(*, model: str | Model, vehicle: Vehicle, dt: float, time
 
 
 def _central_differences(batch: BatchRollout, theta: np.ndarray, x0: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The trajectory and its derivatives by theta and by the initial states in `rows`, from one batch of shifted runs."""
+    """Returns the trajectory and its derivatives by theta and by the initial states in `rows`, from one batch of shifted runs."""
     # A parameter of 0 has no scale of its own.
     scales = np.concatenate([np.where(theta == 0.0, 1.0, np.abs(theta)), np.maximum(np.abs(x0[rows]), 1.0)])
     widths, count = WIDTH * scales, len(scales)
@@ -232,7 +234,7 @@ def _central_differences(batch: BatchRollout, theta: np.ndarray, x0: np.ndarray,
 
 
 def cheaper_method(model: str, directions: int, cores: int) -> str:
-    """The method to choose for a number of derivatives of a model on a number of cores, from the recorded costs.
+    """Returns the method to choose for a number of derivatives of a model on a number of cores, from the recorded costs.
 
     Both work in rounds of one unit a core: the exact kernel in passes of 8 derivatives, the batch in blocks of 16 runs.
     """

@@ -45,8 +45,8 @@ def diverged(simulator: Simulator, time: float, state: np.ndarray) -> Simulation
 
 
 def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.ndarray:
-    """A state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in the
-    first gear.
+    """Returns a state (nx,) from named values [SI]; the rest is that of a vehicle at rest, but wheels that are not given roll freely, in
+    the first gear.
 
     Raises:
         InputError: no such state, not a finite number, or a vehicle that stands nowhere (`equilibrium`).
@@ -79,7 +79,7 @@ def initial_state(model: str | Model, vehicle: Vehicle, **values: float) -> np.n
 
 
 def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
-    """The driver's inputs (..., 3) with what wheels meet and the wind, for a model that has them as inputs: (..., nu).
+    """Returns the driver's inputs (..., 3) with what wheels meet and the wind, for a model that has them as inputs: (..., nu).
 
     `values` are constants by name, one without its wheel for all wheels: `ground_friction=0.3, ground_friction_fl=0.9, wind_y=500.0`; of
     the rest the defaults are taken: level ground with the friction of the road the tyre was measured on, no wind.
@@ -102,7 +102,7 @@ def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
 
 
 def _static_radius(vehicle: Vehicle, axle: str) -> float:
-    """Distance of the wheel's centre from the ground at rest [m]."""
+    """Returns the distance of the wheel's centre from the ground at rest [m]."""
     p = vehicle.parameters
     load = static_loads(SimpleNamespace(**p))[0 if axle == "front" else 1]
     return p["wheel_radius"] - load / p[f"tyre_vertical_stiffness_{axle}"]
@@ -144,7 +144,7 @@ class Simulator:
         self._u[:] = with_ground(self.model, np.zeros(3))
 
     def meet(self, **values: float) -> None:
-        """What the wheels meet and the wind from now on, until the reset; names and defaults as `with_ground`.
+        """Sets what the wheels meet, and the wind, from now on until the reset; names and defaults as `with_ground`.
 
         Raises:
             InputError: as `with_ground`.
@@ -152,7 +152,7 @@ class Simulator:
         self._u[:] = with_ground(self.model, self._u[:3], **values)
 
     def complete(self, inputs: ArrayLike) -> np.ndarray:
-        """The driver's inputs (..., 3) with what the wheels meet now: (..., nu)."""
+        """Returns the driver's inputs (..., 3) with what the wheels meet now: (..., nu)."""
         driver = np.asarray(inputs, float)
         return np.concatenate([driver, np.broadcast_to(self._u[3:], (*driver.shape[:-1], len(self._u) - 3))], axis=-1)
 
@@ -180,7 +180,7 @@ class Simulator:
             raise self._diverged(n)
 
     def _diverged(self, n: int) -> SimulationDiverged:
-        """What has become of the last n steps; of a vehicle with linkages they are driven again one by one, up to where they end."""
+        """Reports the end of the last n steps; of a vehicle with linkages they are driven again one by one, up to where they end."""
         if not self._linked:
             return SimulationDiverged(self.time, self.state.copy())
         first, last, lost = self._u_from.copy(), self._u.copy(), self.state.copy()

@@ -18,13 +18,13 @@ _CORRECTIONS, _DIFFERENCE = 3, 1e-3  # of the body's height [m]
 
 
 def on_level(model: Model) -> Model:
-    """The same model on the plane."""
+    """Returns the same model on the plane."""
     return get_model("/".join(part for part in model.name.split("/") if part not in SLOTS["ground"]))
 
 
 def standing(model: Model, vehicle: Vehicle, state: Mapping[str, float], radii: Mapping[str, float]) -> dict[str, float]:
-    """The states that put a vehicle which is at a place of the map onto the plane of its wheels there; none where the model has no heights,
-    or follows the ground by itself.
+    """Returns the states that put a vehicle which is at a place of the map onto the plane of its wheels there; none where the model has no
+    heights, or follows the ground by itself.
 
     Args:
         state: as on level ground, by name.

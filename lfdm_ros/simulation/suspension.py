@@ -1,4 +1,4 @@
-"""What a vehicle's suspension does over its travel, where its linkage ends, and where the vehicle stands on it."""
+"""Kinematics of a vehicle's suspension over its travel, the ends of its linkage, and the vehicle's rest on it."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Reach:
 
 @dataclass(frozen=True)
 class Instant:
-    """What follows from how a wheel moves at one instant of its travel.
+    """Figures that follow from a wheel's motion at one instant of its travel.
 
-    roll_centre: its height above the ground [m], where the line across the contact point's way meets the middle of the vehicle; braked,
-    driven: way ahead for a unit of the way up [1] of the contact point on a wheel that brakes hold to the upright, and of the centre of one
-    that is driven from the body.
+    roll_centre: its height above the ground [m], where the line normal to the contact point's path meets the middle of the vehicle; braked,
+    driven: motion ahead for a unit of motion up [1], of the contact point on a wheel that brakes hold to the upright, and of the centre of
+    one that is driven from the body.
     """
 
     roll_centre: float
@@ -84,14 +84,14 @@ class Suspension:
         self._springs = {axle: self._struts.prepare(self._p, axle, True, ZERO) for axle in AXLES}
 
     def _at(self, axle: str, angle: Any) -> tuple[Any, Any, Any]:
-        """Pose, rates by the angle, strut; not a number where out of reach."""
+        """Computes pose, rates by the angle, and strut; not a number where out of reach."""
         q, cos, sin = self._corners[axle], np.cos(angle), np.sin(angle)
         with np.errstate(invalid="ignore"):
             pose = self._kinematics.pose(q, cos, sin, ZERO)
             return pose, self._kinematics.rates(q, pose, ZERO)[0], self._struts.strut(self._springs[axle], q, cos, sin)
 
     def of_angle(self, axle: str, angle: Any) -> Travel:
-        """Where the lower arm has these angles [rad]."""
+        """Computes the poses at these angles [rad] of the lower arm."""
         angle = np.atleast_1d(np.asarray(angle, float))
         pose, rates, strut = self._at(axle, angle)
         first = self._at(axle, 0.0)[0].wheel
@@ -102,7 +102,7 @@ class Suspension:
                       self._struts.spring_force(spring, strut.spring) * -strut.spring_slope / lift, angle)
 
     def of_travel(self, axle: str, travel: Sequence[float] | np.ndarray) -> Travel:
-        """At these travels [m], which must be within reach."""
+        """Computes the poses at these travels [m], which must be within reach."""
         wanted = np.asarray(travel, float)
         grid = self._grid(axle)
         angle = np.interp(wanted, self.of_angle(axle, grid).travel, grid)
@@ -112,7 +112,7 @@ class Suspension:
         return self.of_angle(axle, angle)
 
     def _grid(self, axle: str) -> np.ndarray:
-        """Angles from the lowest to the highest pose, those at the construction pose among them, with rising travel."""
+        """Returns angles from the lowest to the highest pose, those at the construction pose among them, with rising travel."""
         grid = np.arange(-round(_LARGEST / _GRID), round(_LARGEST / _GRID) + 1) * _GRID
         pose, rates, _ = self._at(axle, grid)
         with np.errstate(invalid="ignore"):
@@ -136,7 +136,8 @@ class Suspension:
         return Reach(float(at.travel[0]), float(at.travel[-1]), end(grid[0] - _GRID), end(grid[-1] + _GRID), *map(float, stops))
 
     def steered(self, steering: float) -> tuple[float, float]:
-        """Angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; nan: out of reach."""
+        """Computes the angles of the left and right front wheel [rad], + left, at a steering input, in the construction pose; nan: out of
+        reach."""
         q = self._linkage.prepare(self._p, ZERO)
         shift: Vector = self._linkage.shift(self._linkage.asked(steering, q), q).displacement
         with np.errstate(invalid="ignore"):
@@ -146,7 +147,7 @@ class Suspension:
         return left, right
 
     def instant(self, axle: str, angle: float, radius: float) -> Instant:
-        """How the left wheel moves at an angle of the lower arm, its centre `radius` above the ground in its plane."""
+        """Computes the motion of the left wheel at an angle of the lower arm, its centre `radius` above the ground in its plane."""
         pose, rates, _ = self._at(axle, angle)
         axis = pose.axis
         lean = axis.z
@@ -166,7 +167,7 @@ class Suspension:
                 "anti_lift_driving_percent" if axle == "front" else "anti_squat_percent": sense * driven * instant.driven * lever}
 
     def standing(self) -> dict[str, Any]:
-        """The vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows.
+        """Returns the vehicle at rest: height of its centre, pitch, and of each axle (left wheel) what `lfdm vehicle check` shows.
 
         Raises:
             InputError: it has no rest, or lacks what the multibody needs besides.
@@ -189,7 +190,7 @@ class Suspension:
         return {"cg_height_m": state["z"], "pitch_deg": math.degrees(state["pitch"]), **found}
 
     def rows(self, axle: str, travels: Sequence[float]) -> list[dict[str, float]]:
-        """Those of `travels` [m] that are within reach, as rows of the table."""
+        """Returns rows of the table for those of `travels` [m] that are within reach."""
         reach = self.reach(axle)
         within = [travel for travel in travels if reach.lowest <= travel <= reach.highest]
         at = self.of_travel(axle, within)
@@ -199,6 +200,6 @@ class Suspension:
 
 
 def reach_in_mm(reach: Reach) -> dict[str, Any]:
-    """The same for a file."""
+    """Returns the same for a file."""
     return {f"{name}_mm" if isinstance(value, float) else name: 1e3 * value if isinstance(value, float) else value
             for name, value in asdict(reach).items()}

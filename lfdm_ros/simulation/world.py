@@ -127,7 +127,7 @@ class World:
         return self._edges[:, :2] + shift, self._edges[:, 2:4] + shift
 
     def clearances(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> np.ndarray:
-        """Signed distances (n,) [m] of the vehicle's rectangle at a pose from the obstacles at a time [s], in their order.
+        """Computes signed distances (n,) [m] of the vehicle's rectangle at a pose from the obstacles at a time [s], in their order.
 
         Exact where positive. An overlap is negative: minus the length of the shortest shift that ends it; for a polygon that is not
         convex, of that of its convex parts which is entered most deeply.
@@ -158,11 +158,11 @@ class World:
         return result
 
     def clearance(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> float:
-        """Signed distance [m] to the nearest obstacle, as `clearances`: 0 or less is a collision; inf without obstacles."""
+        """Computes the signed distance [m] to the nearest obstacle, as `clearances`: 0 or less is a collision; inf without obstacles."""
         return float(np.min(self.clearances(time, x, y, yaw, footprint), initial=np.inf))
 
     def nearest(self, time: float, x: float, y: float, yaw: float, footprint: Footprint) -> str:
-        """The name of the obstacle of the smallest clearance, "obstacle 3" where the fourth has none; empty without obstacles."""
+        """Returns the name of the obstacle of the smallest clearance, "obstacle 3" where the fourth has none; empty without obstacles."""
         if not self.obstacles:
             return ""
         index = int(np.argmin(self.clearances(time, x, y, yaw, footprint)))
@@ -173,14 +173,14 @@ class World:
 
 
 def _box_distance(points: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Signed distances (n,) of points (n, 2) from the rectangle [-half, half]: negative inside."""
+    """Computes signed distances (n,) of points (n, 2) from the rectangle [-half, half]: negative inside."""
     beyond = np.abs(points) - half
     outside = np.maximum(beyond, 0.0)
     return np.hypot(outside[:, 0], outside[:, 1]) + np.minimum(beyond.max(axis=1), 0.0)
 
 
 def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Distances (n,) of segments from the rectangle [-half, half]; 0 where they meet."""
+    """Computes distances (n,) of segments from the rectangle [-half, half]; 0 where they meet."""
     along = end - start
     # Nearest are an end of the segment and the rectangle, or a corner of the rectangle and the segment.
     corners = half * np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
@@ -197,8 +197,8 @@ def _segment_box_distances(start: np.ndarray, end: np.ndarray, half: np.ndarray)
 
 
 def _convex_separation(vertices: np.ndarray, half: np.ndarray) -> float:
-    """Largest gap between a convex polygon (n, 2) and the rectangle [-half, half] over the normals of both: minus the shortest shift
-    that parts them where they overlap (separating axis theorem)."""
+    """Computes the largest gap between a convex polygon (n, 2) and the rectangle [-half, half] over the normals of both: minus the shortest
+    shift that parts them where they overlap (separating axis theorem)."""
     along = np.roll(vertices, -1, axis=0) - vertices
     area = float(np.sum(vertices[:, 0] * np.roll(vertices[:, 1], -1) - vertices[:, 1] * np.roll(vertices[:, 0], -1)))
     outward = np.column_stack([along[:, 1], -along[:, 0]]) * np.sign(area) / np.hypot(along[:, 0], along[:, 1])[:, None]
@@ -235,7 +235,7 @@ def _segments_meet(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
 
 
 def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
-    """A simple polygon (n, 2) itself if it is convex, otherwise triangles (3, 2) that fill it (ear clipping)."""
+    """Returns a simple polygon (n, 2) itself if it is convex, otherwise triangles (3, 2) that fill it (ear clipping)."""
     area = float(np.sum(_cross(vertices, np.roll(vertices, -1, axis=0))))
     left = list(vertices if area > 0.0 else vertices[::-1])
     corners = np.array(left)

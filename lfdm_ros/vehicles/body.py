@@ -1,6 +1,6 @@
-"""What surrounds a vehicle's equations: its outline, where its LIDAR sits, and what lies between a command and its effect.
+"""Body of a vehicle beside its equations: outline, places of sensors, actuators, mass, and its handling in a bend.
 
-One declaration for all who need it: simulator, judge of collisions, LIDAR, tracker and controller read it from the vehicle. Lengths in a
+One declaration for all users: simulator, collision checks, LIDAR, tracker and controller read it from the vehicle. Lengths in a
 file are from the axles, where they can be measured, and do not move with the load; here they are from the vehicle's position point, the
 sprung mass's centre.
 """
@@ -47,7 +47,7 @@ STEERING_RATE = 0.8  # [1/s] of a vehicle that does not say: full lock in 1.25 s
 
 
 def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
-    """Where the value of one of MOVED stands now, for a message; `override`: how it is given for one run."""
+    """Returns where the value of one of MOVED stands now, for a message; `override`: how it is given for one run."""
     section = next(section for section, fields in SECTIONS.items() if name in {f.name for f in fields})
     return f"it is of the vehicle now: {section}.{name} in its file ({PARAMETERS[name].description}), or {override.format(name)}"
 
@@ -85,7 +85,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Actuators:
-    """What lies between a command and the vehicle: delay of all [s], lag of the steering [s], largest rates [1/s]; inf: not limited."""
+    """Actuators between a command and the vehicle: delay of all [s], lag of the steering [s], largest rates [1/s]; inf: not limited."""
 
     delay: float = 0.0
     steering_lag: float = 0.0
@@ -116,7 +116,7 @@ class Description:
 
 
 def footprint_of(p: Mapping[str, float]) -> Footprint:
-    """The outline that a vehicle's parameters give, or else RULE.
+    """Returns the outline that a vehicle's parameters give, or else RULE.
 
     Raises:
         InputError: a position point beyond an end of the vehicle.
@@ -129,18 +129,36 @@ def footprint_of(p: Mapping[str, float]) -> Footprint:
 
 
 def lidar_mount_of(p: Mapping[str, float]) -> Mount:
-    """Where the LIDAR sits; above the middle of the front axle where the parameters do not say."""
+    """Returns the place of the LIDAR; by default above the middle of the front axle."""
     return Mount(p["cg_to_front_axle"] + p.get("lidar_x", 0.0), p.get("lidar_y", 0.0), p.get("lidar_yaw", 0.0),
                  p.get("lidar_z", p.get("cg_height", 0.0)))
 
 
 def imu_mount_of(p: Mapping[str, float]) -> Mount:
-    """Where the IMU sits; at the sprung mass's centre, which is above the position point, where the parameters do not say."""
+    """Returns the place of the IMU; by default the sprung mass's centre, which is above the position point."""
     return Mount(p["cg_to_front_axle"] + p["imu_x"] if "imu_x" in p else 0.0, p.get("imu_y", 0.0), 0.0,
                  p.get("imu_z", p.get("cg_height", 0.0)))
 
 
 def actuators_of(p: Mapping[str, float]) -> Actuators:
-    """The actuators of a vehicle; without delay, lag and limits of the pedals, and with STEERING_RATE, where the parameters do not say."""
+    """Returns the actuators of a vehicle; by default without delay, lag and limits of the pedals, and with STEERING_RATE."""
     return Actuators(p.get("actuation_delay", 0.0), p.get("steering_lag", 0.0), p.get("steering_rate", STEERING_RATE),
                      p.get("throttle_rate", math.inf), p.get("brake_rate", math.inf))
+
+
+def mass_of(p: Mapping[str, float]) -> float:
+    """Returns the mass of the whole vehicle [kg]; 0 where the parameters do not say."""
+    return sum(p.get(name, 0.0) for name in ("sprung_mass", "unsprung_mass_front", "unsprung_mass_rear", "mass"))
+
+
+def cornering_compliance(p: Mapping[str, float]) -> tuple[float, float]:
+    """Returns the slip angle per lateral force of the front and the rear axle [rad/N]; 0 where the parameters do not say."""
+    front, rear = (1.0 / max(2.0 * p.get(f"cornering_stiffness_{axle}", math.inf), 1.0) for axle in ("front", "rear"))
+    return front, rear
+
+
+def understeer_gradient(p: Mapping[str, float]) -> float:
+    """Returns the road-wheel angle per lateral acceleration, beyond that of the bend [rad s^2/m]; negative: oversteers."""
+    a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
+    front, rear = cornering_compliance(p)
+    return mass_of(p) / (a + b) * (b * front - a * rear)

@@ -21,7 +21,7 @@ _COLOURS = {"body": "0.35 0.45 0.35 1", "tyre": "0.1 0.1 0.1 1", "sensor": "0.8 
 
 
 def wheel_joint(wheel: str) -> str:
-    """The joint by which a wheel turns."""
+    """Returns the joint by which a wheel turns."""
     return f"wheel_{wheel}"
 
 
@@ -31,7 +31,7 @@ STEERING_JOINTS = tuple(f"steering_{wheel}" for wheel in _FRONT)
 
 @dataclass(frozen=True)
 class Joint:
-    """Where a link is in its parent: a place [m], a heading [rad], and about which axis it moves; `limit`: largest angle [rad]."""
+    """Place of a link in its parent [m], heading [rad], and the axis about which it moves; `limit`: largest angle [rad]."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class Joint:
 
 
 def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
-    """The joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`."""
+    """Returns the joints of a vehicle with four wheels; links stand on the ground below the position point, `BASE`."""
     p = vehicle.parameters
     radius, half = _radius(p), {"f": 0.5 * _track(p, "front"), "r": 0.5 * _track(p, "rear")}
     joints = [Joint(f"{name}_mount", FIXED, BASE, name, mount.x, mount.y, mount.z, mount.yaw)
@@ -63,7 +63,7 @@ def joints_of(vehicle: Vehicle) -> tuple[Joint, ...]:
 
 
 def robot_description(vehicle: Vehicle) -> str:
-    """The URDF. Sizes that a vehicle's file does not have are as of common cars of its wheelbase."""
+    """Returns the URDF. Sizes that a vehicle's file does not have are as of common cars of its wheelbase."""
     p, outline, radius = vehicle.parameters, vehicle.footprint, _radius(vehicle.parameters)
     robot = ElementTree.Element("robot", name=vehicle.name)
     for name, rgba in _COLOURS.items():

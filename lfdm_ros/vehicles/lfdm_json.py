@@ -1,7 +1,7 @@
 """Vehicles of the C++ library LFDM (uwsbel/low-fidelity-dynamic-models), which keeps them in JSON files.
 
-A vehicle file, a tyre file and, for 24 degrees of freedom, a suspension file; the keys are the paper's symbols. What the library
-takes for a key that is left out is what is taken here, and the source of the value says so.
+A vehicle file, a tyre file and, for 24 degrees of freedom, a suspension file; the keys are the paper's symbols. Keys that
+are left out have the library's defaults, and the source of the value says so.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Reader:
 
     @property
     def title(self) -> str:
-        """How sources name this file: with its folder, which is what tells the library's files apart."""
+        """Name of this file in sources: with its folder, which distinguishes the library's files."""
         return "/".join(self.path.parts[-2:])
 
     def value(self, key: str) -> Any:
@@ -92,7 +92,7 @@ class _Reader:
         return bool(self.node[key])
 
     def rows(self, key: str, width: int) -> list[list[float]]:
-        """A table: a list of rows of `width` numbers."""
+        """Returns a table: a list of rows of `width` numbers."""
         rows = self.value(key)
         if not isinstance(rows, list) or not rows:
             raise InputError(f"{self.path}: {key} must be a list of rows of {width} numbers, not {quote(rows)}")
@@ -110,12 +110,12 @@ class _Reader:
             self.put(name, factor * self.number(key), key + note)
 
     def take_if_begun(self, keys: dict[str, str]) -> None:
-        """The keys if the file has any of them; it must then have all."""
+        """Returns the keys if the file has any of them; it must then have all."""
         if any(key in self.node for key in keys):
             self.take(keys)
 
     def put_table(self, place: tuple[str, str], columns: dict[str, list[float]], source: str) -> None:
-        """A table of the vehicle file, padded by its last row."""
+        """Returns a table of the vehicle file, padded by its last row."""
         table = TABLES[place]
         first = next(iter(columns.values()))
         if not table.least <= len(first) <= table.points:

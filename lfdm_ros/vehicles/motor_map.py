@@ -15,7 +15,7 @@ _SOURCE = "derived: full throttle through the gears, as a vehicle that speeds up
 
 
 def with_motor_map(vehicle: Vehicle) -> Vehicle:
-    """The vehicle with a motor map beside its engine and gearbox; itself if it has one, or has no gearbox.
+    """Returns the vehicle with a motor map beside its engine and gearbox; itself if it has one, or has no gearbox.
 
     The map's motor turns with the wheels (driveline_ratio 1). Its torque is that of the wheels at full throttle: the engine's less its
     losses, multiplied by the converter where there is one, at the speed at which the two are in balance, over the ratio of the gear that
@@ -31,7 +31,7 @@ def with_motor_map(vehicle: Vehicle) -> Vehicle:
 
 @lru_cache  # a controller takes over vehicle after vehicle, with the same engine
 def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float], list[float]]:
-    """Speeds [rad/s] and torques [N m] of the map, from the parameters of a gearbox."""
+    """Computes speeds [rad/s] and torques [N m] of the map, from the parameters of a gearbox."""
     from scipy.optimize import brentq  # most of what importing this room would cost, for few vehicles
 
     p = dict(zip(names, values))
@@ -52,7 +52,7 @@ def _map(names: tuple[str, ...], values: tuple[float, ...]) -> tuple[list[float]
         return float(np.interp(speed, *engine) + np.interp(speed, *losses))
 
     def output(turbine: float) -> float:
-        """Torque [N m] at the gearbox's input that turns with `turbine` [rad/s]."""
+        """Computes the torque [N m] at the gearbox's input that turns with `turbine` [rad/s]."""
         if capacity is None or multiplier is None:
             return net(turbine)
 

@@ -23,7 +23,7 @@ GIVEN = "given"
 
 @dataclass(frozen=True)
 class Typical:
-    """What vehicles of a class have in common; ratios are without a unit.
+    """Common figures of the vehicles of a class; ratios are without a unit.
 
     Attributes:
         masses: for which it stands [kg].
@@ -70,7 +70,7 @@ _LAUNCH = 0.45  # of the friction that full throttle takes
 
 def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car", given: Mapping[str, float] | None = None, *,
                     front_share: float | None = None, power: float | None = None) -> Vehicle:
-    """A vehicle with all that single-track models, chassis of 8 to 24 degrees of freedom and Fiala's tyre need.
+    """Returns a vehicle with all that single-track models, chassis of 8 to 24 degrees of freedom and Fiala's tyre need.
 
     Args:
         mass: of the whole vehicle as it was driven [kg]. wheelbase: [m].
@@ -169,7 +169,7 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
 
 
 def _motor(watts: float, torque: float) -> dict[str, float]:
-    """The table of a motor of constant torque, then of constant power, to 6 times the speed where that begins."""
+    """Returns the table of a motor of constant torque, then of constant power, to 6 times the speed where that begins."""
     knee = watts / torque
     speeds = [0.0, knee, 1.6 * knee, 2.6 * knee, 4.2 * knee, 6.0 * knee]
     torques = [torque, torque, *(watts / speed for speed in speeds[2:-1]), 0.0]

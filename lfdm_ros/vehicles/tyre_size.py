@@ -68,7 +68,7 @@ SHAPES = MappingProxyType({
 
 @dataclass(frozen=True)
 class TyreSize:
-    """What a tyre's data sheet says; SI.
+    """Data sheet of a tyre; SI.
 
     Args:
         kind: "passenger" or "truck".
@@ -94,7 +94,7 @@ class TyreSize:
                 raise InputError(f"tyre size: {name} must be above 0, not {value:g}")
 
     def parameters(self) -> dict[str, float]:
-        """The vehicle parameters that follow: nominal and maximum load, vertical stiffness of both axles, and the force table."""
+        """Returns the vehicle parameters that follow: nominal and maximum load, vertical stiffness of both axles, and the force table."""
         nominal = 0.5 * self.capacity * self.pressure_ratio ** PRESSURE_EXPONENT
         stiffness = self.capacity / (DEFLECTION * self.section_height)
         table: dict[str, float] = {"tyre_vertical_stiffness_front": stiffness, "tyre_vertical_stiffness_rear": stiffness,
@@ -107,7 +107,7 @@ class TyreSize:
 
 
 def load_of_index(index: int) -> float:
-    """The load [N] that a load index stands for.
+    """Returns the load [N] that a load index stands for.
 
     Raises:
         InputError: no such index.

@@ -86,7 +86,7 @@ class Vehicle:
                 raise InputError(f"{where}: default_tyre is {self.default_tyre}, but it lacks {_listed(missing)}")
 
     def replace(self, *, source: str = "", **changes: float) -> Vehicle:
-        """A vehicle with some parameters changed (SI); `source` is noted for each of them.
+        """Returns a vehicle with some parameters changed (SI); `source` is noted for each of them.
 
         Raises:
             InputError: unknown parameter or value out of range.
@@ -115,12 +115,12 @@ class Vehicle:
 
     @property
     def lidar(self) -> body.Mount:
-        """Where the LIDAR sits, from the position point."""
+        """Place of the LIDAR, from the position point."""
         return body.lidar_mount_of(self.parameters)
 
     @property
     def imu(self) -> body.Mount:
-        """Where the IMU sits, from the position point."""
+        """Place of the IMU, from the position point."""
         return body.imu_mount_of(self.parameters)
 
     @property
@@ -133,7 +133,7 @@ class Vehicle:
 
     @property
     def actuators(self) -> body.Actuators:
-        """What lies between a command and its effect."""
+        """Actuators between a command and its effect."""
         return body.actuators_of(self.parameters)
 
     @property
@@ -153,11 +153,11 @@ class Vehicle:
         return float(np.interp(1.0, inputs, angles))
 
     def parts(self, slot: str) -> tuple[str, ...]:
-        """The parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""
+        """Returns the parts of a slot (tyre, powertrain, steering, conventions) that this vehicle has the parameters of."""
         return tuple(name for name, part in SLOTS[slot].items() if not self._lacks(part))
 
     def spec(self, chassis: str, tyre: str | None = None) -> str:
-        """The full name of the model that is this vehicle on a chassis, for `get_model`.
+        """Returns the full name of the model that is this vehicle on a chassis, for `get_model`.
 
         Args:
             chassis: name of a chassis, or a specification CHASSIS/PART/...; the parts it names win over the vehicle's own.
@@ -190,7 +190,7 @@ class Vehicle:
         return get_model("/".join([base, *chosen.values(), *grounds])).name
 
     def model(self, chassis: str | Model, tyre: str | None = None) -> Model:
-        """The model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle.
+        """Returns the model that is this vehicle on a chassis; see `spec`. A model that is given instead must fit the vehicle.
 
         Raises:
             InputError: as `spec`, or the vehicle lacks parameters; the message says which, and for which part.
@@ -200,7 +200,7 @@ class Vehicle:
         return model
 
     def vector(self, model: Model) -> np.ndarray:
-        """The parameters of a model as an array (np,), in the order the model declares.
+        """Returns the parameters of a model as an array (np,), in the order the model declares.
 
         Raises:
             InputError: the vehicle lacks one of them.
@@ -220,7 +220,7 @@ class Vehicle:
         return next((part for part in _PREFERENCE.get(slot, has) if part in has), next(iter(SLOTS[slot])))
 
     def _met(self, tyre: str | None) -> list[str]:
-        """The parts of the ground that the vehicle is on, all that a tyre can meet."""
+        """Returns the parts of the ground that the vehicle is on, all that a tyre can meet."""
         has, soft = set(self.parts("ground")), tyre is not None and "soil" in SLOTS["tyre"][tyre].needs
         return [next(part for part in line if part in has) for line in (_SOFT if soft else _FIRM) if not has.isdisjoint(line)]
 
@@ -239,7 +239,7 @@ class Vehicle:
 
 
 def choose(key: str, value: object, known: Collection[str], where: str) -> str:
-    """`value` as one of the known names.
+    """Checks that `value` is one of the names, and returns it.
 
     Raises:
         InputError: it is none of them.
@@ -250,5 +250,5 @@ def choose(key: str, value: object, known: Collection[str], where: str) -> str:
 
 
 def _listed(keys: list[str]) -> str:
-    """A few keys by name, and how many more there are."""
+    """Returns a few keys by name, and how many more there are."""
     return ", ".join(keys[:6]) + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")

@@ -20,13 +20,13 @@ from lfdm_ros.vehicles.schema import (
     DECLARED,
     FROM_SIZE,
     GROUPS,
-    REQUIRED_SECTIONS,
     SECTIONS,
     TABLES,
     VECTORS,
     VERTICAL_STIFFNESS,
-    Table,
+    TableKey,
     components,
+    required_sections,
 )
 from lfdm_ros.vehicles.tyre_size import SHAPES, TyreSize, load_of_index
 from lfdm_ros.vehicles.vehicle import Vehicle, check, choose
@@ -36,7 +36,7 @@ _PLACE = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}  # of a sensor
 
 
 def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) -> Vehicle:
-    """Loads a vehicle by name (config/vehicles) or from a YAML file; every value is converted to SI and checked.
+    """Reads a vehicle by name (config/vehicles) or from a YAML file; every value is converted to SI and checked.
 
     Args:
         changes: parameters that are not as the file says, NAME=VALUE in SI.
@@ -48,7 +48,7 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     path = find_config("vehicles", source)
     document = documents.read_yaml(path)[0]
     _known(document, str(path), ("name", "description", "conventions", "default_tyre", *SECTIONS))
-    documents.mapping(document, str(path), REQUIRED_SECTIONS, document)
+    documents.mapping(document, str(path), required_sections(), document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
     document, sensors = _take_sensors(document, str(path))
@@ -76,7 +76,7 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
 
 
 def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The document without the entries of `sensors` that have a type, and these with their places in SI."""
+    """Returns the document without the entries of `sensors` that have a type, and these with their places in SI."""
     section, sensors = document.get("sensors"), {}
     if not isinstance(section, dict):
         return document, {}
@@ -91,7 +91,7 @@ def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], 
 
 
 def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
-    """One of `changes`."""
+    """Returns one of `changes`."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"change {quote(text)} of vehicle '{vehicle.name}': write NAME=VALUE, in SI units")
@@ -146,7 +146,7 @@ def _known(node: Any, where: str, keys: Iterable[str], hint: Mapping[str, str] |
 
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
-    """A section's entries: known keys only, and of each group of keys that is begun all."""
+    """Returns a section's entries: known keys only, and of each group of keys that is begun all."""
     entries = document.get(section, {})
     where = f"{path}: {section}"
     elsewhere = {key: f"; it belongs in section {other}" for other, keys in SECTIONS.items() for key in keys}
@@ -164,7 +164,7 @@ def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, 
     return entries
 
 
-def _row_count(table: Table, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
+def _row_count(table: TableKey, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
     if table.count:
         return int(parameters[table.count])
     rows = [tuple(parameters[column[i]] for column in names.values()) for i in range(table.points)]
@@ -174,7 +174,7 @@ def _row_count(table: Table, names: Mapping[str, list[str]], parameters: Mapping
     return count
 
 
-def _read_table(node: Any, table: Table, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
+def _read_table(node: Any, table: TableKey, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:
     columns = ", ".join(table.columns)
     _known(node, where, table.columns)
     entries = documents.mapping(node, where, table.columns)
@@ -209,7 +209,7 @@ def _read_vector(node: Any, key: str, where: str, parameters: dict[str, float], 
 
 
 def _read_size(tyre: Mapping[str, Any], parameters: dict[str, float], sources: dict[str, str], where: str) -> None:
-    """The tyre's force table from its size; a vertical stiffness that the file gives stays."""
+    """Returns the tyre's force table from its size; a vertical stiffness that the file gives stays."""
     twice = [name for name in FROM_SIZE if name in tyre]
     if twice:
         raise InputError(f"{where}: {twice[0]} follows from the size; give one of the two")

@@ -31,7 +31,7 @@ from lfdm_ros.models import Model, chassis_slots
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Footprint, Vehicle
-from lfdm_ros.vehicles.handling import mass_of, softness_of, understeer_of
+from lfdm_ros.vehicles.body import cornering_compliance, mass_of, understeer_gradient
 
 Peak = Callable[[ArrayLike, ArrayLike, ArrayLike], np.ndarray]
 
@@ -65,7 +65,7 @@ def braked_of(vehicle: Vehicle, strongest: float) -> Braked:
         full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * p["friction_max"],
         strongest=strongest, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
         lift=p.get("cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
-        full_lock=p["max_road_wheel_angle"], understeer=understeer_of(p), rear_slip=mass * a / (a + b) * softness_of(p)[1])
+        full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1])
 
 
 STEP = 0.07  # [s] longest step of the model, or what it takes at most
