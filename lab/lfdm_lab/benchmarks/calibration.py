@@ -29,7 +29,6 @@ import arviz as az
 import numpy as np
 import yaml
 
-from lfdm_lab.benchmarks import _reference as reference
 from lfdm_lab.cli.bench import Record
 from lfdm_ros.bags import BagWriter, import_recording
 from lfdm_ros.calibration.data import load_stage
@@ -39,7 +38,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import find_recordings
 from lfdm_ros.inference.model import BatchedDensity
 from lfdm_ros.inference.plan import Recipe
-from lfdm_ros.resources import find_config
+from lfdm_ros.resources import find_config, share_directory
 from lfdm_ros.samplers.sampler import SAMPLERS, Problem, SampleRun, get_sampler
 from lfdm_ros.simulation import InputProfile, Simulator
 
@@ -59,6 +58,18 @@ WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
 
 # -- The problem ----------------------------------------------------------------------------------------------------
+
+def reference_folder(name: str) -> Path:
+    """Returns the folder of a set of published data; README.md says where each comes from.
+
+    Raises:
+        InputError: it is not there.
+    """
+    root = Path(os.environ.get("LFDM_REFERENCE_DATA", share_directory() / ".." / "shared" / "data")).resolve()
+    if not (root / name).is_dir():
+        raise InputError(f"no reference data {root / name}; set LFDM_REFERENCE_DATA to the folder that has {name} (see README.md)")
+    return root / name
+
 
 def record_ramp(recipe: Recipe, path: Path) -> None:
     """The ramp, driven by the recipe's vehicle and measured with white noise."""
@@ -87,7 +98,7 @@ def record_ramp(recipe: Recipe, path: Path) -> None:
 def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
     """A bag of the ramp, and whether it is simulated."""
     try:
-        source = reference.folder(DATA)
+        source = reference_folder(DATA)
     except InputError:
         record_ramp(recipe, folder / RECORDING)
         return folder / RECORDING, True
@@ -182,7 +193,7 @@ def whole(name: str, runs: int, folder: Path) -> list[Record]:
     """Of a recipe of WHOLE; nothing where its recordings are not there."""
     mapping, data, recordings = WHOLE[name]
     try:
-        source = reference.folder(data)
+        source = reference_folder(data)
     except InputError:
         return []
     bags = [folder / name / recording for recording in recordings]

@@ -14,7 +14,6 @@ cycle is taken out of its sight (`gc.freeze`). The slow solvers drive fewer cycl
 - `look_ms_*`: looking for the way to a goal round the same circles, after the command has gone out.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
 - `solved_share`, `active_share`: of the cycles, those that ended with a plan, and those in which an obstacle's row was at work.
-- do_mpc: the path-following task only, the sine of `PATH`; hpipm on that task is `*/MODEL/hpipm_path`. See `_do_mpc.py`.
 - `first_start_s`, `start_s`: a process of its own from its first line to the first command, imports and the table of limits included,
   with an empty cache and with a full one.
 """
@@ -26,14 +25,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from lfdm_lab.benchmarks import _do_mpc as do_mpc
 from lfdm_lab.benchmarks import _starts as starts
 from lfdm_lab.cli.bench import Record
 from lfdm_ros.control.controller import Controller, limits_of
@@ -48,15 +46,14 @@ from lfdm_ros.solvers import SolverMissing
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE, PLANT, TYRE = "hmmwv", "twenty_four_dof", "tmeasy"
-MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt", "do_mpc")
-SLOW_CYCLES = {"ipopt": 300, "do_mpc": 300}
+MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt")
+SLOW_CYCLES = {"ipopt": 300}
 WARM_UP = 25  # cycles that do not count: the cold start among them
 SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
 SEEN, BEHIND = 8, 5.0  # circles that are seen, the next ones; [m] how long those passed are
 SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
 APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
-PATH = np.column_stack([np.arange(0.0, 2000.0, 2.0), 3.0 * np.sin(2.0 * np.pi * np.arange(0.0, 2000.0, 2.0) / 120.0)])
 PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "references": "planner.numbers.follow",
          "obstacles": "planner.numbers.avoid", "linearise": "planner.program.linearise", "solver": "planner.solver.solve",
          "check": "planner.program.qp.residual", "outcome": "planner.program.outcome", "snapshot": "planner.trajectory.snapshot",
@@ -80,7 +77,7 @@ def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solve
         records += cost_of_start(model, runs)
     with one_core():
         for model in models:
-            records += of_model(model, [s for s in solvers if s != "do_mpc" or model == do_mpc.MODEL], runs, cycles)
+            records += of_model(model, solvers, runs, cycles)
     return records
 
 
@@ -94,8 +91,6 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         medians[name] = float(np.median([np.median(d.wall) for d in drives]))
 
     for solver in solvers:
-        if solver == "do_mpc":
-            continue
         try:
             controller = make_controller(model, solver)
         except SolverMissing as error:
@@ -106,24 +101,13 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
             continue
         records += looks_of(model, controller, cycles)
         records += parts_of(model, controller, min(cycles, 1000))
-        if model == do_mpc.MODEL:
+        if model == MODELS[0]:
             add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=SEEN), cycles)])
         add("hpipm_slalom", [through(slalom, controller, min(cycles, 2500))])
         shipped = make_controller(model, solver, time_budget=Settings().time_budget)
         add("hpipm_slalom_budget", [through(slalom, shipped, min(cycles, 2500))])
-    if "do_mpc" in solvers:
-        if not do_mpc.is_there():
-            print(do_mpc.HINT, file=sys.stderr)
-        else:
-            count = few("do_mpc", cycles)
-            for name, driver in (("hpipm_path", Follower(make_controller(model, "hpipm"))),
-                                 ("do_mpc", do_mpc.Follower(VEHICLE, PATH, SPEED, DELAY))):
-                run, errors = follow(driver, count)
-                add(name, [run])
-                records += [Record(f"path_error_rms_m/{model}/{name}", float(np.sqrt(np.mean(errors**2))), "m", 0.0, 1),
-                            Record(f"path_error_max_m/{model}/{name}", float(np.abs(errors).max()), "m", 0.0, 1)]
-    records += [Record(f"ratio_p50/{model}/{name}", median / medians[base], "1", 0.0, 1) for name, median in medians.items()
-                if (base := "hpipm_path" if name == "do_mpc" else "hpipm") in medians and name not in (base, "hpipm_path")]
+    if base := medians.get("hpipm"):
+        records += [Record(f"ratio_p50/{model}/{name}", median / base, "1", 0.0, 1) for name, median in medians.items() if name != "hpipm"]
     return records
 
 
@@ -143,15 +127,6 @@ class Drive:
     looks: np.ndarray
     solved: float
     active: float
-
-
-class Driver(Protocol):
-    """What drives the plant: a command (steering, throttle, brake) at a time from a state (by name) and its time. failures: cycles
-    without a solution."""
-
-    failures: int
-
-    def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]: ...
 
 
 class Plant:
@@ -240,41 +215,6 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
         gc.unfreeze()
     return Drive(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is Outcome.SOLVED for c in done])),
                  float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
-
-
-class Follower:
-    """Our controller on the path."""
-
-    def __init__(self, controller: Controller):
-        controller.reset()
-        controller.follow(Path(PATH), SPEED, stop=False)
-        self._controller, self.failures = controller, 0
-
-    def command(self, now: float, measured_at: float, state: Mapping[str, float]) -> tuple[float, float, float]:
-        cycle = self._controller.cycle(now, Measured(measured_at, state))
-        self.failures += cycle.outcome is not Outcome.SOLVED
-        return cycle.command
-
-
-def follow(driver: Driver, cycles: int) -> tuple[Drive, np.ndarray]:
-    """Along the path without obstacles; the cost, and the distance from the path in each cycle [m]."""
-    period, path, along = Settings().period, Path(PATH), 0.0
-    plant = Plant(period)
-    wall, cpu, errors = [], [], []
-    for k in range(cycles + WARM_UP):
-        now = k * period
-        measured_at, state = plant.state(k)
-        began, busy = time.perf_counter(), time.thread_time()
-        command = driver.command(now, measured_at, state)
-        busy, ended = time.thread_time() - busy, time.perf_counter()
-        plant.advance(now, command)
-        s, e = path.project(np.array([state["x"]]), np.array([state["y"]]), np.array([along]))
-        along = float(s[0])
-        if k >= WARM_UP:
-            wall.append(ended - began)
-            cpu.append(busy)
-            errors.append(float(e[0]))
-    return Drive(np.array(wall), np.array(cpu), np.zeros(0), 1.0 - driver.failures / (cycles + WARM_UP), 0.0), np.array(errors)
 
 
 # -- Numbers --------------------------------------------------------------------------------------------------------

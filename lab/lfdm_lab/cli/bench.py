@@ -22,7 +22,7 @@ from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.files import write_text
 
 EPILOG = """examples:
-  lfdm bench graph --json graph.json
+  lfdm bench batch --json batch.json
   lfdm bench calibration --runs 5 --only smc
   lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/lfdm_differences.md)")
     parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
-    parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt do_mpc)")
+    parser.add_argument("--solvers", nargs="+", metavar="SOLVER", help="mpc: of these (default: hpipm piqp ipopt)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,8 +8,7 @@ lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Spee
 density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model.
 risk: is the probability of failing right? What was predicted against what happened, in the world that it knows and in others.
 friction: what does friction do that is not known? Samples of a friction field, conditioned on what was seen, driven over (paper 004).
-sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds.
-reduction: what do smaller models learn from the multibody, and what not? 8-, 18- and 24-DOF calibrated on its recordings, predicting."""
+sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 
 from __future__ import annotations
 
@@ -37,7 +36,6 @@ EPILOG = """example:
   lfdm study risk --out judged                                     (2000 episodes: reliability diagram, slope, calibration error)
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
   lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
-  lfdm study reduction --out reduced                               (three calibrations, two predictions each; some minutes)
 
 The directory then holds results.json and plots; the studies of driving, from mpc on, also write
 their table, and need no directory.
@@ -57,7 +55,6 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "mpc": (*_DRIVEN, "speeds", "controllers", "slow_seeds"), "delay": _DRIVEN, "lane_change": ("vehicle", "set", "json", "step"),
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"),
-           "reduction": ("json",),
            "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation")}
 
 

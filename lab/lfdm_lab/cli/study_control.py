@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing`, `friction` and `reduction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `risk`, `sharing` and `friction`: driving, many times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lfdm_ros.cli.drive import parse_changes
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from lfdm_ros.control.settings import Settings
 
-NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction", "reduction")
-SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200, "reduction": 1}
+NAMES = ("mpc", "delay", "lane_change", "density", "risk", "sharing", "friction")
+SEEDS = {"mpc": 100, "delay": 10, "lane_change": 1, "density": 30, "risk": 2000, "sharing": 50, "friction": 200}
 SLOW_SEEDS = 5
 Results = list[dict[str, Any]]
 
@@ -34,8 +33,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     from lfdm_lab.studies.resuming import carry_out
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
-    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
-             "reduction": _prepare_reduction}.get(args.study, _prepare)(args)
+    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction}.get(args.study, _prepare)(args)
     items, report = asked.items, asked.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
@@ -119,12 +117,6 @@ def _prepare_friction(args: argparse.Namespace) -> Prepared:
     return Prepared(friction.items(_seeds(args), args.vehicle), friction.work, friction.key, _report_friction, {})
 
 
-def _prepare_reduction(args: argparse.Namespace) -> Prepared:
-    from lfdm_lab.studies import reduction
-
-    return Prepared(reduction.items(), reduction.work, reduction.key, _report_reduction, {})
-
-
 def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
     from lfdm_lab.studies import driving as studies
 
@@ -146,9 +138,6 @@ def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any]
     controllers = args.controllers or list(studies.CONTROLLERS)
     for name in controllers:
         studies.controllers_settings(name, settings)
-    if not args.controllers and find_spec("do_mpc") is None:
-        controllers.remove("do_mpc")
-        print("do_mpc is left out: it needs pip install do-mpc", file=sys.stderr)
     slow = args.slow_seeds if args.slow_seeds is not None else SLOW_SEEDS
     return [*studies.fields(seeds, slow, speeds, controllers, settings, args.vehicle),
             *studies.suite(controllers, settings, args.vehicle)], _report_mpc
@@ -244,12 +233,6 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
     return "\n\n".join(markdown(table) for table in friction.tables(runs)), True, {}
 
 
-def _report_reduction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
-    from lfdm_lab.studies import reduction
-
-    return reduction.table(runs), True, {}
-
-
 def parse_settings(texts: Sequence[str]) -> Settings:
     """Settings of a run that repeats to the bit, with changes NAME=VALUE.
 
@@ -288,8 +271,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
                         "(default 1 2 4 8 12 14)")
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
-                        "convergence; slow), do_mpc (paths only); density: mpc, kinematic; or "
-                        "some of them (default: all that are installed)")
+                        "convergence; slow); density: mpc, kinematic; or some of them (default: all)")
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
                         "density: fields at each speed and density for all but mpc (default: a third of --seeds); "
                         "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")

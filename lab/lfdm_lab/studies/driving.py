@@ -9,11 +9,8 @@ other ways to drive through them. The plant is always larger than the controller
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
 from pathlib import Path as File
 from typing import Any
 
@@ -21,18 +18,14 @@ import numpy as np
 
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.control.controller import Controller, limits_of
-from lfdm_ros.control.cycle import Cycle, Outcome
-from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.lattice import GuideSettings
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Driver, Plant, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.spinning import SPIN
-from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config, share_directory
-from lfdm_ros.simulation import Goal, Scenario, load_scenario
+from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
 from lfdm_ros.sources import SIMULATING, key_of
@@ -41,14 +34,14 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 MPH = 0.44704  # [m/s]
 SPEEDS = (20, 40, 60)  # [mph] of the fields that ship with the package
 FIELD = "obstacle_field_"
-# Settings that make a controller of the comparison; do_mpc is another program and drives paths only.
+# Settings that make a controller of the comparison.
 CONTROLLERS: dict[str, dict[str, Any]] = {
-    "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}, "do_mpc": {}}
+    "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # What a drive is made by; lists like this are held against the imports by a test.
 MADE_BY = (*SIMULATING, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
            "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
-SLOW = ("ipopt", "do_mpc")
+SLOW = ("ipopt",)
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
 PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
@@ -110,8 +103,6 @@ def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequ
     trials = []
     for speed in speeds:
         for controller in controllers:
-            if controller == "do_mpc":
-                continue
             settings = controllers_settings(controller, base)
             count = min(slow_seeds, seeds) if controller in SLOW else seeds
             trials += [Trial(f"{FIELD}{speed}", seed, controller, settings, replace(plant, seed=seed), vehicle, track=seed <= TRACKS)
@@ -129,9 +120,7 @@ def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") ->
         scenario = load_scenario(path)
         if scenario.path is None and scenario.goal is None:
             continue
-        for controller in controllers:
-            if controller != "do_mpc" or scenario.path is not None:
-                trials.append(Trial(path.stem, None, controller, controllers_settings(controller, base), plant, vehicle, track=True))
+        trials += [Trial(path.stem, None, name, controllers_settings(name, base), plant, vehicle, track=True) for name in controllers]
     return trials
 
 
@@ -187,47 +176,8 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
                 lattice: GuideSettings | None = None) -> Driver:
-    """The controller, with the limits of the largest model. Raises InputError where it is not installed."""
-    if controller == "do_mpc":
-        return _DoMpc(vehicle, settings)
+    """The controller, with the limits of the largest model."""
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
-
-
-class _DoMpc:
-    """do-mpc as `lfdm bench mpc` has it: the same bicycle, weights and soft limits, but no obstacles, corridor and speed profile."""
-
-    def __init__(self, vehicle: Vehicle, settings: Settings):
-        self.settings, self._vehicle = settings, vehicle
-        self._module = import_module("lfdm_lab.benchmarks._do_mpc")
-        if not self._module.is_there():
-            raise InputError(self._module.HINT)
-
-    def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True) -> None:
-        self._path, self._along = path, 0.0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # do-mpc's, of what it asks CasADi
-            self._follower = self._module.Follower(self._vehicle.name, np.column_stack([path.x, path.y]), float(np.max(speed)),
-                                                   self._vehicle.actuators.delay)
-
-    def go_to(self, goal: Goal, speed: float) -> None:
-        raise InputError("do_mpc drives along paths only; leave it out for a goal")
-
-    def see(self, obstacles: Obstacles) -> None:
-        pass
-
-    def look(self, now: float) -> None:
-        pass
-
-    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        assert measured is not None
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            command = self._follower.command(now, measured.time, measured.values)
-        seconds = time.perf_counter() - began
-        x, y = (np.array([measured.values[name]]) for name in ("x", "y"))
-        self._along = float(self._path.project(x, y, np.array([self._along]))[0][0])
-        return Cycle(command, Outcome.SOLVED, done=self._along > self._path.length - 1.0, solver="do_mpc", seconds=seconds)
 
 
 def work(item: Item) -> dict[str, Any]:
@@ -312,6 +262,5 @@ def key(item: Item) -> str:
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
     vehicle = load_vehicle(trial.vehicle)
-    rivals = [File(STUDIES, "../benchmarks/_do_mpc.py").read_text(encoding="utf-8")]
-    return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "rivals": rivals,
-                   "vehicle": vehicle.identity}, MADE_BY)
+    return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "vehicle": vehicle.identity},
+                  MADE_BY)

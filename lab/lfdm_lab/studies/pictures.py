@@ -12,7 +12,7 @@ from lfdm_lab.studies.driving import FIELD, OUTSIDE, SPEEDS, TRACKS, Trial, tria
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
 from lfdm_ros.simulation import load_scenario
 
-CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57", "do_mpc": "#8e6bb0"}
+CONTROLLER_COLOURS = {"mpc": "#0b6fa4", "kinematic": "#c26a00", "ipopt": "#2e8b57"}
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:

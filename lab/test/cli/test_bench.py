@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 from lfdm_lab.cli import bench
@@ -168,44 +167,6 @@ def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytes
         batch.measure(1, only="twelve_dof")
 
 
-# -- lfdm bench accuracy, lfdm bench lfdm_differences ----------------------------------------------------------------------
-
-def test_accuracy_orders_the_models_by_what_they_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    accuracy = bench.load_benchmark("accuracy")
-    monkeypatch.setattr(accuracy, "LATERAL", (4.0,))
-    monkeypatch.setattr(accuracy, "SIMPLER", ("linear_single_track", "eleven_dof/tmeasy", "eighteen_dof/tmeasy"))
-    linear, _, axle, _, roll, _ = (value for _, value, _ in accuracy.against_24_dof())
-    # With the same tyres and the same yaw inertia, only the motion of the suspension is left between 18 and 24 degrees of freedom.
-    assert roll < 1.0 < axle < linear
-
-
-def test_accuracy_tells_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    accuracy = bench.load_benchmark("accuracy")
-    for name, value in {"STEPPED": ("eighteen_dof/tmeasy",), "STEPS": (1e-3, 1e-2)}.items():
-        monkeypatch.setattr(accuracy, name, value)
-    errors = {name: value for name, value, _ in accuracy.against_fine_steps()}
-    assert errors["step_error/1ms/eighteen_dof/tmeasy"] < 2.0 < errors["step_error/10ms/eighteen_dof/tmeasy"]
-
-
-def test_reference_data_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("LFDM_REFERENCE_DATA", str(tmp_path))
-    assert main(["bench", "lfdm_differences"]) == 2
-    assert "set LFDM_REFERENCE_DATA to the folder that has lfdm_" in capsys.readouterr().err
-
-
-def test_what_the_conventions_change(reference_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    differences = bench.load_benchmark("lfdm_differences")
-    for name, value in {"RUNS": ("acc3",), "ALL_RUNS": ("acc3",)}.items():
-        monkeypatch.setattr(differences, name, value)
-    monkeypatch.setattr(differences.reference, "DEGREES", {"eleven_dof": "11dof"})
-    monkeypatch.setattr(differences.reference, "TYRE_FILES", {"HMMWV": "tmeasy"})
-    records = {record.name: record.value for record in differences.measure(1)}
-    assert records["agreement/eleven_dof/HMMWV/acc3"] < 1.0
-    # Its axle tyre carries about what one wheel does: 20 m less after 10 s.
-    assert 18.0 < records["total_place/eleven_dof/HMMWV/acc3"] < 24.0
-    assert records["input_time_place/eleven_dof/HMMWV/acc3"] < 0.05
-
-
 # -- lfdm bench mpc ---------------------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -216,12 +177,11 @@ def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "limits_of", lambda vehicle, settings: None)
     monkeypatch.setattr(module, "WARM_UP", 1)
     monkeypatch.setattr(module, "SEEN", 4)  # as many as the settings' rows: nothing else is compiled
-    monkeypatch.setattr(module.do_mpc, "is_there", lambda: False)
     return module
 
 
-def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp", "do_mpc"])}
+def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType) -> None:
+    records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp"])}
     assert {f"cycle_ms_{what}/driven_bicycle/{solver}" for what in ("p50", "p99", "max") for solver in ("hpipm", "piqp")} <= records.keys()
     assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["solved_share/driven_bicycle/hpipm_slalom"].value
     assert records["active_share/driven_bicycle/hpipm_slalom"].value == 1.0
@@ -229,8 +189,6 @@ def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleTyp
     parts = [record.value for name, record in records.items() if name.startswith("part_cpu_ms_p50/driven_bicycle/hpipm/")]
     assert min(parts) > 0.0 and len(parts) > 3
     assert records["ratio_p50/driven_bicycle/piqp"].value > 0.0
-    assert not any("do_mpc" in name for name in records)
-    assert "pip install do-mpc" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "words"), [
@@ -239,11 +197,3 @@ def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleTyp
 def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         mpc.measure(1, **options)
-
-
-def test_do_mpc_follows_the_same_path(mpc: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("do_mpc")
-    monkeypatch.setattr(mpc.do_mpc, "ITERATIONS", 30)
-    run, errors = mpc.follow(mpc.do_mpc.Follower(mpc.VEHICLE, mpc.PATH, mpc.SPEED, mpc.DELAY), 3)
-    _, ours = mpc.follow(mpc.Follower(mpc.make_controller("driven_bicycle", "hpipm")), 3)
-    assert len(run.wall) == 3 and np.abs(errors - ours).max() < 0.05

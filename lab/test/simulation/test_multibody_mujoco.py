@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import mujoco_twin as twin
 import numpy as np
 import pytest
 
-from lfdm_lab import mujoco_twin as twin
 from lfdm_ros.backends import compiled_model_function
 from lfdm_ros.models import WHEELS
 from lfdm_ros.vehicles import Vehicle, load_vehicle

@@ -187,12 +187,11 @@ def test_the_studies_cover_what_they_say():
     every = tuple(studies.CONTROLLERS)
     trials = studies.fields(100, 5, studies.SPEEDS, every, SETTINGS)
     counts = {name: sum(trial.controller == name for trial in trials) for name in every}
-    assert counts == {"mpc": 300, "kinematic": 300, "ipopt": 15, "do_mpc": 0}
+    assert counts == {"mpc": 300, "kinematic": 300, "ipopt": 15}
     assert len({(trial.scenario, trial.seed, trial.controller) for trial in trials}) == len(trials)
     names = {(trial.scenario, trial.controller) for trial in studies.suite(every, SETTINGS)}
     for name in ("dead_end", "iso_3888_1", "iso_3888_2", "moving_obstacle", "nato_lane_change", "slalom"):
         assert (name, "mpc") in names and (name, "kinematic") in names
-    assert ("slalom", "do_mpc") in names and ("dead_end", "do_mpc") not in names
     delayed = {(trial.plant.state_age, studies.trial_vehicle(trial).actuators.delay, trial.settings.compensate)
                for trial in studies.delays(1, SETTINGS)}
     assert delayed == {(d / 2, d / 2, c) for d in (0.0, 0.1, 0.2, 0.3) for c in (True, False)} - {(0.0, 0.0, False)}

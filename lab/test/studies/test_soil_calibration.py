@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pictures
 import pytest
+from exact_wheels import MEASURED, NOISE, drive, truths
 
-from lfdm_lab.studies.soil_calibration import MEASURED, NOISE, drive, truths
 from lfdm_ros.bags import read_series
 from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.calibration.recorded import write_drive
