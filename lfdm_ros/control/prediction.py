@@ -12,6 +12,7 @@ import numpy as np
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model
+from lfdm_ros.sensors.state_gate import REQUIRED as REQUIRED
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import Vehicle
 
@@ -23,9 +24,7 @@ PUSHED = ("vy", "yaw_rate")  # what is learned of
 LARGEST_PUSH = np.array([3.0, 1.5])  # [m/s^2], [rad/s^2]
 LONGEST_BETWEEN = 0.2  # [s] between two states that are compared
 _SAME = 1e-9  # [s] less apart is the same instant
-
 STANDING = 1.0  # [m/s] a slower vehicle that is to stop stands: it is held by the brake
-REQUIRED = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
 
 
 @dataclass(frozen=True)

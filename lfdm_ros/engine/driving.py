@@ -8,16 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
-from lfdm_ros.bounds import FRAME, STAMP, Refusals, Refused, refusal
+from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.eyes import AHEAD_NS, ScanBuffer, Tracks
-from lfdm_ros.engine.strayed import strayed
-from lfdm_ros.engine.usable import LATE_NS, unusable
+from lfdm_ros.engine.eyes import ScanBuffer, Tracks
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors.state_gate import LockstepBarrier, Order, StampGate, StateGate, clock_set_back
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
@@ -89,33 +88,38 @@ class Pilot:
         self._lockstep = lockstep
         self._scan_timeout_ns = round(1e9 * scan_timeout)
         self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
-        self.task = self._wanted = Task()
-        self.frame = ""
+        self.task = self._task_in_force = Task()
         self.blind = ""  # why the vehicle stops although it has a task; empty: it does not
         self.resets = 0
-        # By how much a stamp may be older than the one before without the clock having been set back: in lockstep nothing overtakes.
-        self._late_ns = 0 if lockstep else LATE_NS
-        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, late_ns=self._late_ns)
+        self._gate = StateGate(lockstep)
+        self._applied = StampGate(self._gate.tolerance_ns)  # commands that went to the vehicle
+        self._cycles = StampGate(self._gate.tolerance_ns)  # times of cycles
+        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self._is_early)
+        self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                               tolerance_ns=self._gate.tolerance_ns)
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
         self.eyes.forget(keep)
-        self._last_state: tuple[int, Mapping[str, float]] | None = None
-        self._waiting: tuple[int, Mapping[str, float], int] | None = None  # as `_answer` takes it
-        self._first_ns: int | None = None  # of the states
-        self._cycle_ns: int | None = None  # when the last cycle was
+        self._gate.forget()
+        self._barrier.forget()
+        self._cycles.last_ns = self._applied.last_ns = None
         self._answered_ns: int | None = None  # stamp of the last state that a cycle was made of
         self._decision: Decision | None = None
-        self._applied_ns: int | None = None  # stamp of the last command that went to the vehicle
         self._alone = False  # lockstep: the one who sends them has fallen silent
         self.blind = ""
+
+    @property
+    def frame(self) -> str:
+        """Frame of the states; empty before the first."""
+        return self._gate.frame
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
         """Forgets all but the task and the scans whose stamp `keep` is true for: time or place are not what they were."""
         self._forget(keep)
         self.resets += 1
         self._controller.reset()
-        self._set(self._wanted)
+        self._set(self._task_in_force)
 
     # ---- what is to be driven ------------------------------------------------------------------------------------------
 
@@ -126,7 +130,7 @@ class Pilot:
             InputError: it cannot be driven.
         """
         self._set(task)
-        self._wanted = task
+        self._task_in_force = task
 
     def drive(self, kind: str, task: Task) -> bool:
         """Takes a task, at once or with the first state; False: refused, and the task before goes on.
@@ -134,15 +138,15 @@ class Pilot:
         Args:
             kind: "goal" or "path": what it came as.
         """
-        if task.frame and self.frame and task.frame != self.frame:
-            self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'", FRAME)
+        if (foreign := self._gate.foreign(task.frame)) is not None:
+            self.refusals.refuse(kind, foreign)
             return False
         try:
             self._set(task)
         except InputError as error:
             self.refusals.refuse(kind, error)
             return False
-        self._wanted = task
+        self._task_in_force = task
         if self.blind:
             self._controller.idle()
         return True
@@ -179,37 +183,23 @@ class Pilot:
             values: by the names of the models' states, SI; NaN: not measured.
             now_ns: on the node's clock; in lockstep not used.
         """
-        last = self._last_state
-        if self._lockstep and last is not None and stamp_ns == last[0]:
-            # Published again by a simulator that has not heard the answer.
-            return self._decision if self._waiting is None else None
-        why = self._unusable(stamp_ns, frame, values, now_ns)
-        if why is None and last is not None and stamp_ns <= last[0]:
-            if last[0] - stamp_ns <= self._late_ns:
-                why = Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
-            else:
-                self._report(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
-                self.reset(lambda scan_ns: scan_ns <= stamp_ns)
-                last = None
+        if self._gate.repeats(stamp_ns):
+            return self._decision if self._barrier.stamp_ns is None else None
+        why = self._gate.validate(stamp_ns, frame, values, now_ns)
         if why is not None:
             self.refusals.refuse("state", why)
             return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
         usable = {name: value for name, value in values.items() if value == value}
-        if last is not None and strayed(last, (stamp_ns, usable)):
-            self._report(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
-            self.reset(lambda scan_ns: scan_ns >= stamp_ns)
-            last = None
-        if not self.frame:
-            self.frame = frame
+        if (interruption := self._gate.interruption(stamp_ns, usable)) is not None:
+            self._report(interruption.text)
+            self.reset(interruption.keeps)
+        step = stamp_ns - self._gate.last_ns if self._gate.last_ns is not None else 0
+        if self._gate.admit(stamp_ns, frame, usable):
             self._check_frame_of_task()
-        self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
-        self._last_state = (stamp_ns, usable)
-        step = stamp_ns - last[0] if last is not None else 0
-        if self._lockstep and self._early(stamp_ns):
-            self._waiting = (stamp_ns, usable, step)
-            return None
-        return self._answer(stamp_ns, usable, step, now_ns)
+        if not self._lockstep:
+            return self._answer(stamp_ns, usable, step, now_ns)
+        return self._barrier.offer(stamp_ns, lambda: self._answer(stamp_ns, usable, step, stamp_ns))
 
     def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> Decision | None:
         # By stamps: when the states are old, the time of the last cycle is ahead of them.
@@ -226,19 +216,20 @@ class Pilot:
         """To be called once a period where states come by themselves: a cycle without a state, if none ran lately."""
         if self._lockstep or now_ns <= 0:  # simulated time has not begun
             return None
-        if self._cycle_ns is None:
+        last_ns = self._cycles.last_ns
+        if last_ns is None:
             return self._cycle(now_ns, None)
-        if now_ns < self._cycle_ns - self._late_ns:
-            self._report(f"the clock went back from {1e-9 * self._cycle_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+        if self._cycles.order(now_ns) is Order.SET_BACK:
+            self._report(clock_set_back(last_ns, now_ns))
             self.reset()
             return None
         # After a cycle from a state the next state gets half a period of grace; after one without, a timer may be early by a quarter.
         patience = 1.5 if self._decision is not None and self._decision.measured else 0.75
-        return self._cycle(now_ns, None) if now_ns - self._cycle_ns >= patience * self._period_ns else None
+        return self._cycle(now_ns, None) if now_ns - last_ns >= patience * self._period_ns else None
 
     def _cycle(self, now_ns: int, measured: Measured | None) -> Decision:
         self._look_out(now_ns)
-        self._cycle_ns = now_ns
+        self._cycles.last_ns = now_ns
         cycle = self._controller.cycle(1e-9 * now_ns, measured)
         decision = Decision(now_ns, cycle, self.frame, True, measured is not None)
         self._decision = replace(decision, new=False)  # if it is asked for again
@@ -246,86 +237,69 @@ class Pilot:
 
     def stop(self, now_ns: int, reason: str) -> Decision:
         """The ladder's lowest rung, now, whatever is known: for a cycle that has failed. In lockstep 0 is the time of the last state."""
-        if self._lockstep and not now_ns and self._last_state is not None:
-            now_ns = self._last_state[0]
-        self._waiting = None
-        self._cycle_ns = now_ns
+        if self._lockstep and not now_ns and self._gate.last_ns is not None:
+            now_ns = self._gate.last_ns
+        self._barrier.forget()
+        self._cycles.last_ns = now_ns
         decision = Decision(now_ns, self._controller.stop(1e-9 * now_ns, reason), self.frame, True, False)
         self._decision = replace(decision, new=False)
         return decision
 
-    def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Refused | None:
-        """Why a state cannot be used; None: it can."""
-        why = unusable(stamp_ns, frame, values, self.frame)
-        # A single one ahead would take the time of the cycles with it. Without a clock, before simulated time begins, none can be judged.
-        if why is None and not self._lockstep and 0 < now_ns < stamp_ns - AHEAD_NS:
-            return Refused(f"stamped {1e-9 * (stamp_ns - now_ns):.3f} s ahead of the clock", STAMP)
-        return why
-
     def _check_frame_of_task(self) -> None:
-        """A task that came before the first state: now its frame can be judged."""
-        if self._wanted.frame and self._wanted.frame != self.frame:
-            kind = "goal" if self._wanted.goal is not None else "path"
-            self.refusals.refuse(kind, f"in frame '{self._wanted.frame}', the states are in '{self.frame}'", FRAME)
+        """Refuses a task that came before the first state, if it is in another frame."""
+        if (foreign := self._gate.foreign(self._task_in_force.frame)) is not None:
+            self.refusals.refuse("goal" if self._task_in_force.goal is not None else "path", foreign)
             self.begin(Task())
 
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
     def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        return self._release() if self.eyes.offer(stamp_ns, scan) else None
+        return self._barrier.release() if self.eyes.offer(stamp_ns, scan) else None
 
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> Decision | None:
         """Steering, throttle and brake that were sent to the vehicle, for whatever reason; returns the decision for a state that waited
         for it. Those that no vehicle takes, and those that are not newer than the last, are none."""
-        last = self._applied_ns
-        if self._shared is None or (last is not None and (stamp_ns == last or 0 < last - stamp_ns <= self._late_ns)):
+        if self._shared is None or self._applied.order(stamp_ns) in (Order.REPEATED, Order.LATE):
             return None
         if any(refusal(name, value) for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs))):
             self.refusals.refuse("applied", f"steering, throttle, brake {inputs} at {1e-9 * stamp_ns:.3f} s")
             return None
-        self._applied_ns, self._alone = stamp_ns, False
+        self._applied.last_ns, self._alone = stamp_ns, False
         steering, throttle, brake = inputs
         self._shared(1e-9 * stamp_ns, steering, abs(throttle) - brake, throttle < 0.0)
-        return self._release()
+        return self._barrier.release()
 
-    def _early(self, stamp_ns: int) -> bool:
-        """Whether a state has come before the scan that is due, or before the command for the one before."""
+    def _is_early(self, stamp_ns: int) -> bool:
+        """Checks for a state that has come before the scan that is due, or before the command for the one before."""
         if self._shared is not None and not self._alone and self._decision is not None and (
-                self._applied_ns is None or self._applied_ns < self._decision.time_ns):
+                self._applied.last_ns is None or self._applied.last_ns < self._decision.time_ns):
             return True
-        return self.eyes.due(stamp_ns, self._first_ns)
+        return self.eyes.due(stamp_ns, self._gate.first_ns)
 
     def give_up_on_scan(self) -> Decision | None:
-        """What a state waits for has not come for too long: answers the state without, and waits for none until one comes."""
-        if self._waiting is None:
+        """Answers the state that has waited for too long without the missing input, and waits for none until one comes."""
+        stamp_ns = self._barrier.stamp_ns
+        if stamp_ns is None:
             return None
-        if self.eyes.due(self._waiting[0], self._first_ns):
-            self._report(self.eyes.give_up(self._waiting[0]))
-        if self._early(self._waiting[0]):
+        if self.eyes.due(stamp_ns, self._gate.first_ns):
+            self._report(self.eyes.give_up(stamp_ns))
+        if self._is_early(stamp_ns):
             self._alone = True
             self._report("what was sent to the vehicle is not told; going on without")
-        return self._release()
+        return self._barrier.release()
 
     @property
     def waits_for_scan(self) -> bool:
-        return self._waiting is not None
-
-    def _release(self) -> Decision | None:
-        """The decision for the state that waits, if there is one and all has come."""
-        if self._waiting is None or self._early(self._waiting[0]):
-            return None
-        stamp_ns, values, step_ns = self._waiting
-        self._waiting = None
-        return self._answer(stamp_ns, values, step_ns, stamp_ns)
+        return self._barrier.stamp_ns is not None
 
     def after(self) -> None:
         """Looks at the scans that have come, and for a way; to be called when the command is out."""
         if self.eyes.look():
             assert self.eyes.obstacles is not None
             self._controller.see(self.eyes.obstacles)
-        if self._cycle_ns is not None:
-            self._controller.look(1e-9 * self._cycle_ns)
+        if self._cycles.last_ns is not None:
+            self._controller.look(1e-9 * self._cycles.last_ns)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""
@@ -345,7 +319,7 @@ class Pilot:
         """Stops the vehicle when it does not see any more, lets it go on when it does."""
         since = self.eyes.seen_ns
         if since is None and self.eyes.expects:
-            since = self._first_ns
+            since = self._gate.first_ns
         late = 0 if since is None else now_ns - since
         if self._scan_timeout_ns and late > self._scan_timeout_ns:
             if not self.blind:
@@ -355,4 +329,4 @@ class Pilot:
         elif self.blind:
             self.blind = ""
             self._report("scans come again: going on")
-            self._set(self._wanted)
+            self._set(self._task_in_force)

@@ -14,10 +14,10 @@ from lfdm_ros.bounds import NOT_FINITE, STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import Scan, ScanSchedule
+from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, Order, StampGate
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
-AHEAD_NS = 10_000_000_000  # a scan further ahead of the last state is not of this time
 
 
 class Tracks(Protocol):
@@ -68,14 +68,15 @@ class ScanBuffer:
     """
 
     def __init__(self, tracker: Tracks, refusals: Refusals, *, lidar_rate: float = 0.0, lidar_latency: float = 0.0,
-                 late_ns: int = 0) -> None:
+                 tolerance_ns: int = 0) -> None:
         """
         Args:
             lidar_rate: scans a second [Hz]; 0: it is not known whether scans come.
             lidar_latency: from a scan's stamp to its arrival [s].
-            late_ns: by how much a stamp may be older than the one before without the clock having been set back [ns].
+            tolerance_ns: as `StampGate`.
         """
-        self._tracker, self._refusals, self._late_ns = tracker, refusals, late_ns
+        self._tracker, self._refusals = tracker, refusals
+        self._gate = StampGate(tolerance_ns)
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
         self.missing = ""
         self.history = PoseHistory()
@@ -86,7 +87,7 @@ class ScanBuffer:
         """Forgets all but the scans whose stamp `keep` is true for."""
         self.history.clear()
         self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
-        self._newest_ns = self._scans[-1][0] if self._scans else None
+        self._gate.last_ns = self._scans[-1][0] if self._scans else None
         self.seen_ns: int | None = None  # that the obstacles are from
         self.obstacles: Obstacles | None = None
         self._tracker.reset()
@@ -99,32 +100,32 @@ class ScanBuffer:
     @property
     def expects(self) -> bool:
         """Whether scans come, or are said to."""
-        return bool(self._schedule) or self._newest_ns is not None
+        return bool(self._schedule) or self._gate.last_ns is not None
 
     def offer(self, stamp_ns: int, scan: Scan) -> bool:
         """A scan has come; False: refused, or known."""
-        newest = self._newest_ns
-        if newest is not None and stamp_ns == newest:
+        order = self._gate.order(stamp_ns)
+        if order is Order.REPEATED:
             return False  # published again, with its state
-        if newest is not None and 0 < newest - stamp_ns <= self._late_ns:
-            self._refusals.refuse("scan", f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * newest:.3f} s", STAMP)
+        if order is Order.LATE:
+            self._refusals.refuse("scan", self._gate.too_late(stamp_ns))
             return False
         wrong = refusal("stamp", 1e-9 * stamp_ns)
         if wrong is not None:
             self._refusals.refuse("scan", str(wrong), STAMP)
             return False
         last = self.history.last_ns
-        if last is not None and stamp_ns > last + AHEAD_NS:
+        if last is not None and stamp_ns > last + MAX_AHEAD_NS:
             self._refusals.refuse("scan", f"stamped {1e-9 * (stamp_ns - last):.3f} s ahead of the last state", STAMP)
             return False
-        self._newest_ns = stamp_ns
+        self._gate.last_ns = stamp_ns
         self.missing = ""
         self._scans.append((stamp_ns, scan))
         return True
 
     def due(self, now_ns: int, first_ns: int | None) -> bool:
         """Whether a scan that should be here is not; first_ns: stamp of the first state."""
-        return not self.missing and self._schedule.due(now_ns, first_ns, self._newest_ns)
+        return not self.missing and self._schedule.due(now_ns, first_ns, self._gate.last_ns)
 
     def give_up(self, now_ns: int) -> str:
         """Waits for no scan until one comes; says which did not."""

@@ -11,9 +11,8 @@ from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.eyes import ScanBuffer, Tracks
-from lfdm_ros.engine.strayed import strayed
-from lfdm_ros.engine.usable import LATE_NS
 from lfdm_ros.sensors import Scan
+from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, Order, StampGate, StateGate, clock_set_back
 from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR
 from lfdm_ros.sharing.sharer import Decision, Sharer
 
@@ -45,9 +44,10 @@ class SharedPilot:
         self.sharer, self._report, self._lockstep = sharer, report, lockstep
         self.refusals = sharer.refusals
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
+        self._gate, self._decisions = StateGate(lockstep), StampGate()
+        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self.awaited)
         self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
-                               late_ns=0 if lockstep else LATE_NS)
-        self.frame = ""
+                               tolerance_ns=self._gate.tolerance_ns)
         self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
         self.resets = 0
         self.missing: dict[str, str] = {}  # lockstep: who did not answer in time, in words, by source
@@ -55,15 +55,19 @@ class SharedPilot:
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
         self.eyes.forget(keep)
-        self._last: tuple[int, Mapping[str, float]] | None = None
-        self._first_ns: int | None = None
+        self._gate.forget()
+        self._barrier.forget()
         self._plans: deque[tuple[int, Plan]] = deque(maxlen=_PLANS)  # that are not heard yet
         self._first_autonomy_ns: int | None = None  # stamp of its first command
-        self._waiting: int | None = None  # stamp of the state that waits for its answers
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
         self._issued_ns: dict[str, int] = {}  # when that was asked for
         self._decided: Decision | None = None
-        self._decided_ns: int | None = None
+        self._decisions.last_ns = None
+
+    @property
+    def frame(self) -> str:
+        """Frame of the states; empty before the first."""
+        return self._gate.frame
 
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False, moved: bool = True) -> None:
         """Forgets what is known: time or place are not what they were. An emergency stop stays; unless the vehicle has `moved`, the command
@@ -81,26 +85,19 @@ class SharedPilot:
         Args:
             kind: "goal" or "path": what it came as.
         """
-        if self._in_another_frame(kind, task):
+        if (foreign := self._gate.foreign(task.frame)) is not None:
+            self.refusals.refuse(kind, foreign)
             return False
         self._task = (kind, task)
         self.sharer.follow(task.path, task.corridor)
-        return True
-
-    def _in_another_frame(self, kind: str, task: Task) -> bool:
-        """Whether the task is in another frame than the states; then that is told."""
-        if not (task.frame and self.frame and task.frame != self.frame):
-            return False
-        self.refusals.refuse(kind, f"in frame '{task.frame}', the states are in '{self.frame}'", FRAME)
         return True
 
     # ---- states --------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Decision | None:
         """A state has come; returns the decision to send, None: it waits, or was refused."""
-        last = self._last
-        if self._lockstep and last is not None and stamp_ns == last[0]:
-            return self._decided if self._waiting is None else None  # published again by who has not heard the answer
+        if self._gate.repeats(stamp_ns):
+            return self._decided if self._barrier.stamp_ns is None else None
         now_ns = stamp_ns if self._lockstep else now_ns
         try:
             require("stamp", 1e-9 * stamp_ns)
@@ -109,37 +106,36 @@ class SharedPilot:
         except Refused as error:
             self.refusals.refuse("state", error)
             return None
-        if last is not None and stamp_ns < last[0] - (0 if self._lockstep else LATE_NS):
-            self._report(f"the clock went back from {1e-9 * last[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
-            away = math.hypot(values.get("x", math.nan) - last[1]["x"], values.get("y", math.nan) - last[1]["y"])
-            self.reset(lambda scan_ns: scan_ns <= stamp_ns, moved=not away < NEAR)
-            last = None
+        if self._gate.last is not None and self._gate.order(stamp_ns) is Order.SET_BACK:
+            last = self._gate.last[1]
+            away = math.hypot(values.get("x", math.nan) - last["x"], values.get("y", math.nan) - last["y"])
+            self._restart(self._gate.interruption(stamp_ns, values), moved=not away < NEAR)
         if not self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
             return self._decide_or_wait(now_ns) if self._lockstep else None
         usable = {name: value for name, value in values.items() if value == value}
-        if last is not None and strayed(last, (stamp_ns, usable)):
-            self._report(f"the vehicle was put at ({usable['x']:.1f}, {usable['y']:.1f}) m: starting anew")
-            self.reset(lambda scan_ns: scan_ns >= stamp_ns)
+        if self._restart(self._gate.interruption(stamp_ns, usable)):
             self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
-        if not self.frame:
-            self.frame = frame
-            if self._in_another_frame(*self._task):
-                self.drive("path", Task())
-        self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
+        if self._gate.admit(stamp_ns, frame, usable) and (foreign := self._gate.foreign(self._task[1].frame)) is not None:
+            self.refusals.refuse(self._task[0], foreign)
+            self.drive("path", Task())
         self.eyes.history.add(stamp_ns, usable["x"], usable["y"], usable["yaw"])
-        self._last = (stamp_ns, usable)
         # What was stamped far ahead is no answer to this state.
         self._answered = {name: when for name, when in self._answered.items() if when <= stamp_ns + _AHEAD_NS}
         if self._first_autonomy_ns is not None and self._first_autonomy_ns > stamp_ns + _AHEAD_NS:
             self._first_autonomy_ns = None
         return self._decide_or_wait(now_ns)
 
+    def _restart(self, interruption: Interruption | None, moved: bool = True) -> bool:
+        """Resets after an interruption of the drive; returns False where there is none."""
+        if interruption is None:
+            return False
+        self._report(interruption.text)
+        self.reset(interruption.keeps, moved)
+        return True
+
     def _decide_or_wait(self, now_ns: int) -> Decision | None:
         """Decides, or in lockstep lets the state wait."""
-        if self._lockstep and self.awaited(now_ns):
-            self._waiting = now_ns
-            return None
-        return self._decide(now_ns)
+        return self._barrier.offer(now_ns, lambda: self._decide(now_ns)) if self._lockstep else self._decide(now_ns)
 
     def awaited(self, stamp_ns: int) -> list[str]:
         """In lockstep, whose answer to the state of this stamp has not come."""
@@ -153,66 +149,62 @@ class SharedPilot:
             if period and last is not None and stamp_ns > last:
                 due[PLAN] = last + (stamp_ns - 1 - last) // period * period
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
-        return late + (["scan"] if self.eyes.due(stamp_ns, self._first_ns) else [])
+        return late + (["scan"] if self.eyes.due(stamp_ns, self._gate.first_ns) else [])
 
     def _decide(self, now_ns: int) -> Decision:
-        self._waiting = None
+        self._barrier.forget()
         for stamp_ns, plan in (plans := list(self._plans)):
             if not self._lockstep or stamp_ns < now_ns:
                 self.sharer.hear_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
         self._plans.clear()
         self._plans.extend(item for item in plans if self._lockstep and now_ns <= item[0] <= now_ns + _AHEAD_NS)
         decision = self.sharer.decide(1e-9 * now_ns)
-        self._decided, self._decided_ns = decision, now_ns
+        self._decided, self._decisions.last_ns = decision, now_ns
         return decision
-
-    def _release(self) -> Decision | None:
-        """The decision for the state that waits, if there is one and all have answered."""
-        if self._waiting is None or self.awaited(self._waiting):
-            return None
-        return self._decide(self._waiting)
 
     @property
     def waits(self) -> bool:
-        """Whether a state waits for its answers."""
-        return self._waiting is not None
+        """True while a state waits for its answers."""
+        return self._barrier.stamp_ns is not None
 
     @property
     def state_ns(self) -> int:
         """Stamp of the last state [ns]; 0: there was none."""
-        return self._last[0] if self._last is not None else 0
+        return self._gate.last_ns or 0
 
     @property
     def place(self) -> tuple[float, float] | None:
         """Where the vehicle was at the last state: x, y [m]; None: there was none."""
-        return (self._last[1]["x"], self._last[1]["y"]) if self._last is not None else None
+        return (self._gate.last[1]["x"], self._gate.last[1]["y"]) if self._gate.last is not None else None
 
     @property
     def decided_ns(self) -> int:
         """Time of the last decision [ns]; 0: there was none."""
-        return self._decided_ns or 0
+        return self._decisions.last_ns or 0
 
     def give_up(self) -> Decision | None:
         """Answers have not come for too long: answers the state without, and waits for none of those until they speak again."""
-        if self._waiting is None:
+        stamp_ns = self._barrier.stamp_ns
+        if stamp_ns is None:
             return None
-        for name in self.awaited(self._waiting):
-            text = self.eyes.give_up(self._waiting) if name == "scan" else (
-                f"{name} has not answered the state of {1e-9 * self._waiting:.3f} s; going on without")
+        for name in self.awaited(stamp_ns):
+            text = self.eyes.give_up(stamp_ns) if name == "scan" else (
+                f"{name} has not answered the state of {1e-9 * stamp_ns:.3f} s; going on without")
             self.missing[name] = text
             self._report(text)
-        self.missing.pop("scan", None)  # the eyes know
-        return self._release()
+        self.missing.pop("scan", None)  # the scan buffer has it
+        return self._barrier.release()
 
     def watch(self, now_ns: int) -> Decision | None:
         """To be called once a period where states come by themselves: a command where none went out lately."""
-        if self._lockstep or now_ns <= 0 or self._decided_ns is None:
+        last_ns = self._decisions.last_ns
+        if self._lockstep or now_ns <= 0 or last_ns is None:
             return None
-        if now_ns < self._decided_ns - LATE_NS:
-            self._report(f"the clock went back from {1e-9 * self._decided_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+        if self._decisions.order(now_ns) is Order.SET_BACK:
+            self._report(clock_set_back(last_ns, now_ns))
             self.reset(moved=False)
             return None
-        return self._decide(now_ns) if now_ns - self._decided_ns >= PATIENCE * self._period_ns else None
+        return self._decide(now_ns) if now_ns - last_ns >= PATIENCE * self._period_ns else None
 
     def now(self, now_ns: int) -> Decision:
         """A decision at once, whatever is known: for an emergency stop, or a callback that has failed; 0: at the time of the last state."""
@@ -252,7 +244,7 @@ class SharedPilot:
         next state's: it may come before or after the command that it belongs to. Without rows: it has none."""
         if self._lockstep and stamp_ns <= self._answered.get(PLAN, -1):
             return None
-        if self.frame and frame != self.frame:
+        if self.frame and frame != self.frame:  # an empty frame too
             self.refusals.refuse(PLAN, f"in frame '{frame}', the states are in '{self.frame}'", FRAME)
         elif len(plan.times):
             self._plans.append((stamp_ns, replace(plan, times=plan.times + 1e-9 * stamp_ns)))
@@ -262,20 +254,20 @@ class SharedPilot:
         """Who answers is waited for again, whatever was made of the answer."""
         self._answered[name] = stamp_ns
         self.missing.pop(name, None)
-        return self._release()
+        return self._barrier.release()
 
     def _clock(self, stamp_ns: int, now_ns: int) -> int:
         """When a message came [ns]: in lockstep with its state."""
         if not self._lockstep:
             return now_ns
-        newest = max(self.decided_ns, self._waiting or 0, self.state_ns)
+        newest = max(self.decided_ns, self._barrier.stamp_ns or 0, self.state_ns)
         return max(newest, min(stamp_ns, newest + self._period_ns))
 
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
     def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """A scan has come; returns the decision for a state that waited for it."""
-        return self._release() if self.eyes.offer(stamp_ns, scan) else None
+        return self._barrier.release() if self.eyes.offer(stamp_ns, scan) else None
 
     def after(self) -> None:
         """Looks at the scans that have come; to be called when the command is out."""

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lfdm_ros.bounds import STAMP, Refusals, Refused, require
-from lfdm_ros.engine.strayed import strayed
-from lfdm_ros.engine.usable import LATE_NS, unusable
+from lfdm_ros.bounds import Refusals, Refused, require
 from lfdm_ros.ground.friction_estimator import LEAD, Drive, EstimatorSettings
 from lfdm_ros.ground.learned_ground import Stretch
+from lfdm_ros.sensors.state_gate import Order, StampGate, StateGate
 from lfdm_ros.simulation import Actuator
 from lfdm_ros.vehicles import Actuators
 
@@ -48,11 +47,16 @@ class Stretches:
         self._window = round(1e9 * window / SAMPLE_NS)
         self._lead = math.ceil(1e9 * LEAD / SAMPLE_NS / self._window) * self._window
         self.interruptions: Counter[str] = Counter()
-        self.frame, self.stamp_ns, self.place = "", 0, (0.0, 0.0)
+        self.stamp_ns, self.place = 0, (0.0, 0.0)
         self._commands: deque[tuple[int, Sequence[float]]] = deque()
         self._names: tuple[str, ...] = ()
-        self._last: tuple[int, Mapping[str, float]] | None = None
+        self._gate, self._command_gate = StateGate(), StampGate()
         self._begin(0)
+
+    @property
+    def frame(self) -> str:
+        """Frame of the states; empty before the first."""
+        return self._gate.frame
 
     def _begin(self, origin_ns: int) -> None:
         self._origin_ns = origin_ns
@@ -70,59 +74,48 @@ class Stretches:
         try:
             for name, value in zip(("stamp", "steering", "throttle", "brake"), (1e-9 * stamp_ns, *inputs)):
                 require(name, value)
-            last = self._commands[-1][0] if self._commands else stamp_ns - 1
-            if stamp_ns == last:
-                return []  # an answer that was given again
-            if last - LATE_NS <= stamp_ns < last:
-                raise Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last:.3f} s", STAMP)
+            order = self._command_gate.order(stamp_ns)
+            if order is Order.REPEATED:
+                return []
+            if order is Order.LATE:
+                raise self._command_gate.too_late(stamp_ns)
         except Refused as error:
             self._refusals.refuse("command", error)
             return []
-        if stamp_ns < last:  # the clock was set back
+        if order is Order.SET_BACK:
             self._commands.clear()
             self._sent = 0
+        self._command_gate.last_ns = stamp_ns
         self._commands.append((stamp_ns, inputs))
         return self._settled()
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> list[Stretch]:
         """What was measured, by the names of the models' states, NaN: not; returns the stretches that are whole now."""
-        last = self._last
-        if last is not None and stamp_ns == last[0]:
+        if self._gate.order(stamp_ns) is Order.REPEATED:
             return []
-        why = self._unusable(stamp_ns, frame, values)
+        why = self._gate.validate(stamp_ns, frame, values)
         if why is not None:
             self._refusals.refuse("state", why)
             return []
         whole: list[Stretch] = []
-        interrupted = ""
-        if last is not None:
-            if stamp_ns < last[0]:
-                interrupted = "clock set back"
-            elif stamp_ns - last[0] > _GAP_NS:
-                interrupted = "states stayed out"
-            elif strayed(last, (stamp_ns, values)):
-                interrupted = "put elsewhere"
-        if interrupted:
+        interruption, last_ns = self._gate.interruption(stamp_ns, values), self._gate.last_ns
+        gap = last_ns is not None and stamp_ns - last_ns > _GAP_NS
+        if gap or interruption is not None:
             whole = self.end()
-            self.interruptions[interrupted] += 1
+            self.interruptions["states stayed out" if interruption is None or gap else interruption.kind] += 1
         if not self._states:
             self._begin(stamp_ns)
-        self.frame, self.stamp_ns, self.place = frame, stamp_ns, (values["x"], values["y"])
-        self._last = (stamp_ns, dict(values))
+        self.stamp_ns, self.place = stamp_ns, (values["x"], values["y"])
+        self._gate.admit(stamp_ns, frame, dict(values))
         self._names = self._names or tuple(values)
         self._states.append((stamp_ns, [values.get(name, math.nan) for name in self._names]))
         return [*whole, *self._settled()]
 
-    def _unusable(self, stamp_ns: int, frame: str, values: Mapping[str, float]) -> Refused | None:
-        why, last = unusable(stamp_ns, frame, values, self.frame), self._last
-        if why is None and last is not None and last[0] - LATE_NS <= stamp_ns < last[0]:
-            return Refused(f"stamped {1e-9 * stamp_ns:.3f} s, the one before {1e-9 * last[0]:.3f} s", STAMP)
-        return why
-
     def end(self) -> list[Stretch]:
         """The drive ends, for now: what is left of it."""
-        last, self._last = self._last, None
-        left = [] if last is None else self._whole((last[0] - self._origin_ns) // SAMPLE_NS, 1)
+        last_ns = self._gate.last_ns
+        self._gate.forget()
+        left = [] if last_ns is None else self._whole((last_ns - self._origin_ns) // SAMPLE_NS, 1)
         self._states = []
         return left
 
@@ -130,12 +123,13 @@ class Stretches:
 
     def _settled(self) -> list[Stretch]:
         """Stretches of which no command can come any more."""
-        if self._last is None:
+        last_ns = self._gate.last_ns
+        if last_ns is None:
             return []
         newest_ns = self._commands[-1][0] if self._commands else -_AWAITED_NS
-        until_ns = self._last[0] - _SETTLE_NS
+        until_ns = last_ns - _SETTLE_NS
         if newest_ns < until_ns:
-            until_ns = max(newest_ns, self._last[0] - _AWAITED_NS)
+            until_ns = max(newest_ns, last_ns - _AWAITED_NS)
         return self._whole((until_ns - self._origin_ns) // SAMPLE_NS, WINDOWS)
 
     def _whole(self, reached: int, least: int) -> list[Stretch]:

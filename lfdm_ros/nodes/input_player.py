@@ -7,7 +7,6 @@ import sys
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
@@ -16,6 +15,7 @@ from lfdm_ros.ros.endpoints import hears, publishes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.sensors.state_gate import pose_jumped
 from lfdm_ros.simulation import load_scenario
 
 
@@ -97,7 +97,7 @@ class InputPlayer(Component):
         before, after = self._before, (now, {name: getattr(state, name) for name in ("x", "y", "yaw", "vx", "vy")})
         self._before = after
         at_start = {"x": start.x, "y": start.y, "yaw": start.yaw, "vx": start.speed, "vy": 0.0}
-        return before is None or (now < before[0] or strayed(before, after) or after[1] == at_start != before[1])
+        return before is None or (now < before[0] or pose_jumped(before, after) or after[1] == at_start != before[1])
 
     def stamp(self) -> Time:
         """Of the last state: this node keeps no clock."""

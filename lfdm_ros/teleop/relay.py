@@ -18,12 +18,12 @@ import numpy as np
 from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import ScanSchedule
+from lfdm_ros.sensors.state_gate import LockstepBarrier, Order, StampGate, clock_set_back
 from lfdm_ros.teleop.link import Link, LinkSettings, LinkStatistics
 
 STATE, SCAN, COMMAND = "state", "scan", "command"
 DIRECTIONS = ("up", "down")
 NEUTRAL = (0.0, 0.0, 0.0)  # steering, throttle, brake before the first command
-_LATE_NS = 500_000_000  # a clock that goes back by more was set back
 _MOST_SCANS = 4  # that wait for a state to ride with
 
 
@@ -70,6 +70,8 @@ class Relay:
         self.links: dict[str, Link[Any]] = dict(zip(DIRECTIONS, (self.up, self.down)))
         self.lockstep = lockstep
         self._schedule = ScanSchedule(lidar_rate, lidar_latency)
+        self._states, self._clock = StampGate(0), StampGate()  # lockstep: of the states; free running: the node's clock
+        self._barrier: LockstepBarrier[list[Out]] = LockstepBarrier(self._scan_due)
         self._report = report
         self.refusals = Refusals(refused, (STATE, SCAN, COMMAND))
         self.resets = 0
@@ -79,13 +81,14 @@ class Relay:
         self.up.reset()
         self.down.reset()
         self._scans: list[tuple[int, Any]] = []
-        self._now_ns: int | None = None  # of the last call
+        self._states.last_ns = self._clock.last_ns = None
+        self._barrier.forget()
         self._origin_ns: int | None = None  # of the links' seconds, which a wall clock's would be too many for
         self._first_ns: int | None = None  # of the states
         self._newest_scan_ns: int | None = None
-        # Lockstep: the state that is to be answered, whether it waits for a scan, what was passed on for it that has no answer yet.
+        # Lockstep: the state that is to be answered, what was passed on for it that has no answer yet.
         self._state: tuple[int, Any] | None = None
-        self._waits_for_scan, self._gave_up = False, False
+        self._gave_up = False  # on the scan that is due
         self._unanswered: dict[int, list[Out]] = {}
         self._command: tuple[int, Any] | None = None
         self._answer: Out | None = None
@@ -111,18 +114,18 @@ class Relay:
             self._check_clock(now_ns)
             self._send_up(stamp_ns, state, now_ns)
             return self.poll(now_ns)
-        if self._state is not None and stamp_ns == self._state[0]:  # published again: somebody has not heard
+        order = self._states.order(stamp_ns)
+        if order is Order.REPEATED:  # by a simulator that has not received the answer
             waiting = [out for outs in self._unanswered.values() for out in outs]
             return waiting or ([self._answer] if self._answer is not None else [])
-        if self._state is not None and stamp_ns < self._state[0]:
-            self._report(f"the clock went back from {1e-9 * self._state[0]:.3f} s to {1e-9 * stamp_ns:.3f} s: starting anew")
+        if order is Order.SET_BACK:
+            self._report(clock_set_back(self.time_ns, stamp_ns))
             scans = [item for item in self._scans if item[0] <= stamp_ns]
             self.reset()
             self._scans, self._newest_scan_ns = scans, scans[-1][0] if scans else None
         self._first_ns = stamp_ns if self._first_ns is None else self._first_ns
-        self._state, self._answer = (stamp_ns, state), None
-        self._waits_for_scan = self._scan_due(stamp_ns)
-        return [] if self._waits_for_scan else self._tick()
+        self._state, self._answer, self._states.last_ns = (stamp_ns, state), None, stamp_ns
+        return self._barrier.offer(stamp_ns, self._tick) or []
 
     def scan(self, stamp_ns: int, scan: Any) -> list[Out]:
         """A scan has come, which rides up with the next state."""
@@ -133,10 +136,7 @@ class Relay:
             return []  # published again
         self._newest_scan_ns, self._gave_up = stamp_ns, False
         self._scans = [*self._scans, (stamp_ns, scan)][-_MOST_SCANS:]
-        if self._waits_for_scan and self._state is not None and not self._scan_due(self._state[0]):
-            self._waits_for_scan = False
-            return self._tick()
-        return []
+        return self._barrier.release() or []
 
     def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
         """The operator's command has come; None: one that cannot be used, which counts as an answer but does not go down."""
@@ -167,21 +167,21 @@ class Relay:
     @property
     def waits_for(self) -> str:
         """What the state that is to be answered waits for; empty: nothing."""
-        if self._waits_for_scan:
+        if self.waits_for_scan:
             return "the scan that is due"
         return f"the operator's answer to {len(self._unanswered)} states" if self._unanswered else ""
 
     @property
     def waits_for_scan(self) -> bool:
-        return self._waits_for_scan
+        return self._barrier.stamp_ns is not None
 
     def give_up_on_scan(self) -> list[Out]:
         """The scan has not come for too long: goes on without, and waits for none until one comes."""
-        if not self._waits_for_scan:
+        if not self.waits_for_scan:
             return []
         self._report("a scan that is due has not come; going on without")
-        self._waits_for_scan, self._gave_up = False, True
-        return self._tick()
+        self._gave_up = True
+        return self._barrier.release() or []
 
     def _tick(self) -> list[Out]:
         assert self._state is not None
@@ -213,13 +213,13 @@ class Relay:
 
     def _time(self, now_ns: int) -> float:
         """Now [s] for the links, which does not go back by the little that threads and clocks disagree."""
-        self._now_ns = now_ns if self._now_ns is None else max(now_ns, self._now_ns)
+        latest_ns = self._clock.last_ns = now_ns if self._clock.last_ns is None else max(now_ns, self._clock.last_ns)
         self._origin_ns = now_ns if self._origin_ns is None else self._origin_ns
-        return 1e-9 * (self._now_ns - self._origin_ns)
+        return 1e-9 * (latest_ns - self._origin_ns)
 
     def _check_clock(self, now_ns: int) -> None:
-        if self._now_ns is not None and now_ns < self._now_ns - _LATE_NS:
-            self._report(f"the clock went back from {1e-9 * self._now_ns:.3f} s to {1e-9 * now_ns:.3f} s: starting anew")
+        if self._clock.last_ns is not None and self._clock.order(now_ns) is Order.SET_BACK:
+            self._report(clock_set_back(self._clock.last_ns, now_ns))
             self.reset()
 
     def statistics(self, now_ns: int) -> tuple[LinkStatistics, LinkStatistics]:
