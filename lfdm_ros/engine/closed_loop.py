@@ -13,14 +13,15 @@ import numpy as np
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.limits import largest_model
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path, outside
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Scan
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator
-from lfdm_ros.vehicles import Footprint, Vehicle
+from lfdm_ros.vehicles import Vehicle
 
 CHUNK = 0.005  # [s] inputs are linear for so long, and so often is looked at what happens
 HELD = 0.05  # [m/s] a slower vehicle stands
@@ -111,15 +112,17 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     period = controller.settings.period
     driven = _Driven(vehicle, scenario, plant, period)
     sensor = None if plant.lidar is None or not scenario.world.obstacles else _Sensor(scenario, plant, plant.lidar, vehicle, period)
-    witness = _Witness(scenario, vehicle.footprint, driven, period, give_task(controller, scenario))
+    path = give_task(controller, scenario)
+    monitor = RunMonitor(scenario.world, vehicle.footprint, driven.index, path, scenario.corridor)
+    observer = _Observer(monitor, scenario, driven, period)
     rows, commands, seconds, outcomes, violated = [], [], [], Counter[str](), Counter[str]()
     reached, diverged, blocked, cold = math.nan, False, 0, 0
     for k in range(max(1, round(scenario.duration / period))):
         now = k * period
         rows.append(driven.outputs)
-        if witness.look(now) or witness.standing > patience:
+        if observer.check_cycle(now) or observer.standing > patience:
             break
-        witness.measure()
+        monitor.check_path(driven.outputs)
         seen = None
         if sensor is not None and (seen := sensor.scan(k, now, driven.outputs[driven.place])) is not None:
             controller.see(sensor.tracker.obstacles())
@@ -138,16 +141,17 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
         driven.actuator.send(now, cycle.command)
         controller.look(now)
         try:
-            if any(witness.note(time) for time in driven.advance(now)):
+            if any(observer.check_chunk(time) for time in driven.advance(now)):
                 break
         except SimulationDiverged:
             diverged = True
             break
-    table, w = np.array(rows), witness
+    table, o, verdict = np.array(rows), observer, monitor.verdict
     way = float(np.hypot(*np.diff(table[:, driven.place[:2]], axis=0).T).sum())
     return Run(driven.simulator.output_names, period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
-               np.array(seconds), outcomes, violated, reached, (w.collision,) if w.collision else (), w.clearance, w.lifted, w.least_load,
-               diverged, way, w.error if w.path is not None else math.nan, w.outside, w.sideslip, blocked, cold)
+               np.array(seconds), outcomes, violated, reached, (verdict.first_collision,) if verdict.collisions else (),
+               verdict.least_clearance, o.lifted, o.least_load, diverged, way, monitor.path_error if path is not None else math.nan,
+               monitor.excursion, o.sideslip, blocked, cold)
 
 
 class _Driven:
@@ -216,58 +220,38 @@ class _Sensor:
         return scan
 
 
-class _Witness:
-    """What becomes of the vehicle; see `Run`. standing: for how long it has stood [s]."""
+class _Observer:
+    """Loads, sideslip and standing time of the vehicle (see `Run`), and the times at which a `RunMonitor` must look for contact."""
 
-    def __init__(self, scenario: Scenario, footprint: Footprint, driven: _Driven, period: float, path: Path | None) -> None:
-        self._scenario, self._world, self._footprint, self._driven, self._period = scenario, scenario.world, footprint, driven, period
-        self.path = path
-        self._along: float | None = None
+    def __init__(self, monitor: RunMonitor, scenario: Scenario, driven: _Driven, period: float) -> None:
+        self._monitor, self._driven, self._period = monitor, driven, period
         self._loads = [driven.index[f"tyre_fz_{wheel}"] for wheel in ("fl", "fr", "rl", "rr")]
         self._static = np.maximum(driven.outputs[self._loads], 1.0)
-        self._fastest = max((math.hypot(o.vx, o.vy) for o in self._world.obstacles), default=0.0)
-        self._near_by, self._reach = (-math.inf if self._world.obstacles else math.inf), 0.0
-        self.collision, self.clearance, self.lifted, self.least_load = "", math.inf, 0.0, 1.0
-        self.error, self.outside, self.sideslip, self.standing = 0.0, 0.0, 0.0, 0.0
+        obstacles = scenario.world.obstacles
+        self._fastest = max((math.hypot(o.vx, o.vy) for o in obstacles), default=0.0)
+        self._near_by, self._reach = (-math.inf if obstacles else math.inf), 0.0
+        self.lifted, self.least_load, self.sideslip, self.standing = 0.0, 1.0, 0.0, 0.0
 
-    def look(self, now: float) -> bool:
-        """At the begin of a cycle. Whether something was hit."""
+    def check_cycle(self, now: float) -> bool:
+        """Checks for contact at the begin of a cycle."""
         speed = math.hypot(*self._driven.speeds())
         # Corners move in a period by what the speed says, and some more where it turns. So near is the nearest obstacle by now at least;
         # exact where something could be hit before the next cycle, or come nearer than anything before.
         self._near_by, self._reach = self._near_by - self._reach, self._period * (1.5 * speed + self._fastest) + 0.5
-        if self._near_by < max(self.clearance, self._reach):
-            self._near_by = self._meet(now)
+        if self._near_by < max(self._monitor.verdict.least_clearance, self._reach):
+            self._near_by = self._monitor.check_contact(now, self._driven.outputs)
         self.standing = self.standing + self._period if speed < HELD else 0.0
-        return self.collision != ""
+        return self._monitor.verdict.collisions > 0
 
-    def measure(self) -> None:
-        """How far the vehicle is from its path, and out of its corridor."""
-        if self.path is None:
-            return
-        x, y, yaw = self._driven.outputs[self._driven.place].tolist()
-        (self._along,), (offset,) = (v.tolist() for v in self.path.project(
-            np.array([x]), np.array([y]), None if self._along is None else np.array([self._along])))
-        self.error = max(self.error, abs(offset))
-        self.outside = max(self.outside, *outside(self._scenario.corridor, self.path, self._along, x, y, yaw, self._footprint))
-
-    def note(self, time: float) -> bool:
-        """After each chunk. Whether something was hit."""
-        share = self._driven.outputs[self._loads] / self._static
-        self.least_load = min(self.least_load, float(share.min()))
-        self.lifted += self._driven.chunk * bool((share <= 0.0).any())
+    def check_chunk(self, time: float) -> bool:
+        """Checks for contact and lift after a chunk."""
+        outputs = self._driven.outputs
+        self.least_load = min(self.least_load, float((outputs[self._loads] / self._static).min()))
+        self.lifted += self._driven.chunk * bool(self._monitor.check_lift(time, outputs))
         self.sideslip = max(self.sideslip, sideslip(*self._driven.speeds()))
         if self._near_by < self._reach:  # between cycles only what is near can be hit
-            self._meet(time)
-        return self.collision != ""
-
-    def _meet(self, time: float) -> float:
-        x, y, yaw = self._driven.outputs[self._driven.place].tolist()
-        clearance = self._world.clearance(time, x, y, yaw, self._footprint)
-        self.clearance = min(self.clearance, clearance)
-        if clearance <= 0.0:
-            self.collision = self._world.nearest(time, x, y, yaw, self._footprint)
-        return clearance
+            self._monitor.check_contact(time, outputs)
+        return self._monitor.verdict.collisions > 0
 
 
 def give_task(controller: Driver, scenario: Scenario) -> Path | None:

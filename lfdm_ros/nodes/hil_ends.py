@@ -9,8 +9,8 @@ from typing import Any
 from rosgraph_msgs.msg import Clock
 
 from lfdm_ros.engine.command_gate import Inputs
-from lfdm_ros.engine.judge import Judge
 from lfdm_ros.engine.plant import Plant
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
@@ -104,7 +104,7 @@ class VehicleEnd(_End):
         plant.reset(pose, 0.0)
         every = max(1, round(value("rate") / value("publish_rate")))
 
-        self._judge = Judge(world, vehicle.footprint, simulator.output_index)
+        self._monitor = RunMonitor(world, vehicle.footprint, simulator.output_index)
         self._topics = VehicleTopics(node, simulator, vehicle, ground)
         self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
@@ -150,7 +150,7 @@ class VehicleEnd(_End):
                 "commands_accepted": core.gate.accepted, "commands_rejected": dict(core.gate.rejected), "unanswered": core.unanswered,
                 "messages_refused": dict(core.link.wire.refused), "not_driven": self.not_driven,
                 "response_times": core.timing.responses.values.tolist(), "lateness": core.timing.lateness.values.tolist(),
-                **asdict(self._judge.verdict)}
+                **asdict(self._monitor.verdict)}
 
     def show(self, world: World) -> None:
         """From the next scan on the LIDAR sees this world. Raises InputError: it has no LIDAR."""
@@ -161,7 +161,7 @@ class VehicleEnd(_End):
     def _publish_state(self, time_ns: int, outputs: Sequence[float]) -> None:
         self._topics.publish(time_ns, outputs, self._lidar)
         self._on_the_map.look(time_ns, outputs)
-        for news in self._judge.look(1e-9 * time_ns, outputs):
+        for news in self._monitor.update(1e-9 * time_ns, outputs):
             self._node.get_logger().warning(news)
 
     def _publish_command(self, time_ns: int, inputs: Inputs) -> None:

@@ -12,7 +12,7 @@ from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.bounds import BOUNDS
-from lfdm_ros.engine.judge import Judge, Verdict
+from lfdm_ros.engine.run_monitor import RunMonitor, RunVerdict
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP, Status, Stepper
 from lfdm_ros.errors import InputError
@@ -120,7 +120,7 @@ class VehicleSimulator(Component):
         self._posterior_version, self._posterior_refused = 0, ""
         self._on_the_map = GroundWatch(self, simulator, ground, manoeuvre, pose)
         self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
-        self._judge = Judge(self._world, vehicle.footprint, simulator.output_index)
+        self._monitor = RunMonitor(self._world, vehicle.footprint, simulator.output_index)
         self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
@@ -183,7 +183,7 @@ class VehicleSimulator(Component):
         return {"simulated_seconds": 1e-9 * status.time_ns, "ticks": status.ticks, "overruns": status.overruns,
                 "speed_factor_asked": status.speed_factor_asked, "held_back": status.held_back, "not_driven": self._not_driven,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
-                "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness, **asdict(self._judge.verdict)}
+                "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness, **asdict(self._monitor.verdict)}
 
     # ---- in and out ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class VehicleSimulator(Component):
         """Called in the stepper's thread, once a tick."""
         self._topics.publish(time_ns, outputs, self._lidar)
         self._on_the_map.look(time_ns, outputs)
-        for news in self._judge.look(1e-9 * time_ns, outputs):
+        for news in self._monitor.update(1e-9 * time_ns, outputs):
             self.get_logger().warning(news)
 
     def _on_command(self, command: DriverCommand) -> None:
@@ -239,7 +239,7 @@ class VehicleSimulator(Component):
     def _forget(self, time_ns: int) -> None:
         """Another place is another run, which begins at a time [ns]."""
         self._origin_ns = time_ns
-        self._judge.reset(1e-9 * time_ns)
+        self._monitor.reset(1e-9 * time_ns)
         self._sensors.reset(time_ns)
         if self._lidar is not None:
             self._lidar.reset(time_ns)
@@ -281,7 +281,7 @@ class VehicleSimulator(Component):
             slowed_by=status.slowed_by, held_back=status.held_back, physics_step=self.value("physics_step"), ticks=status.ticks,
             overruns=status.overruns, commands_rejected=self._gate.rejections, posterior_version=self._posterior_version,
             posterior_refused=self._posterior_refused, command_timed_out=status.timed_out, not_driven=self._not_driven,
-            **asdict(self._judge.verdict))
+            **asdict(self._monitor.verdict))
         message.header.frame_id = ODOM_FRAME
         set_stamp(message.header.stamp, status.time_ns)
         self._status_publisher.publish(message)
@@ -294,7 +294,7 @@ class VehicleSimulator(Component):
         if self.state != "active":
             return OK, self.state, {}
         status, gate = self._stepper.status(), self._gate
-        level, summary = _health(status, gate.accepted, self._judge.verdict)
+        level, summary = _health(status, gate.accepted, self._monitor.verdict)
         if level == OK and (waits := self._waits(status)):
             level, summary = WARN, waits
         values = {
@@ -302,7 +302,7 @@ class VehicleSimulator(Component):
             "speed_factor_asked": status.speed_factor_asked, "commands_accepted": gate.accepted,
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
-            "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._judge.verdict)}
+            "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._monitor.verdict)}
         new = gate.rejections - self._reported_rejections
         self._reported_rejections = gate.rejections
         if new:
@@ -315,7 +315,7 @@ class VehicleSimulator(Component):
     _reported_rejections = 0
 
 
-def _health(status: Status, accepted: int, verdict: Verdict) -> tuple[bytes, str]:
+def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, str]:
     """Level and one line, the worst first."""
     if status.diverged:
         return ERROR, status.diverged

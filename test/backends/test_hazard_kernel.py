@@ -9,6 +9,7 @@ import pytest
 
 from lfdm_ros.backends import hazard_kernel
 from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, NORMALS, NUMBERS, REFERENCE, RESULTS, SLOW
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, Grid
 from lfdm_ros.simulation import BatchRollout, Circle, Polygon, Simulator, World, initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -62,7 +63,9 @@ class Runs:
 
 
 def clearances(world, poses):
-    return np.array([[world.clearance(t, *pose, HMMWV.footprint) for t, pose in zip(TIMES, run)] for run in poses])
+    """By the monitor of closed loops (runs, samples)."""
+    monitor = RunMonitor(world, HMMWV.footprint, {"x": 0, "y": 1, "yaw": 2})
+    return np.array([[monitor.check_contact(t, pose) for t, pose in zip(TIMES, run)] for run in poses])
 
 
 def circle_rows(*circles):

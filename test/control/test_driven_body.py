@@ -10,7 +10,7 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Plant, drive
-from lfdm_ros.engine.judge import Judge
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles, ObstacleTracker
 from lfdm_ros.resources import share_directory
@@ -24,7 +24,7 @@ SETTINGS = Settings(time_budget=0.0, use_limit_table=False)
 
 
 @pytest.mark.parametrize("name", DRIVEN)
-def test_controller_judge_and_lidar_see_the_same_outline(name):
+def test_controller_monitor_and_lidar_see_the_same_outline(name):
     vehicle = with_motor_map(load_vehicle(name))
     stops, outline, mount = Stops(SETTINGS, vehicle), vehicle.footprint, vehicle.lidar
     random, size = np.random.default_rng(3), outline.front + outline.rear
@@ -33,12 +33,12 @@ def test_controller_judge_and_lidar_see_the_same_outline(name):
         world = World((Circle(*place, 0.1 * size),))
         seen = Obstacles(place[None], np.array([0.1 * size]), np.zeros((1, 2)), 0.0)
         by_controller = float(stops.distances(np.array([[x, y, yaw]]), np.zeros(1), 0.0, seen)[0, 0])
-        judge = Judge(world, outline, {"x": 0, "y": 1, "yaw": 2})
-        judge.look(0.0, [x, y, yaw])
+        monitor = RunMonitor(world, outline, {"x": 0, "y": 1, "yaw": 2})
+        monitor.update(0.0, [x, y, yaw])
         # Far off the controller does not look; inside a corner the two measure a depth each in its way.
-        if by_controller < np.inf and judge.verdict.least_clearance > 0.0:
-            assert by_controller == pytest.approx(judge.verdict.least_clearance, abs=1e-9)
-        assert (by_controller <= 0.0) == (judge.verdict.collisions > 0)
+        if by_controller < np.inf and monitor.verdict.least_clearance > 0.0:
+            assert by_controller == pytest.approx(monitor.verdict.least_clearance, abs=1e-9)
+        assert (by_controller <= 0.0) == (monitor.verdict.collisions > 0)
 
     post = Circle(3.0 * size, 0.4 * size, 0.1 * size)
     tracker, settings = ObstacleTracker(mount=mount), LidarSettings(range_min=0.0, noise_sd=0.0)

@@ -1,4 +1,4 @@
-"""What the simulator node adds around the model: scans on time, an actuator, a judge. No ROS."""
+"""What the simulator node adds around the model: scans on time, an actuator, a monitor. No ROS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lfdm_ros.engine.command_gate import CommandGate
-from lfdm_ros.engine.judge import Judge
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.engine.stepping import LOCKSTEP, Stepper
 from lfdm_ros.errors import InputError
@@ -23,33 +23,33 @@ INDEX = {"x": 0, "y": 1, "yaw": 2, "lifted_wheels": 3}
 
 
 def test_a_collision_counts_when_it_begins_and_the_first_is_named() -> None:
-    judge = Judge(WORLD, Footprint(2.0, 2.0, 1.0), INDEX)
-    news = [judge.look(0.1 * i, [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, 16.0, 17.5, 18.0, 25.0))]
+    monitor = RunMonitor(WORLD, Footprint(2.0, 2.0, 1.0), INDEX)
+    news = [monitor.update(0.1 * i, [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, 16.0, 17.5, 18.0, 25.0))]
     assert news == [[], [], ["collision with boulder at 0.20 s"], [], []]
-    assert judge.verdict.least_clearance == pytest.approx(-1.0)  # its front is at the boulder's middle
-    judge.look(1.5, [25.0, 0.0, 0.0, 0.0])  # the other has come nearer
-    verdict = judge.verdict
+    assert monitor.verdict.least_clearance == pytest.approx(-1.0)  # its front is at the boulder's middle
+    monitor.update(1.5, [25.0, 0.0, 0.0, 0.0])  # the other has come nearer
+    verdict = monitor.verdict
     assert (verdict.collisions, verdict.first_collision, verdict.first_collision_time) == (2, "boulder", 0.2)
-    judge.reset()
-    assert judge.verdict.collisions == 0 and judge.look(1.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 1.60 s"]
-    judge.reset(10.0)  # the world begins anew: what moves is where it began
-    assert judge.look(11.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 11.60 s"]
+    monitor.reset()
+    assert monitor.verdict.collisions == 0 and monitor.update(1.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 1.60 s"]
+    monitor.reset(10.0)  # the world begins anew: what moves is where it began
+    assert monitor.update(11.6, [24.0, 0.0, 0.0, 0.0]) == ["collision with obstacle 1 at 11.60 s"]
 
 
 def test_what_is_backed_into_is_a_collision() -> None:
-    judge = Judge(World((Circle(-5.0, 0.5, 1.0, name="post"),)), Footprint(2.0, 3.0, 1.0), INDEX)
-    news = [judge.look(float(i), [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, -0.9, -1.05))]
+    monitor = RunMonitor(World((Circle(-5.0, 0.5, 1.0, name="post"),)), Footprint(2.0, 3.0, 1.0), INDEX)
+    news = [monitor.update(float(i), [x, 0.0, 0.0, 0.0]) for i, x in enumerate((0.0, -0.9, -1.05))]
     assert news == [[], [], ["collision with post at 2.00 s"]]
 
 
 def test_wheel_lift_is_told_when_it_grows() -> None:
-    judge = Judge(World(), Footprint(2.0, 2.0, 1.0), INDEX)
-    news = [judge.look(float(i), [0.0, 0.0, 0.0, lifted]) for i, lifted in enumerate((0.0, 1.0, 1.0, 2.0, 0.0))]
+    monitor = RunMonitor(World(), Footprint(2.0, 2.0, 1.0), INDEX)
+    news = [monitor.update(float(i), [0.0, 0.0, 0.0, lifted]) for i, lifted in enumerate((0.0, 1.0, 1.0, 2.0, 0.0))]
     assert news == [[], ["1 wheel off the ground at 1.00 s"], [], ["2 wheels off the ground at 3.00 s"], []]
-    assert (judge.verdict.lifted_wheels_most, judge.verdict.first_lift_time) == (2, 1.0)
-    assert judge.verdict.least_clearance == math.inf
-    unknown = Judge(World(), Footprint(2.0, 2.0, 1.0), {"x": 0, "y": 1, "yaw": 2})  # a model without wheel loads
-    assert unknown.look(0.0, [0.0, 0.0, 0.0]) == [] and unknown.verdict.lifted_wheels_most == 0
+    assert (monitor.verdict.lifted_wheels_most, monitor.verdict.first_lift_time) == (2, 1.0)
+    assert monitor.verdict.least_clearance == math.inf
+    unknown = RunMonitor(World(), Footprint(2.0, 2.0, 1.0), {"x": 0, "y": 1, "yaw": 2})  # a model without wheel loads
+    assert unknown.update(0.0, [0.0, 0.0, 0.0]) == [] and unknown.verdict.lifted_wheels_most == 0
 
 
 def test_scans_are_made_on_their_period_and_arrive_late() -> None:

@@ -21,7 +21,8 @@ from scipy.stats import rankdata
 
 from lfdm_lab.studies import STUDIES
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path, outside
+from lfdm_ros.control.routing.path import Path
+from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.proportions import interval_of
@@ -214,25 +215,23 @@ def _drive(world: Truth, rng: np.random.Generator, vehicle: Vehicle, draws: Draw
     actuator, command, corridor = Actuator.of(vehicle.actuators), situation.operator, situation.corridor
     assert command is not None and corridor is not None
     index = simulator.output_index
-    place, loads = [index[n] for n in ("x", "y", "yaw")], [index[f"tyre_fz_{w}"] for w in ("fl", "fr", "rl", "rr")]
+    monitor = RunMonitor(around, vehicle.footprint, index, corridor.path, corridor.room)
     noticed, speeds = [index[n] for n in ("vx", "yaw_rate")], [index[n] for n in ("vx", "vy")]
     share, hand, inputs = math.exp(-s.sample / s.remnant_time), 0.0, np.zeros(3)
     happened: dict[str, Any] = dict.fromkeys(FAILURES, 0)
     every, steps, sampled = round(s.sample / LOOK), round(LOOK / PHYSICS), round(NOTICED / LOOK)
-    start = float(corridor.path.project(np.zeros(1), np.zeros(1))[0][0])
     for k in range(round(s.horizon / LOOK) + 1):
         out = simulator.outputs
-        x, y, yaw = out[place].tolist()
         time = k * LOOK
         if k == sampled:
             happened["noticed"] = out[noticed].tolist()
-        hit = around.clearance(time, x, y, yaw, vehicle.footprint) <= 0.0
+        hit = monitor.check_contact(time, out) <= 0.0
         before_any = not happened["collision"] and not hit
-        happened["lift"] |= int(before_any and bool(out[loads].min() <= 0.0))
+        happened["lift"] |= int(before_any and monitor.check_lift(time, out) > 0)
         vx, vy = out[speeds].tolist()
         happened["spin"] |= int(before_any and sideslip(vx, vy) >= s.spin)
         happened["collision"] |= int(hit)
-        happened["leaving"] |= int(max(outside(corridor.room, corridor.path, start + math.hypot(x, y), x, y, yaw, vehicle.footprint)) > 0.0)
+        happened["leaving"] |= int(monitor.check_path(out) > 0.0)
         if k % every == 0:
             steering, throttle, brake = command.inputs
             if time >= world.reacts:
