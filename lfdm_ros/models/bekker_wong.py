@@ -96,7 +96,7 @@ class BekkerWong:
         way = fmin(fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
         fx = share * (at.sense * done.traction - way * done.resistance)
         moment = share * at.sense * wheel.radius * done.shear
-        return Contact(fx, share * done.fy, share * done.kx, share * done.ky, torque=wheel.radius * fx - moment,
+        return Contact(fx, share * done.fy, share * done.kx, share * done.ky, my=wheel.radius * fx - moment,
                        changes={"sinkage": self.arc(at, theta).sinkage * fmin(fmax(wheel.load, 0.0) / LEAST_LOAD, 1.0)})
 
     # -- What does not change with the depth -----------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any,
     where, fabs, fmin, fmax = m.where, m.fabs, m.fmin, m.fmax
     effective = inertia + h * radius * radius * contact.kx
     capacity = brake + contact.friction
-    free = drive + contact.torque - radius * contact.fx
+    free = drive + contact.my - radius * contact.fx
     to_stop = effective * omega / fmax(h, FRICTION_TIME * where(h > 0.0, 0.0, 1.0)) + free
     stuck = fabs(to_stop) < capacity
     acceleration = (free - fmin(fmax(to_stop, -capacity), capacity)) / effective

@@ -99,10 +99,10 @@ class ElevenDof:
             one = self._tyre.forces(q.tyre, Wheel(front, x.vx, x.vy + x.yaw_rate * px, c, s, own.omega, f, radius, own, patch,
                                                   holds[i], any_held))
             contact = replace(one, fx=n * one.fx, fy=n * one.fy, kx=n * one.kx, ky=n * one.ky, kx_locked=n * one.kx_locked,
-                              friction=n * one.friction, torque=n * one.torque)
+                              friction=n * one.friction, my=n * one.my, mz=n * one.mz)
             wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brakes[i], h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
-            total = [t + g for t, g in zip(total, (gx, gy, px * gy))]
+            total = [t + g for t, g in zip(total, (gx, gy, px * gy + contact.mz))]
             if implicit:
                 slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, 0.0))]
             axles.append((px, c, s, f, contact, wheel))

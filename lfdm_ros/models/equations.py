@@ -78,7 +78,8 @@ class Wheel:
     front: whether it has the parameters of the front axle; vx, vy: velocity of the contact patch over ground in the body's frame [m/s];
     cos, sin: of its steering angle; omega: its speed [rad/s]; load [N]; radius: from its centre to the ground [m]; x: its states;
     ground: what it stands on; locked: 1 where its brake holds it at no speed at all, else 0; any_locked: where that is so of any wheel
-    of the vehicle, on which code jumps for all of them at once.
+    of the vehicle, on which code jumps for all of them at once; inclination: of the wheel's plane against the ground's normal, about the
+    travel, + top to the right (ISO 8855) [rad], 0 in chassis whose wheels stay upright.
     """
 
     front: bool
@@ -93,6 +94,7 @@ class Wheel:
     ground: Patch
     locked: Scalar = 0.0
     any_locked: Scalar = 0.0
+    inclination: Scalar = 0.0
 
     @property
     def along(self) -> Scalar:
@@ -107,8 +109,12 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Contact:
-    """What a tyre does: forces in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and at the wheel.
+    """Forces of the ground on a tyre in its frame [N], their slopes against the slip velocities (>= 0) [N s/m], and moments [N m].
 
+    The frame is that of ISO 8855 in the contact: x ahead in the wheel's plane, y to the left, both in the ground, z its normal. Moments
+    turn about these by the right hand: mx, overturning, + top of the wheel to the right; my, rolling resistance, turns the wheel ahead
+    where it is +, so that it is - while the wheel rolls ahead; mz, aligning, + turns the wheel to the left. All chassis take my and mz,
+    those whose wheels move against the body (24-DOF, multibody) mx too; a moment that stays 0.0 costs nothing.
     kx_locked: slope along that a wheel has only while it stands, beside kx: its spin need not be solved with it; stiff: 0 where the slopes
     of all wheels are 0 and no system need be solved for them.
     """
@@ -120,7 +126,9 @@ class Contact:
     kx_locked: Scalar = 0.0
     stiff: Scalar = 1.0
     friction: Scalar = 0.0  # rolling resistance as dry friction, the largest torque [N m]
-    torque: Scalar = 0.0  # rolling resistance as a torque [N m]
+    mx: Scalar = 0.0
+    my: Scalar = 0.0
+    mz: Scalar = 0.0
     changes: Mapping[str, Scalar] = field(default_factory=dict)  # of the tyre's states, by their names without the wheel
 
 

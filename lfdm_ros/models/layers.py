@@ -80,4 +80,4 @@ class WithRollingResistance:
         contact = self._tyre.forces(q, wheel)
         way = self._m.fmin(self._m.fmax(wheel.along * (1.0 / RESISTANCE_SPEED), -1.0), 1.0)
         drag = way * wheel.ground.resistance * wheel.load
-        return replace(contact, fx=contact.fx - drag, torque=contact.torque - wheel.radius * drag)
+        return replace(contact, fx=contact.fx - drag, my=contact.my - wheel.radius * drag)

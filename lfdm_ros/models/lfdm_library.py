@@ -30,7 +30,7 @@ def unloaded_radius(p: Any, load: Any, stiffness: Any) -> Any:
 def spin(m: Operations, contact: Contact, omega: Any, radius: Any, inertia: Any, drive: Any, brake: Any, h: Any) -> Spin:
     """As `chassis.spin`, but friction has the sign of the speed at the start of the step, and the force is that of the start."""
     sign = m.where(omega > 0.0, 1.0, m.where(omega < 0.0, -1.0, 0.0))
-    total = drive + contact.torque - sign * (contact.friction + brake) - radius * contact.fx
+    total = drive + contact.my - sign * (contact.friction + brake) - radius * contact.fx
     return Spin(total / (inertia + h * radius * radius * contact.kx), contact.fx, contact.kx, 0.0)
 
 
@@ -191,7 +191,7 @@ class LfdmSteadyTmeasy(_SlipAngle, SteadyTmeasy):
     implicit = False
 
     def rolling(self, fx: Scalar, fy: Scalar, resistance: Scalar, wheel: Wheel) -> Contact:
-        return Contact(fx, fy, torque=-resistance * self._m.tanh(wheel.omega))
+        return Contact(fx, fy, my=-resistance * self._m.tanh(wheel.omega))
 
 
 def _doubled(p: Any, *names: str) -> Any:

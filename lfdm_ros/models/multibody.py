@@ -109,7 +109,7 @@ class Corner:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Where a wheel meets the ground, in the body's axes (1-3); load: negative where it does not."""
+    """Contact of a wheel with the ground, in the body's axes (1-3); load: negative where there is none; inclination as `Wheel`'s."""
 
     along: Vector
     across: Vector
@@ -118,6 +118,7 @@ class Footprint:
     velocity: Vector
     radius: Scalar
     load: Scalar
+    inclination: Scalar
 
 
 class Multibody:
@@ -199,7 +200,7 @@ class Multibody:
         compression = q.radius - radius
         damped = m.where(compression > 0.0, -at.damping * per_camber * velocity.dot(normal), 0.0)
         return Footprint(along, normal.cross(along), normal, point, velocity, m.fmin(radius, q.radius),
-                         (at.stiffness * compression + damped) * per_camber)
+                         (at.stiffness * compression + damped) * per_camber, m.atan(lean * per_camber))
 
     def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
         attitude, corners = Attitude.of(self._m, x), self.corners(x, q)
@@ -278,11 +279,14 @@ class Multibody:
                     corner.by_angle.on_upright(corner.pose, foot.point).dot(direction), spin]
 
         wheel = Wheel(at.front, foot.velocity.dot(foot.along), foot.velocity.dot(foot.across), 1.0, 0.0, own.omega,
-                      self._m.fmax(foot.load, 0.0), foot.radius, own, patch)
+                      self._m.fmax(foot.load, 0.0), foot.radius, own, patch, inclination=foot.inclination)
         contact = self._tyre.forces(q.tyre, wheel)
         along, across = columns(foot.along, -foot.radius), columns(foot.across, 0.0)
         for direction, force in ((along, contact.fx), (across, contact.fy), (columns(foot.normal, 0.0), wheel.load)):
             system.push(direction, force)
+        for axis, moment in ((foot.along, contact.mx), (foot.normal, contact.mz)):
+            system.push([0.0, 0.0, 0.0, *axis.components, corner.by_steering.upright.dot(axis), corner.by_angle.upright.dot(axis), 0.0],
+                        moment)
         if self._tyre.implicit:
             system.resist(along, h * contact.kx)
             system.resist(across, h * contact.ky)
@@ -291,7 +295,7 @@ class Multibody:
     def _spin(self, system: System, contact: Contact, omega: Scalar, brake: Scalar, h: Scalar) -> Eliminated:
         """Takes the wheel's spin out; brake and rolling resistance are dry friction, solved within the step as in `chassis.spin`."""
         where, fmax, fmin = self._m.where, self._m.fmax, self._m.fmin
-        inertia, free = system.a[-1][-1], system.b[-1] + contact.torque
+        inertia, free = system.a[-1][-1], system.b[-1] + contact.my
         capacity = brake + contact.friction
         to_stop = inertia * omega / fmax(h, FRICTION_TIME * where(h > 0.0, 0.0, 1.0)) + free
         stuck = self._m.fabs(to_stop) < capacity

@@ -172,7 +172,7 @@ class RollChassis:
                                                       own, patch, held, any_held))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
-            total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx))]
+            total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]
             if implicit:
                 slopes = [k + h * g for k, g in zip(slopes, plane_slopes(wheel.kx, contact.ky, c, s, px, py))]
             wheels.append((px, py, c, s, contact, wheel))

@@ -104,6 +104,12 @@ class Incline:
         """Cosine between the normal and the body's upward axis, by roll and pitch."""
         return self.normal * (cos_p * cos_t + (self._r * sin_p - self._p * (sin_t * cos_p)))
 
+    def inclination(self, tilt: Record, cos_d: Scalar, sin_d: Scalar, m: Operations) -> Scalar:
+        """Inclination of a wheel that follows the body and is steered [rad], + top to the right."""
+        left = tilt.sin_p * (self._p * -tilt.sin_t + tilt.cos_t) - self._r * tilt.cos_p
+        lean = self.normal * (cos_d * left + sin_d * (self._p * tilt.cos_t + tilt.sin_t))
+        return m.atan(lean / m.sqrt(1.0 - lean * lean))
+
     def velocity(self, ahead: Scalar, left: Scalar, up: Scalar) -> tuple[Scalar, Scalar]:
         """Along e_x and e_y of the ground."""
         return (ahead + self._p * up) * self._per_p, self._skew * ahead + self._across * left + self._r * self.normal * self._per_p * up
@@ -260,7 +266,7 @@ class TwentyFourDof:
             c, s = (cos_d, sin_d) if front else (1.0, 0.0)
             vgx, vgy = at.velocity(vgx, vgy, -compression_rate)
             contact = self._tyre.forces(q.tyre, Wheel(front, vgx, vgy, c, s, own.omega, fz, radius, own, stance.patches[i],
-                                                      holds[i], any_held))
+                                                      holds[i], any_held, at.inclination(tilt, c, s, m)))
             wheel = self.spin(contact, own.omega, radius, q.inertia, drives[i], brakes[i], h)
             corners.append(Record(
                 axle=axle, px=px, py=py, c=c, s=s, mass=q.masses[axle], length=length, radius=radius, fz=fz, deviation=deviations[i],
@@ -289,10 +295,13 @@ class TwentyFourDof:
             # static load.
             fxs = fxg + at.mass * (gravity * sin_t - at.uu_dot + wz * at.vu - wy * at.wu)
             fys = fyg + at.mass * (-gravity * self.cross_slope(i, sin_p, cos_t) - at.vu_dot + wx * at.wu - wz * at.uu)
+            # Its moments: about the ground's axes, then about the body's.
+            mx, my, mz = at.incline.force(at.contact.mx * at.c, at.contact.mx * at.s, at.contact.mz)
             damping = q.damping[at.axle]
             handed.append(Record(
-                fxs=fxs, fys=fys, vertical=at.spring + damping * at.rate, roll_arm=fyg * at.radius + fys * at.length,
-                my=-(fxg * at.radius + fxs * at.length),
+                fxs=fxs, fys=fys, vertical=at.spring + damping * at.rate,
+                roll_arm=fyg * at.radius + fys * at.length + (mx * cos_t - mz * sin_t),
+                my=-(fxg * at.radius + fxs * at.length), mz=mx * cos_p * sin_t - my * sin_p + mz * level,
                 # Newton for the unsprung mass along the strut (11, the jacking follows): tyre, spring and weight; static loads cancel.
                 lift=(level * (at.deviation + (up - at.fz)) - q.springs[at.axle] * (1.0 - level) + cos_p * sin_t * fx - sin_p * fy
                       - at.spring - damping * at.late_rate) / at.mass - (at.vu * wx - at.uu * wy)))
@@ -320,7 +329,7 @@ class TwentyFourDof:
                   + (rl.vertical - rr.vertical) * q.halves[1] + roll_moment) / jx,
             pitch=(sum(one.my for one in handed) + (rl.vertical + rr.vertical) * q.b - (fl.vertical + fr.vertical) * q.a) / jy,
             yaw=((fl.fys + fr.fys) * q.a - (rl.fys + rr.fys) * q.b + (fr.fxs - fl.fxs) * q.halves[0]
-                 + (rr.fxs - rl.fxs) * q.halves[1]) / jz,
+                 + (rr.fxs - rl.fxs) * q.halves[1] + sum(one.mz for one in handed)) / jz,
             lifts=lifts, jacking=jacking)
 
     # -- Tyres that are stiff in their slip (15, 16) ----------------------------------------------------------------------------------

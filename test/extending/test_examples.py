@@ -78,6 +78,23 @@ def test_a_tyre_in_one_file(outside, tmp_path):
     assert abs(rows["dugoff"]["yaw_rate"][-1] - rows["fiala"]["yaw_rate"][-1]) > 1e-5
 
 
+def test_a_tyre_with_camber_and_an_aligning_moment(outside, tmp_path):
+    """An aligning moment resists the turn; the body's roll tilts the wheels of the 24-DOF chassis, those of the 8-DOF stay upright."""
+    (tmp_path / "inputs.txt").write_text("0 0 0.3 0\n2 0 0.3 0\n2.5 0.05 0.3 0\n6 0.05 0.3 0\n")
+    turns = {}
+    for case, (camber, trail) in {"plain": (0.0, 0.0), "trail": (0.0, 0.06), "camber": (4000.0, 0.0)}.items():
+        vehicle = vehicle_with(tmp_path / f"{case}.yaml", "tyre", camber_stiffness=(camber, "N/rad"), pneumatic_trail=(trail, "m"))
+        for model in ("eight_dof", "twenty_four_dof"):
+            done = outside("camber_tyre.py", "simulate", "--vehicle", vehicle, "--model", model, "--tyre", "camber_tyre", "--inputs",
+                           "inputs.txt", "--out", "run.csv")
+            assert done.returncode == 0, done.stderr
+            turns[model, case] = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)["yaw_rate"][-1]
+    for model in ("eight_dof", "twenty_four_dof"):
+        assert 0.9 < turns[model, "trail"] / turns[model, "plain"] < 0.995
+    assert turns["eight_dof", "camber"] == turns["eight_dof", "plain"]
+    assert abs(turns["twenty_four_dof", "camber"] - turns["twenty_four_dof", "plain"]) > 1e-4
+
+
 def test_a_tyre_from_outside_in_batches_derivatives_and_the_controller(outside, tmp_path):
     vehicle = with_dugoff(tmp_path / "mine.yaml")
     done = outside("dugoff_tyre.py", vehicle, code="""

@@ -32,7 +32,7 @@ def forces(soil: Soil, load, vx, vy, rim, rigid=False):
     patch = SoilPatch(soil=soil_of(ARRAYS, SimpleNamespace(**soil.parameters)))
     load, vx, vy, rim = (np.asarray(v, float) for v in (load, vx, vy, rim))
     contact = tyre.forces(q, Wheel(True, vx, vy, 1.0, 0.0, rim / low, load, low, Record(), patch))
-    return contact.fx, contact.fy, low * contact.fx - contact.torque, contact.changes["sinkage"]
+    return contact.fx, contact.fy, low * contact.fx - contact.my, contact.changes["sinkage"]
 
 
 # The pressure rises by an exponent of less than 0.3: a wall that few points see badly. In Swedish snow a light wheel's cohesion is all.

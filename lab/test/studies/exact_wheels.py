@@ -49,7 +49,7 @@ class ExactWheel(BekkerWong):
         at = type(self).at(wheel.front, float(wheel.load), motion)
         if at.forces is None:
             return quick
-        return replace(quick, fx=at.forces.fx, fy=at.forces.fy, torque=wheel.radius * at.forces.fx - at.forces.moment,
+        return replace(quick, fx=at.forces.fx, fy=at.forces.fy, my=wheel.radius * at.forces.fx - at.forces.moment,
                        changes={"sinkage": at.sinkage})
 
 
