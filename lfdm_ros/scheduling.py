@@ -1,7 +1,10 @@
-"""Where the work of a study is done: in this process, in several, or on a Dask cluster with nothing else changed.
+"""Schedulers for the items of a study: in this process, in several, or on a Dask cluster with nothing else changed.
 
-What is random belongs to the items, so the results are the same wherever an item is worked on, and whether or not it had to be done again
-because its worker was lost (bit for bit between machines whose processors run the same instructions: kernels are compiled for each).
+Random numbers belong to the items, so results do not depend on where an item is computed, nor on a repetition after its worker was lost
+(bit for bit between machines whose processors run the same instructions: kernels are compiled for each).
+
+Processes of this machine are a pool of the standard library: Dask is optional, and joblib neither says which item a result is of nor ends
+its workers in the middle of one.
 """
 
 from __future__ import annotations
@@ -27,27 +30,27 @@ from lfdm_ros.errors import InputError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-TIMEOUT = 10.0  # s, to reach a cluster
-LOST_WORKERS = 10  # that one item may survive; more, and the item itself is taken for the cause
+TIMEOUT = 10.0  # [s] to reach a cluster
+MAX_LOST_WORKERS = 10  # that one item may survive; beyond, the item itself is taken for the cause
 LOCAL = "local:"
 
 
 class Scheduler(AbstractContextManager["Scheduler"], Protocol):
-    """Works on the items of a study; a context that ends with the work."""
+    """Computes the items of a study; a context that ends with the work."""
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Yields number and result of each item as they come, in any order. Closing the iterator drops what is not done.
+        """Yields number and result of each item as they complete, in any order. Closing the iterator drops unfinished items.
 
-        Function, items and results must be picklable; what `function` raises is raised here.
+        Function, items and results must be picklable; an exception of `function` is raised here.
 
         Raises:
-            InputError: the cluster is gone, or an item has cost it `LOST_WORKERS` workers.
+            InputError: the cluster is gone, or an item has cost it MAX_LOST_WORKERS workers.
         """
         ...
 
 
 def get_scheduler(address: str | None = None, processes: int = 1) -> Scheduler:
-    """The scheduler for `--scheduler ADDRESS`.
+    """Returns the scheduler for `--scheduler ADDRESS`.
 
     Args:
         address: None for this machine without Dask; tcp://HOST:PORT of a Dask scheduler; local:N for a cluster of N worker processes on
@@ -58,16 +61,16 @@ def get_scheduler(address: str | None = None, processes: int = 1) -> Scheduler:
         InputError: Dask is not installed, nothing answers at the address, no workers, or workers with another lfdm_ros or Python.
     """
     if address is not None:
-        return Cluster(address)
-    return Here() if processes <= 1 else Processes(processes)
+        return DaskScheduler(address)
+    return LocalScheduler() if processes <= 1 else ProcessScheduler(processes)
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Here(Scheduler):
+class LocalScheduler(Scheduler):
     """Item after item in this process."""
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
@@ -78,8 +81,8 @@ class Here(Scheduler):
         return None
 
 
-class Processes(Scheduler):
-    """Processes of this machine, one item each at a time. They end with the context, whatever they are at."""
+class ProcessScheduler(Scheduler):
+    """Processes of this machine, one item each at a time. They end with the context, also in the middle of an item."""
 
     def __init__(self, count: int):
         # Fresh ones: a copy of a process whose kernels have threads may hang.
@@ -106,7 +109,7 @@ class Processes(Scheduler):
 
 
 def _watch(line: Connection) -> None:
-    """In a worker: it ends when the process that asked for the work closes the line, or is gone."""
+    """Ends a worker when the main process closes the line or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the first one decides
 
     def wait() -> None:
@@ -117,8 +120,8 @@ def _watch(line: Connection) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-class Cluster(Scheduler):
-    """A Dask cluster. The work of a worker that is lost is done again by the others, or by the one that takes its place."""
+class DaskScheduler(Scheduler):
+    """A Dask cluster. The work of a lost worker is repeated by the others, or by its replacement."""
 
     def __init__(self, address: str):
         """Connects; see `get_scheduler`."""
@@ -130,7 +133,7 @@ class Cluster(Scheduler):
                              "pip install dask distributed") from None
         self.address = address
         self._cluster: Any = None
-        dask.config.set({"distributed.scheduler.allowed-failures": LOST_WORKERS})
+        dask.config.set({"distributed.scheduler.allowed-failures": MAX_LOST_WORKERS})
         where: Any = address
         if address.startswith(LOCAL):
             # No limit of memory: Dask would pause or restart workers at its own guess of what there is.
@@ -151,11 +154,11 @@ class Cluster(Scheduler):
 
     @property
     def connect_address(self) -> str:
-        """Where others, and further workers, reach the cluster: tcp://HOST:PORT."""
+        """The address of the cluster for clients and workers: tcp://HOST:PORT."""
         return str(self._client.scheduler.address)
 
     def workers(self) -> dict[str, int]:
-        """Process number of each worker by its address."""
+        """Returns the process id of each worker by its address."""
         return dict(self._client.run(os.getpid))
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
@@ -167,7 +170,7 @@ class Cluster(Scheduler):
                 try:
                     result = future.result()
                 except distributed.KilledWorker:
-                    raise InputError(f"--scheduler {self.address}: {LOST_WORKERS} workers were lost one after the other at item "
+                    raise InputError(f"--scheduler {self.address}: {MAX_LOST_WORKERS} workers were lost one after the other at item "
                                      f"{futures[future]}; look at their logs (memory?)") from None
                 except (distributed.CancelledError, distributed.comm.CommClosedError):
                     raise InputError(f"--scheduler {self.address}: the connection is lost; start again, what is done is kept") from None
@@ -189,14 +192,14 @@ class Cluster(Scheduler):
         found: Mapping[str, Any] = self._client.run(_installed, on_error="return")
         if not found:
             raise InputError(f"--scheduler {self.address}: no workers; start some with: dask worker {self.address} --nthreads 1")
-        own = _installed()
+        here = _installed()
         for worker, there in found.items():
             if isinstance(there, BaseException):
                 # A worker without the package cannot even read the question.
                 raise InputError(f"--scheduler {self.address}: worker {worker} cannot use lfdm_ros ({there}); install lfdm-ros "
                                  f"{__version__} in its environment")
-            if there != own:
-                differs = ", ".join(f"{name} {there.get(name)} instead of {own[name]}" for name in own if there.get(name) != own[name])
+            if there != here:
+                differs = ", ".join(f"{name} {there.get(name)} instead of {here[name]}" for name in here if there.get(name) != here[name])
                 raise InputError(f"--scheduler {self.address}: worker {worker} has {differs}; give all the same environment")
 
 
@@ -208,7 +211,7 @@ def _worker_count(address: str) -> int:
 
 
 def _installed() -> dict[str, str]:
-    """What results depend on."""
+    """Returns the versions that results depend on."""
     from importlib.metadata import version
 
     return {"lfdm_ros": __version__, "python": ".".join(map(str, sys.version_info[:2])),

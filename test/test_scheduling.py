@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.scheduling import Here, Processes, get_scheduler
+from lfdm_ros.scheduling import LocalScheduler, ProcessScheduler, get_scheduler
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 
@@ -58,7 +58,7 @@ def _stay(folder: Path, number: int) -> None:
 
 def test_processes_do_what_this_process_does() -> None:
     vehicle = load_vehicle("hmmwv")
-    assert isinstance(get_scheduler(processes=1), Here)
+    assert isinstance(get_scheduler(processes=1), LocalScheduler)
     with get_scheduler(processes=2) as several:
         assert dict(several.map(partial(_total, vehicle), [1, 2, 3])) == {i: _total(vehicle, i + 1) for i in range(3)}
         with pytest.raises(InputError, match="item 7 is no good"):
@@ -66,7 +66,7 @@ def test_processes_do_what_this_process_does() -> None:
 
 
 def test_processes_end_with_the_study_whatever_they_are_at(tmp_path) -> None:
-    with pytest.raises(KeyboardInterrupt), Processes(1) as one:
+    with pytest.raises(KeyboardInterrupt), ProcessScheduler(1) as one:
         with ThreadPoolExecutor(1) as beside:
             beside.submit(lambda: next(one.map(partial(_stay, tmp_path), [1, 2])))
             while not (tmp_path / "process").exists():
@@ -78,7 +78,7 @@ def test_processes_end_with_the_study_whatever_they_are_at(tmp_path) -> None:
 
 
 def test_a_process_that_is_killed_is_told() -> None:
-    with Processes(1) as one, pytest.raises(InputError, match=r"a process of the study was killed \(memory\?\)"):
+    with ProcessScheduler(1) as one, pytest.raises(InputError, match=r"a process of the study was killed \(memory\?\)"):
         list(one.map(_die, [1]))
 
 

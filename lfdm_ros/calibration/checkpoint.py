@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.calibration.results import UNFINISHED
 from lfdm_ros.files import replacing
 from lfdm_ros.samplers.sampler import SampleRun
-from lfdm_ros.sources import SIMULATING, key_of
 
 # What a posterior is made by, from the bag to the draws, without what only shows and keeps it.
-MADE_BY = (*SIMULATING, "ground", "bags", "inference", "samplers", "calibration")
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", "bags", "inference", "samplers", "calibration")
 ONLY_SHOWING = ("plots", "report", "store")
 _ARRAYS = ("draws", "stored")
 
 
-def result_key(identity: Mapping[str, Any], made_by: Sequence[str] = MADE_BY) -> str:
+def result_key(identity: Mapping[str, Any], dependencies: Sequence[str] = CACHE_DEPENDENCIES) -> str:
     """Hash of what a posterior depends on: `identity` (JSON), and the sources that make it."""
-    return key_of(identity, made_by, ONLY_SHOWING)
+    return cache_key(identity, dependencies, ONLY_SHOWING)
 
 
 class Checkpoints:

@@ -21,7 +21,7 @@ from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
 from lfdm_ros.models import Field, get_model
-from lfdm_ros.page import page
+from lfdm_ros.reports import html_page
 from lfdm_ros.samplers.sampler import SAMPLERS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
     for result, stage in zip(results, summary["stages"]):
         parts += _stage(result, stage, fields)
     parts += _provenance(recipe, summary)
-    return page(f"Calibration of {_e(summary['vehicle'])}", parts)
+    return html_page(f"Calibration of {_e(summary['vehicle'])}", parts)
 
 
 def _verdict(summary: Mapping[str, Any]) -> str:
@@ -224,7 +224,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
             parts.append(f"<h3>[{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h3>")
         parts += [_image(plots.predictions(predictive.times, predictive.observed, predictive.sample, labels)),
                   _image(plots.residual_plot(predictive.times, predictive.residuals, labels, sigma))]
-    return page("Prediction", parts)
+    return html_page("Prediction", parts)
 
 
 def _some(items: Sequence[Any]) -> Sequence[Any]:

@@ -602,7 +602,7 @@ def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replic
 
 
 def _draw(directory: Path, design: StudyDesign, found: Replications) -> None:
-    from lfdm_ros.figures import save_figure
+    from lfdm_ros.reports import save_figure
 
     save_figure(plot(found, design.title), directory / f"sbc_{design.name}.png")
 

@@ -20,7 +20,6 @@ from lfdm_ros.calibration.results import check_finished
 from lfdm_ros.calibration.source import MEASURED, Source, from_posterior, from_vehicle, like
 from lfdm_ros.calibration.summary import of_draws, runs_away, write_json
 from lfdm_ros.errors import InputError
-from lfdm_ros.figures import save_figure
 from lfdm_ros.files import reason, write_text
 from lfdm_ros.inference.dataset import (
     Dataset,
@@ -36,6 +35,7 @@ from lfdm_ros.inference.dataset import (
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, NO_TOPIC, Split
 from lfdm_ros.models import get_model
+from lfdm_ros.reports import save_figure
 from lfdm_ros.vehicles import Vehicle
 
 # RMSE above this multiple of the calibrated noise is worth a warning.

@@ -26,7 +26,7 @@ def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Pa
     import matplotlib.pyplot as plt
 
     from lfdm_ros.calibration import load_posterior_summary
-    from lfdm_ros.figures import save_figure
+    from lfdm_ros.reports import save_figure
 
     posterior = load_posterior_summary(result, thinned=DRAWS)
     parameters = {p.name: p for stage in recipe.stages for p in stage.parameters}

@@ -111,7 +111,7 @@ def draw(path: Path, drives: list[Drive]) -> None:
     """Writes a PNG: the ways between the cones; risk and k over time."""
     from matplotlib.figure import Figure
 
-    from lfdm_ros.figures import save_png
+    from lfdm_ros.reports import save_png
     from lfdm_ros.simulation import Circle, load_scenario
 
     figure = Figure(figsize=(11.0, 5.4), layout="constrained")

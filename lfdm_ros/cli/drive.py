@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from lfdm_ros.cli.former import add_former
 from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models.registry import SLOTS
+from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 
 if TYPE_CHECKING:
     from lfdm_ros.control.cycle import Cycle

@@ -69,7 +69,7 @@ def _compare(args: argparse.Namespace) -> int:
 def _faults(args: argparse.Namespace) -> int:
     from lfdm_ros.hil.faults import GROUPS, KINDS
     from lfdm_ros.hil.matrix import faults_of_matrix, matrix, rows
-    from lfdm_ros.page import markdown
+    from lfdm_ros.reports import markdown_table
 
     for name in args.only:
         if name not in KINDS and name not in GROUPS["all"]:
@@ -77,7 +77,7 @@ def _faults(args: argparse.Namespace) -> int:
     chosen = [f for f in faults_of_matrix() if not args.only or f.kind in args.only or f.signal in args.only]
     print(f"{len(chosen) + 1} drives ...", file=sys.stderr)
     outcomes = matrix(chosen)
-    print(markdown(rows(outcomes)))
+    print(markdown_table(rows(outcomes)))
     if args.json:
         records = [{**asdict(o), "noticed": o.noticed, "result": o.result} for o in outcomes]
         write_text(Path(args.json), json.dumps(records, indent=2) + "\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lfdm_ros.errors import InputError, suggest
-from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
+from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

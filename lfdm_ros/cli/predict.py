@@ -8,7 +8,7 @@ from typing import Any
 
 from lfdm_ros.cli.progress import progress
 from lfdm_ros.errors import InputError
-from lfdm_ros.figures import add_figure_argument, require_figure
+from lfdm_ros.reports import add_figure_argument, require_figure
 
 EPILOG = """example:
   lfdm predict --posterior result --bag test_1 --window 1.0:12.5 --out prediction

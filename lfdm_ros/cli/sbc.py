@@ -167,9 +167,9 @@ def _driven(recipe: Recipe, scenario: str, path: Path) -> Path:
 
 
 def print_workers(scheduler: Scheduler) -> None:
-    from lfdm_ros.scheduling import Cluster
+    from lfdm_ros.scheduling import DaskScheduler
 
-    if isinstance(scheduler, Cluster):
+    if isinstance(scheduler, DaskScheduler):
         workers = scheduler.workers().items()
         print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
 

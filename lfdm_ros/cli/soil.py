@@ -13,10 +13,10 @@ import numpy as np
 
 from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError
-from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.ground.soil_wheel import Motion, Outcome, Settled, SoilWheel, settle
 from lfdm_ros.ground.soils import Soil, load_soil, soil_names
 from lfdm_ros.models.chassis import static_loads
+from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 from lfdm_ros.vehicles import load_vehicle
 
 SLIPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)

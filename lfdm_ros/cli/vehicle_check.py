@@ -12,8 +12,8 @@ import numpy as np
 
 from lfdm_ros.cli.former import add_former
 from lfdm_ros.errors import InputError
-from lfdm_ros.figures import add_figure_argument, require_figure, save_figure
 from lfdm_ros.models import AXLES
+from lfdm_ros.reports import add_figure_argument, require_figure, save_figure
 from lfdm_ros.vehicles import load_vehicle
 
 _STEERING = (-1.0, -0.5, 0.0, 0.5, 1.0)

@@ -20,7 +20,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from lfdm_ros.sources import package_digest
+from lfdm_ros.cache_key import package_digest
 
 AGE = 30 * 86400.0  # s without use after which code of other sources goes
 SIZE = 10**9  # bytes of code of other sources that are kept

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import ARRAYS, casadi_model
+from lfdm_ros.cache_key import package_digest
 from lfdm_ros.compiler.code_cache import fingerprint, store, stored
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import Model, functions_of
 from lfdm_ros.models.registry import SLOTS
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.sources import package_digest
 from lfdm_ros.vehicles import Vehicle
 
 # Models with a load of each wheel, the largest first: what stands in where a vehicle's file lacks the parameters of another.
@@ -256,11 +256,12 @@ def _first_false(kept: np.ndarray) -> int:
 
 # -- The cache ----------------------------------------------------------------------------------------------------------------
 
-MADE_BY = ("control/limits", "simulation", "vehicles", "bounds", "units", "documents", "products")  # beside models, back ends and compiler
+# Beside models, back ends and compiler.
+CACHE_DEPENDENCIES = ("control/limits", "simulation", "vehicles", "bounds", "units", "documents", "numerics")
 
 
 def _key(vehicle: Vehicle, model: Model, manoeuvres: Manoeuvres) -> str:
     digest = hashlib.sha256("|".join([casadi_model(model).digest, json.dumps(asdict(manoeuvres)), fingerprint(),
-                                      package_digest(MADE_BY)]).encode())
+                                      package_digest(CACHE_DEPENDENCIES)]).encode())
     digest.update(vehicle.vector(model).tobytes())
     return digest.hexdigest()[:32]

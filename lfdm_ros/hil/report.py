@@ -14,7 +14,7 @@ import numpy as np
 from lfdm_ros.bags import Bag, open_bag
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.timing import quantile_of
-from lfdm_ros.page import page
+from lfdm_ros.reports import html_page
 
 STATUS, FAULTS = "lfdm_ros/msg/HilStatus", "lfdm_ros/msg/HilFaults"
 STATE, COMMAND = "lfdm_ros/msg/VehicleState", "lfdm_ros/msg/DriverCommand"
@@ -58,7 +58,7 @@ def report(path: str | Path) -> str:
     parts += [f"<p class=warn>{_e(note)}</p>"] if note else []
     parts += ["<h2>Timing</h2>", *_timing(s), "<h2>Link</h2>", *_link(s), "<h2>Faults</h2>", *_faults(run), "<h2>Responses</h2>",
               *_responses(run)]
-    return page(_e(title), parts)
+    return html_page(_e(title), parts)
 
 
 def _read(bag: Bag) -> _Run:

@@ -24,10 +24,9 @@ from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.models.spinning import SPIN
+from lfdm_ros.numerics import binomial_interval, matmul
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.products import product
-from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.fleet import Fleet, tyre_models
 from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
 from lfdm_ros.sharing.intentions import CORRECTED, INTENTIONS, Intention, OperatorView
@@ -109,7 +108,7 @@ class Frequency:
     @property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end."""
-        return interval_of(self.count, self.runs)
+        return binomial_interval(self.count, self.runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +429,7 @@ class RiskRollouts:
 
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
             """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
-            local = product(centres - (here - origin), turn)
+            local = matmul(centres - (here - origin), turn)
             return ((np.abs(local[..., 1]) <= sideways[:, None] + radii) & (local[..., 0] <= ahead[:, None] + radii)
                     & (local[..., 0] >= behind[:, None] - radii))
 

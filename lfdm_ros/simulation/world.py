@@ -12,7 +12,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require, require_array
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.products import dot, product
+from lfdm_ros.numerics import dot, matmul
 from lfdm_ros.vehicles.body import Footprint
 
 
@@ -139,10 +139,10 @@ class World:
         middle = np.array([x, y]) + 0.5 * (footprint.front - footprint.rear) * turn[:, 0]
         if len(self._circle_owners):
             centres, radii = self.circles_at(time)
-            result[self._circle_owners] = _box_distance(product(centres - middle, turn), half) - radii
+            result[self._circle_owners] = _box_distance(matmul(centres - middle, turn), half) - radii
         if len(self._polygon_owners):
             start, end = self.edges_at(time)
-            start, end = product(start - middle, turn), product(end - middle, turn)
+            start, end = matmul(start - middle, turn), matmul(end - middle, turn)
             distances = _segment_box_distances(start, end, half)
             nearest = np.minimum.reduceat(distances, self._first_edges)
             # Number of edges that a line from the rectangle's middle to the far left of it crosses, by polygon: odd is inside.
@@ -153,7 +153,7 @@ class World:
             for k in np.flatnonzero((nearest <= 0.0) | inside):
                 polygon = self.obstacles[self._polygon_owners[k]]
                 shift = time * np.array([polygon.vx, polygon.vy]) - middle
-                nearest[k] = min(0.0, *(_convex_separation(product(part + shift, turn), half) for part in self._parts[k]))
+                nearest[k] = min(0.0, *(_convex_separation(matmul(part + shift, turn), half) for part in self._parts[k]))
             result[self._polygon_owners] = nearest
         return result
 

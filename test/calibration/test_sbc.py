@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lfdm_ros import sources
+from lfdm_ros import cache_key
 from lfdm_ros.calibration import sbc
 from lfdm_ros.calibration.data import load_stage
 from lfdm_ros.calibration.recipe import load_recipe
@@ -202,8 +202,8 @@ def test_a_study_that_was_stopped_goes_on_and_ends_the_same(designs, tmp_path) -
 
 def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) -> None:
     """Edit a tyre, repeat the study, and it runs anew."""
-    package = shutil.copytree(sources.PACKAGE, tmp_path / "lfdm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(sources, "PACKAGE", package)
+    package = shutil.copytree(cache_key.PACKAGE, tmp_path / "lfdm_ros", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cache_key, "PACKAGE", package)
 
     def study() -> int:
         """Replications that were there."""
@@ -217,7 +217,7 @@ def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) ->
     with (package / "models" / "fiala.py").open("a") as file:
         file.write("# a remark\n")
     (tmp_path / "edited").symlink_to(package)  # by another name, as sources are read once in a process
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "edited")
+    monkeypatch.setattr(cache_key, "PACKAGE", tmp_path / "edited")
     assert study() == 0
 
 

@@ -127,19 +127,19 @@ def test_code_cache_is_keyed_on_the_sources(tmp_path):
     run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
                           capture_output=True, text=True).stdout.split() for _ in range(2)]
     assert run[0][0] == "1" and run[1][0] == "0" and run[0][1] == run[1][1]
-    from lfdm_ros import sources
+    from lfdm_ros import cache_key
     from lfdm_ros.compiler import code_cache
 
     before = code_cache.fingerprint.__wrapped__()
     copy = tmp_path / "package"
     for folder in ("models", "backends", "compiler"):
         (copy / folder).mkdir(parents=True)
-        for path in (sources.PACKAGE / folder).glob("*.*"):
+        for path in (cache_key.PACKAGE / folder).glob("*.*"):
             (copy / folder / path.name).write_bytes(path.read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "PACKAGE", copy)
+        patch.setattr(cache_key, "PACKAGE", copy)
         assert code_cache.fingerprint.__wrapped__() == before
         (copy / "models" / "fiala.py").write_text((copy / "models" / "fiala.py").read_text().replace("3.0", "3.1"))
         (tmp_path / "edited").symlink_to(copy)  # by another name, as sources are read once in a process
-        patch.setattr(sources, "PACKAGE", tmp_path / "edited")
+        patch.setattr(cache_key, "PACKAGE", tmp_path / "edited")
         assert code_cache.fingerprint.__wrapped__() != before

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lfdm_ros.cli.drive import parse_changes
 from lfdm_ros.errors import InputError
 from lfdm_ros.files import write_text
-from lfdm_ros.page import markdown
+from lfdm_ros.reports import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     if args.out is not None:
         write_text(args.out / "results.json", json.dumps(outcome) + "\n")
         write_text(args.out / "table.md", text + "\n")
-        from lfdm_ros.figures import save_png
+        from lfdm_ros.reports import save_png
 
         for name, draw in figures.items():
             figure = draw()
@@ -159,9 +159,9 @@ def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict
     outcome["failures"] = failed = failures(runs)
     parts = []
     if summary:
-        parts.append(markdown(tables.fields_table(summary)))
+        parts.append(markdown_table(tables.fields_table(summary)))
     if others:
-        parts.append(markdown(tables.suite_table(others)))
+        parts.append(markdown_table(tables.suite_table(others)))
     parts.append("\n".join([f"failures: {len(failed) or 'none'}", *(f"- {line}" for line in failed)]))
     good = tables.passes(summary) and not [line for line in failures(others) if ", mpc:" in line]
     return "\n\n".join(parts), good, {"fields": lambda: pictures.draw_fields(runs),
@@ -175,7 +175,7 @@ def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
 
     outcome["rows"] = rows = tables.summarise_density(runs)
     outcome["failures"] = hit = [line for line in failures(runs) if ": hit " in line or ": diverged" in line]
-    text = "\n\n".join([markdown(tables.density_table(rows)),
+    text = "\n\n".join([markdown_table(tables.density_table(rows)),
                         "\n".join([f"collisions: {len(hit) or 'none'}", *(f"- {line}" for line in hit)])])
     return text, tables.touches_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
 
@@ -188,14 +188,14 @@ def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
     outcome["summary"] = summary = tables.summarise_delays(runs)
     outcome["failures"] = failures(runs)
     # It shows how much delay is too much: there is nothing to pass.
-    return markdown(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
+    return markdown_table(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
 
 
 def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
 
-    return markdown(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
+    return markdown_table(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
 
 
 def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
@@ -209,7 +209,7 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
     good = known is not None and risk.is_right(known)
-    text = "\n\n".join([markdown(risk.table(summary)), markdown(risk.measures_table(measures)),
+    text = "\n\n".join([markdown_table(risk.table(summary)), markdown_table(risk.measures_table(measures)),
                         f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
                         "error at most 0.03, Brier skill above 0)"])
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
@@ -221,7 +221,7 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     outcome["rows"] = rows = sharing.summarise(runs)
     outcome["note"] = "the operator is simulated"
     shown = [sharing.table(rows), sharing.ablation_table(rows)]
-    text = "\n\n".join(markdown(table) for table in shown if table[1])
+    text = "\n\n".join(markdown_table(table) for table in shown if table[1])
     return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
@@ -230,7 +230,7 @@ def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool,
 
     outcome["rows"] = friction.rows(runs)
     # It shows what a field does: there is nothing to pass.
-    return "\n\n".join(markdown(table) for table in friction.tables(runs)), True, {}
+    return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lfdm_lab.studies import STUDIES
+from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.routing.lattice import GuideSettings
 from lfdm_ros.control.settings import Settings
@@ -28,7 +29,6 @@ from lfdm_ros.resources import find_config, share_directory
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.simulation.courses import COURSES
 from lfdm_ros.simulation.world import World
-from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 MPH = 0.44704  # [m/s]
@@ -38,7 +38,7 @@ FIELD = "obstacle_field_"
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
 # What a drive is made by; lists like this are held against the imports by a test.
-MADE_BY = (*SIMULATING, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "engine/closed_loop",
            "engine/run_report", f"{STUDIES}/driving")
 RIVALS = ("mpc", "kinematic")  # of the study of density
 SLOW = ("ipopt",)
@@ -262,5 +262,5 @@ def key(item: Item) -> str:
     trial = item.trial if isinstance(item, Climb) else item
     scenario = "" if isinstance(item, Climb) else find_config("scenarios", trial.scenario).read_text(encoding="utf-8")
     vehicle = load_vehicle(trial.vehicle)
-    return key_of({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "vehicle": vehicle.identity},
-                  MADE_BY)
+    return cache_key({"item": [type(item).__name__, asdict(item)], "scenario": scenario, "vehicle": vehicle.identity},
+                  CACHE_DEPENDENCIES)

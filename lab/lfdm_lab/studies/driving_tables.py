@@ -11,8 +11,8 @@ import numpy as np
 
 from lfdm_lab.studies.driving import FIELD
 from lfdm_ros.engine.run_report import ending, quantiles
-from lfdm_ros.page import Table
-from lfdm_ros.proportions import interval_of
+from lfdm_ros.numerics import binomial_interval
+from lfdm_ros.reports import Table
 
 Runs = Sequence[Mapping[str, Any]]
 GOALS = 0.98  # share of goals that must be reached
@@ -92,7 +92,7 @@ def summarise_density(runs: Runs) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"density": density, "speed_mph": int(scenario.removeprefix(FIELD)), "controller": controller,
                                "runs": len(group)}
         for name in ("goals", "stopped", "collisions"):
-            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in interval_of(counts[name], len(group))]}
+            row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in binomial_interval(counts[name], len(group))]}
         found.append(row | {
             "unfinished": counts["unfinished"], "diverged": counts["diverged"], "lifts": sum(run["lifted"] > 0.0 for run in group),
             "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from lfdm_lab.studies import STUDIES
+from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.ground import DensePosterior, FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid, Observations
 from lfdm_ros.models.spinning import SLOW, SPIN
-from lfdm_ros.proportions import interval_of
+from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.simulation import BatchRollout, initial_state
-from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MADE_BY = (*SIMULATING, "proportions", "ground", f"{STUDIES}/friction")
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", f"{STUDIES}/friction")
 LINK = FrictionLink(0.1, 0.8)
 DRY = 0.8  # friction of the road that tyres were measured on
 NOISE = 0.15  # of an observation's latent value (004)
@@ -93,8 +93,8 @@ def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
 
 def key(item: Item) -> str:
     """Hash of all that a result depends on."""
-    return key_of({"item": asdict(item), "manoeuvre": repr(MANOEUVRES[item.manoeuvre]), "vehicle": load_vehicle(item.vehicle).identity},
-                  MADE_BY)
+    return cache_key({"item": asdict(item), "manoeuvre": repr(MANOEUVRES[item.manoeuvre]), "vehicle": load_vehicle(item.vehicle).identity},
+                  CACHE_DEPENDENCIES)
 
 
 def work(item: Item) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One record for each cell of drives."""
     return [{"manoeuvre": run["manoeuvre"], "patch_length_m": run["patch"], "observation_spacing_m": run["spacing"],
              "observations": run["observations"], "samples": run["samples"], "spin_out_probability": run["spins"] / run["samples"],
-             "interval": list(interval_of(run["spins"], run["samples"])), "truth_spins": run["truth_spins"],
+             "interval": list(binomial_interval(run["spins"], run["samples"])), "truth_spins": run["truth_spins"],
              "yaw_rate_sd_max": run["yaw_rate_sd_max"],
              "nodes": run["nodes"], "outside": run["outside"]}
             for run in found if run["kind"] == "drive"]

@@ -20,12 +20,13 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import rankdata
 
 from lfdm_lab.studies import STUDIES
+from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.models.spinning import sideslip
+from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.proportions import interval_of
 from lfdm_ros.sharing.components import COMPONENTS, make_components
 from lfdm_ros.sharing.fleet import friction_draws
 from lfdm_ros.sharing.forecast import Forecast
@@ -35,10 +36,10 @@ from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
 from lfdm_ros.sharing.threat import Component, assess
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
-from lfdm_ros.sources import SIMULATING, key_of
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
-MADE_BY = (*SIMULATING, "parameters", "proportions", "solvers", "sensors", "perception", "control", "sharing", "teleop", f"{STUDIES}/risk")
+CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "perception", "control", "sharing", "teleop",
+                      f"{STUDIES}/risk")
 CHUNK = 25  # episodes of an item
 LOOK, PHYSICS = 0.01, 1e-3  # [s] between looks at what happens, and the step of the model that is the truth
 AHEAD = 3.0  # [s] of the held command that the other components look at
@@ -100,7 +101,7 @@ def episodes(seeds: int, settings: RiskSettings, worlds: Sequence[str] = tuple(W
 def key(item: Episodes) -> str:
     """Hash of all that a result depends on."""
     vehicle = load_vehicle(item.vehicle)
-    return key_of({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": vehicle.identity}, MADE_BY)
+    return cache_key({"item": asdict(item), "world": asdict(WORLDS[item.world]), "vehicle": vehicle.identity}, CACHE_DEPENDENCIES)
 
 
 def work(item: Episodes) -> dict[str, Any]:
@@ -298,7 +299,7 @@ def summarise(results: Sequence[Mapping[str, Any]], what: str = "failure", bins:
         for b in range(bins):
             chosen = place == b
             if n := int(chosen.sum()):
-                lower, upper = interval_of(int(y[chosen].sum()), n)
+                lower, upper = binomial_interval(int(y[chosen].sum()), n)
                 rows.append({"predicted": float(p[chosen].mean()), "observed": float(y[chosen].mean()), "episodes": n, "lower": lower,
                              "upper": upper})
         base, spread = float(y.mean()), p - p.mean()

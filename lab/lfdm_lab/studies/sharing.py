@@ -16,31 +16,31 @@ import numpy as np
 from scipy.stats import binomtest
 
 from lfdm_lab.studies import STUDIES
-from lfdm_lab.studies.driving import MADE_BY as DRIVEN_BY
+from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVE_DEPENDENCIES
 from lfdm_lab.studies.driving import Trial as Figured
 from lfdm_lab.studies.driving import failure, figures
+from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
 from lfdm_ros.control.cycle import Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.engine.closed_loop import Plant, Run, drive
 from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.proportions import interval_of
 from lfdm_ros.resources import find_config
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.driving import SharedDriver
 from lfdm_ros.sharing.settings import BLEND, FILTER, SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Scenario, load_scenario
-from lfdm_ros.sources import key_of
 from lfdm_ros.teleop import Operator, OperatorSettings
 from lfdm_ros.teleop.link import LinkSettings
 from lfdm_ros.teleop.remote import Remote
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
-MADE_BY = (*DRIVEN_BY, "proportions", "sharing", "teleop", f"{STUDIES}/sharing")
+CACHE_DEPENDENCIES = (*DRIVE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/sharing")
 LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
 BLIND = (-0.15, 0.5)  # [rad] bearings at which a blind autonomy sees nothing, from straight ahead, + left
@@ -129,8 +129,8 @@ def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[Drive]:
 def key(item: Drive) -> str:
     """Hash of all that a result depends on."""
     setting = SCENARIOS[item.scenario]
-    return key_of({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
-                   "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, MADE_BY)
+    return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
+                   "scenario": find_config("scenarios", setting.scenario).read_text(encoding="utf-8")}, CACHE_DEPENDENCIES)
 
 
 def work(item: Drive) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         worse, better = pairs.count((True, False)), pairs.count((False, True))
         rows.append({
             "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "changes": list(changes),
-            "mode": mode, "blind": blind, "episodes": n, "failures": failed, "failures_95": interval_of(failed, n),
+            "mode": mode, "blind": blind, "episodes": n, "failures": failed, "failures_95": binomial_interval(failed, n),
             "collisions": sum(bool(run["collision"]) for run in some), "lifts": sum(run["lifted"] > 0.0 for run in some),
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,

@@ -34,7 +34,7 @@ from lfdm_ros.models import get_model
 from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.scheduling import Scheduler
 
-MADE_BY = (*checkpoint.MADE_BY, f"{STUDIES}/variants")
+CACHE_DEPENDENCIES = (*checkpoint.CACHE_DEPENDENCIES, f"{STUDIES}/variants")
 FACTORS = (2.0, 0.5)  # of the width of a prior
 SAME_WIDTH = 1.1  # a prior that cannot be changed by more is not tried
 # The largest shift [posterior sd] and change of the sd from which a prior has a say, and decides. A prior that is as wide as the likelihood
@@ -64,7 +64,7 @@ class Variant:
             "options": get_sampler(recipe.sampler, recipe.options).settings, "draws": recipe.draws, "chains": recipe.chains,
             "seed": recipe.seed, "stages": [stage.name for stage in recipe.stages],
             "priors": [[name, str(unknown.prior)] for name, unknown in unknowns_of(recipe).items()],
-            "recordings": [recording.sha256 for recording in self.recordings]}, MADE_BY)
+            "recordings": [recording.sha256 for recording in self.recordings]}, CACHE_DEPENDENCIES)
 
 
 def unknowns_of(recipe: Recipe) -> dict[str, Parameter | Nuisance]:
@@ -339,7 +339,7 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess(found))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            from lfdm_ros.figures import save_figure
+            from lfdm_ros.reports import save_figure
 
             save_figure(plot(outcome), directory / f"{study}.png")
 

@@ -15,9 +15,9 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import Plant
 from lfdm_ros.engine.run_report import ending, failures
 from lfdm_ros.errors import InputError
-from lfdm_ros.page import markdown
-from lfdm_ros.proportions import interval_of
-from lfdm_ros.scheduling import Processes, get_scheduler
+from lfdm_ros.numerics import binomial_interval
+from lfdm_ros.reports import markdown_table
+from lfdm_ros.scheduling import ProcessScheduler, get_scheduler
 
 SETTINGS = Settings(time_budget=0.0)
 FIELD = "course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, width: 20.0, density: 0.002}\n"
@@ -40,7 +40,7 @@ def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(tria
     with get_scheduler() as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, here)
     told = []
-    with Processes(2) as scheduler:
+    with ProcessScheduler(2) as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, there, tmp_path / "kept", lambda *state: told.append(state[:2]))
     assert without_times(here) == without_times(there) and told == [(1, 2), (2, 2)]
     for run in here.values():
@@ -81,7 +81,7 @@ def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch
     assert (row["collisions"], row["goals"], tables.passes(summary)) == (1, 0.0, False)
     (line,) = failures([run])
     assert line.startswith(f"obstacle_field_short seed 1, mpc: hit {run['collision']} after ")
-    text = markdown(tables.fields_table(summary))
+    text = markdown_table(tables.fields_table(summary))
     assert "| short " in text and " 0 % " in text
 
 
@@ -114,7 +114,7 @@ def test_dense_fields_are_counted_told_and_drawn():
              row["unfinished"]) for row in rows] == [
         (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "kinematic", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
         (8.0, 40, "kinematic", 2, 0, 1, 1, 0)]
-    assert rows[3]["collisions_95"] == [round(limit, 4) for limit in interval_of(1, 2)] and rows[2]["ratio"] is None
+    assert rows[3]["collisions_95"] == [round(limit, 4) for limit in binomial_interval(1, 2)] and rows[2]["ratio"] is None
     assert tables.touches_nothing(rows)  # the kinematic may
     assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
@@ -158,8 +158,8 @@ def test_lane_changes_are_told_and_drawn():
 def test_times_of_cycles_are_those_of_all_runs():
     hit = result(cycle_us=[], cycles=0, cycle_ms=None, collision="rock", largest_error=None)
     assert tables.cycle_times([hit]) is None and ending(hit) == "hit at the start: rock"
-    assert "| - " in markdown(tables.fields_table(tables.summarise_fields([hit])))
-    assert "hit at the start" in markdown(tables.suite_table([hit]))
+    assert "| - " in markdown_table(tables.fields_table(tables.summarise_fields([hit])))
+    assert "hit at the start" in markdown_table(tables.suite_table([hit]))
     runs = [result(cycle_us=[1000] * 98), result(cycle_us=[5000, 9000])]
     assert tables.cycle_times(runs) == {"p50": 1.0, "p99": 5.04, "max": 9.0}
 

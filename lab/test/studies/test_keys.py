@@ -25,10 +25,10 @@ def imports() -> grimp.ImportGraph:
 def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, study) -> None:
     used = imports.find_upstream_modules(study.__name__) | {study.__name__}
     ours = {name for name in used if name.startswith("lfdm_lab")} - HARMLESS
-    assert {f"{STUDIES}/{name.removeprefix('lfdm_lab.studies.')}" for name in ours} <= set(study.MADE_BY)
+    assert {f"{STUDIES}/{name.removeprefix('lfdm_lab.studies.')}" for name in ours} <= set(study.CACHE_DEPENDENCIES)
     shown = {f"calibration.{name}" for name in checkpoint.ONLY_SHOWING}
     names = {name.removeprefix("lfdm_ros").removeprefix(".") for name in used if not name.startswith("lfdm_lab")}
-    assert not missing(names - shown, study.MADE_BY)
+    assert not missing(names - shown, study.CACHE_DEPENDENCIES)
 
 
 def test_each_line_of_a_vehicles_file_that_decides_how_it_drives_changes_the_key(tmp_path) -> None:

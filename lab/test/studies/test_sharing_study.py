@@ -10,8 +10,8 @@ import pytest
 from lfdm_lab.studies import pictures
 from lfdm_lab.studies import sharing as study
 from lfdm_ros.errors import InputError
-from lfdm_ros.page import markdown
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.reports import markdown_table
 
 ODD = ("cycle_us", "risk_ms_p50")  # of wall clock
 
@@ -79,7 +79,7 @@ def test_table_and_verdict():
     assert study.helps(rows)
     worse = study.summarise([result("shared", 0.5, "hit cone") for _ in range(5)])
     assert not study.helps([r for r in rows if r["control"] != "shared"] + worse)
-    text = markdown(study.table(rows))
+    text = markdown_table(study.table(rows))
     assert "4 (28% to 99%)" in text and "| shared" in text
     figure = pictures.draw_sharing(rows)
     assert figure is not None and len(figure.axes) == 2

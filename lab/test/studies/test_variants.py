@@ -15,7 +15,7 @@ from lfdm_ros.calibration import load_recipe
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.priors import OUTSIDE, Prior
-from lfdm_ros.scheduling import Here
+from lfdm_ros.scheduling import LocalScheduler
 from lfdm_ros.simulation import InputProfile, Simulator
 from lfdm_ros.vehicles import load_vehicle
 
@@ -109,7 +109,7 @@ def test_priors_that_decide_are_told_from_those_that_do_not(recipe: Path, bags: 
 
 def test_priors_that_do_not_decide(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
     recipe.write_text(RECIPE.replace("    nuisance:\n      steering.delay: {prior: half_normal, sigma: 0.02, unit: s}\n", ""))
-    outcome = variants.study_priors(load_recipe(recipe), [bags["turn_a"], bags["turn_b"]], tmp_path / "out", scheduler=Here())
+    outcome = variants.study_priors(load_recipe(recipe), [bags["turn_a"], bags["turn_b"]], tmp_path / "out", scheduler=LocalScheduler())
     rows = outcome["unknowns"]
     assert tuple(rows) == NAMES[:2]
     for name in rows:
@@ -122,7 +122,7 @@ def test_half_of_a_range_that_leaves_the_posterior_out_is_not_held_against_the_p
     front = "      cornering_stiffness_front: {prior: log_normal, median: 60, log_sd: 0.4, unit: kN/rad}\n"
     text = RECIPE.replace("lower: 20, upper: 120", "lower: 60, upper: 240").replace(front, "")
     recipe.write_text(text.replace("stages:", "parameters: {cornering_stiffness_front: {value: 50, unit: kN/rad}}\nstages:"))
-    outcome = variants.study_priors(load_recipe(recipe), [bags["turn_a"], bags["turn_b"]], tmp_path / "out", scheduler=Here())
+    outcome = variants.study_priors(load_recipe(recipe), [bags["turn_a"], bags["turn_b"]], tmp_path / "out", scheduler=LocalScheduler())
     rear = outcome["unknowns"]["cornering_stiffness_rear"]
     wide, narrow = rear["tried"]
     assert wide["judged"] and not narrow["judged"] and ("error" in narrow or abs(narrow["own_shift"]) > 1.0)
@@ -149,9 +149,10 @@ def compared(bags: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "slalom.yaml").write_text(RECIPE)
     recipe, out = load_recipe(folder / "slalom.yaml"), folder / "out"
     with pytest.raises(KeyboardInterrupt):
-        variants.study_bags(recipe, list(bags.values()), out, scheduler=Here(), progress=stop)
+        variants.study_bags(recipe, list(bags.values()), out, scheduler=LocalScheduler(), progress=stop)
     kept = json.loads((out / "results.json").read_text())
-    outcome = variants.study_bags(recipe, list(bags.values()), out, scheduler=Here(), progress=lambda state: seen.append(state.done))
+    outcome = variants.study_bags(recipe, list(bags.values()), out, scheduler=LocalScheduler(),
+                                  progress=lambda state: seen.append(state.done))
     return Compared(folder, kept, seen, outcome)
 
 
@@ -181,17 +182,17 @@ def test_bags_of_one_vehicle_agree_and_those_of_another_contradict(compared: Com
 
 def test_bags_that_the_recipe_does_not_want_are_left_out_and_named(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
     recipe.write_text(RECIPE.replace('"turn_*"', "[turn_a, turn_b]"))
-    outcome = variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=Here())
+    outcome = variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=LocalScheduler())
     assert "turn_soft" in outcome["left_out"] and set(outcome["unknowns"][NAMES[0]]["bags"]) == {"turn_a", "turn_b"}
     with pytest.raises(InputError, match=r"at least 2 bags are needed .*, found 1; turn_soft: recording 'turn_soft' is not what"):
-        variants.study_bags(load_recipe(recipe), [bags["turn_a"], bags["turn_soft"]], tmp_path / "out", scheduler=Here())
+        variants.study_bags(load_recipe(recipe), [bags["turn_a"], bags["turn_soft"]], tmp_path / "out", scheduler=LocalScheduler())
 
 
 def test_recordings_that_are_needed_together_cannot_be_compared(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
     joint = "segments: [{name: one, recording: turn_a}, {name: two, recording: turn_soft}]"
     recipe.write_text(RECIPE.replace('recording: "turn_*"', joint))
     with pytest.raises(InputError, match="a calibration needs turn_a and turn_soft together, which no bag holds alone"):
-        variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=Here())
+        variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=LocalScheduler())
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [

@@ -17,8 +17,8 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
 from lfdm_ros.control.routing.routes import Route, Scene, Search, Trace, joined, straight
 from lfdm_ros.errors import InputError
+from lfdm_ros.numerics import dot, matmul, solve
 from lfdm_ros.parameters import Declared, Exposed, setting
-from lfdm_ros.products import dot, product, solution
 
 MOST_OFFSETS = 1000
 
@@ -280,8 +280,8 @@ def _smoother(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         whole = np.vstack([knots[0] - np.eye(n + 2)[-1], knots])
         rough = np.diff(np.eye(n + 2), 3, axis=0)
         inner, ghost = rough[:, 1:], rough[:, :1]
-        system = np.diag(weights) + product(inner.T, inner)
-        knots = solution(system, weights[:, None] * knots - product(inner.T, ghost * whole[:1]))
+        system = np.diag(weights) + matmul(inner.T, inner)
+        knots = solve(system, weights[:, None] * knots - matmul(inner.T, ghost * whole[:1]))
     start, end = np.eye(n + 2)[-1], np.zeros(n + 2)
     ends: tuple = ((1, start), (2, end))
     curve = CubicSpline(np.arange(n + 1.0), knots, bc_type=ends)

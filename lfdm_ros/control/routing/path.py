@@ -15,7 +15,7 @@ from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, re
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
-from lfdm_ros.products import dot
+from lfdm_ros.numerics import dot
 from lfdm_ros.vehicles import Footprint
 
 STEP = 0.5  # [m] longest distance between a path's points

@@ -1,7 +1,7 @@
-"""What a result depends on besides its inputs: the sources that made it. The one way to key what is kept of studies and calibrations.
+"""Keys of cached results of studies and calibrations: hashes of inputs and of the source code that computes.
 
-A version says nothing while somebody works on a tyre. So a key is a hash of the texts themselves: of the rooms of this package that take
-part, of what is registered from outside, and of the versions of the libraries that compute.
+A version number does not change while a tyre model is edited. So a key hashes the source texts: of the rooms of this package that take
+part, of registered plug-ins, and the versions of the numerical libraries.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from lfdm_ros import plugins
 
 PACKAGE = Path(__file__).resolve().parent
 LIBRARIES = ("numpy", "scipy", "casadi", "llvmlite", "numba", "pymc", "pytensor")
-# The rooms that every simulation goes through.
-SIMULATING = ("models", "backends", "compiler", "vehicles", "simulation", "bounds", "units", "documents", "products")
+# Rooms and modules that every simulation uses.
+SIMULATION_DEPENDENCIES = ("models", "backends", "compiler", "vehicles", "simulation", "bounds", "units", "documents", "numerics")
 
 
-def key_of(what: Mapping[str, Any], rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:
-    """Hash of all that a result depends on.
+def cache_key(inputs: Mapping[str, Any], rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:
+    """Returns a hash of everything that a result depends on.
 
     Args:
-        what: its inputs, as JSON.
+        inputs: of the computation, as JSON.
         rooms: folders and modules of this package that take part.
-        leave_out: modules in them that only show results.
+        leave_out: modules in them that only display results.
     """
-    own = package_digest(rooms, leave_out)
-    return hashlib.sha256(json.dumps([own, _outside(plugins.makers()), _versions(), what], sort_keys=True).encode()).hexdigest()
+    parts = [package_digest(rooms, leave_out), _plugin_digests(plugins.makers()), _versions(), inputs]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def package_digest(rooms: Iterable[str], leave_out: Iterable[str] = ()) -> str:
-    """Hash of the sources of rooms of this package, and of the Python that runs them."""
+    """Returns a hash of the sources of rooms of this package and of the Python version."""
     return _package_digest(PACKAGE, tuple(rooms), frozenset(leave_out))
 
 
@@ -65,8 +65,8 @@ def _versions() -> dict[str, str]:
 
 
 @cache
-def _outside(makers: tuple[Callable[..., Any], ...]) -> str:
-    """Of what is registered from outside: read once, since what is loaded stays as it is."""
+def _plugin_digests(makers: tuple[Callable[..., Any], ...]) -> str:
+    """Returns names and hashes of the sources of plug-ins, as JSON; read once, since loaded code stays as it is."""
     parts: set[tuple[str, str]] = set()
     for maker in makers:
         texts = {path.name: path.read_bytes() for path in _files(maker)} or {"": marshal.dumps(getattr(maker, "__code__", None))}
@@ -75,7 +75,7 @@ def _outside(makers: tuple[Callable[..., Any], ...]) -> str:
 
 
 def _files(maker: Callable[..., Any]) -> list[Path]:
-    """The file of a function or class, with its whole package or what is loaded of its folder; none of what was typed in."""
+    """Returns the file of a function or class with its whole package, or the loaded modules of its folder; none for typed-in code."""
     try:
         path = Path(inspect.getsourcefile(maker) or "")
     except TypeError:

@@ -1,4 +1,4 @@
-"""What is kept is keyed by the sources that made it."""
+"""Keys of cached results change with the sources that compute them."""
 
 import importlib
 import os
@@ -13,16 +13,16 @@ import grimp
 import pytest
 from keyed import missing
 
-from lfdm_ros import plugins, sources
+from lfdm_ros import cache_key, plugins
 from lfdm_ros.calibration import checkpoint
 from lfdm_ros.control import limits
 
 ROOT = Path(__file__).resolve().parents[1]
 KEY = """
 from lfdm_ros.models import get_model
-from lfdm_ros.sources import SIMULATING, key_of
+from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 get_model("eight_dof/dugoff")
-print(key_of({"seed": 1}, SIMULATING))
+print(cache_key({"seed": 1}, SIMULATION_DEPENDENCIES))
 """
 
 
@@ -30,7 +30,7 @@ print(key_of({"seed": 1}, SIMULATING))
 def package(tmp_path, monkeypatch) -> Path:
     """A copy of the package, whose sources are the ones that count."""
     copy = shutil.copytree(ROOT / "lfdm_ros", tmp_path / "lfdm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(sources, "PACKAGE", copy)
+    monkeypatch.setattr(cache_key, "PACKAGE", copy)
     return copy
 
 
@@ -44,15 +44,15 @@ def edit(package, tmp_path, monkeypatch) -> Callable[[str], None]:
             sources_file.write("# a remark\n")
         name = next(names)
         name.symlink_to(package)
-        monkeypatch.setattr(sources, "PACKAGE", name)
+        monkeypatch.setattr(cache_key, "PACKAGE", name)
 
     return edit
 
 
 def test_an_edited_source_changes_the_key_of_what_depends_on_it(edit) -> None:
     def keys(seed: int = 1) -> list[str]:
-        chosen = (sources.SIMULATING, ("samplers", "calibration"), ("units",))
-        return [sources.key_of({"seed": seed}, rooms, ("plots",)) for rooms in chosen]
+        chosen = (cache_key.SIMULATION_DEPENDENCIES, ("samplers", "calibration"), ("units",))
+        return [cache_key.cache_key({"seed": seed}, rooms, ("plots",)) for rooms in chosen]
 
     first = keys()
     assert keys() == first and not set(keys(seed=2)) & set(first)
@@ -70,14 +70,14 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("lfdm_ros", cache_dir=None)
 
 
-@pytest.mark.parametrize("module, made_by", [
-    ("calibration.sbc", checkpoint.MADE_BY), ("calibration.stage", checkpoint.MADE_BY),
-    ("control.limits", (*limits.MADE_BY, "models", "backends", "compiler"))])
-def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, module, made_by) -> None:
+@pytest.mark.parametrize("module, dependencies", [
+    ("calibration.sbc", checkpoint.CACHE_DEPENDENCIES), ("calibration.stage", checkpoint.CACHE_DEPENDENCIES),
+    ("control.limits", (*limits.CACHE_DEPENDENCIES, "models", "backends", "compiler"))])
+def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, module, dependencies) -> None:
     whole = f"lfdm_ros.{module}"
     used = {name.removeprefix("lfdm_ros").removeprefix(".") for name in imports.find_upstream_modules(whole) | {whole}}
     shown = {f"calibration.{name}" for name in checkpoint.ONLY_SHOWING}
-    assert not missing(used - shown, made_by)
+    assert not missing(used - shown, dependencies)
 
 
 def test_an_edited_tyre_from_outside_changes_the_key(tmp_path) -> None:
@@ -108,7 +108,7 @@ def test_a_package_from_outside_counts_whole_and_what_is_typed_in_by_its_code(tm
 
     def digest(maker) -> str:
         monkeypatch.setattr(plugins, "makers", lambda: (maker,))
-        return sources.key_of({}, ())
+        return cache_key.cache_key({}, ())
 
     first = digest(tyre.build)
     (inner.parent / "helper.py").write_text("A = 2\n")
