@@ -38,6 +38,7 @@ class Parameter:
             plug-ins may still come; empty: any.
         live: may change while it is in use. Others may change only before their node is configured.
         unit: of a number; empty: none.
+        removed: texts that were allowed once, and the line that refuses each.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Parameter:
     choices: Choices = ()
     live: bool = False
     unit: str = ""
+    removed: Mapping[str, str] = field(default_factory=dict)
 
     def convert(self, value: Any, where: str) -> Value:
         """Checks a value from YAML or a command line and gives it the declared type.
@@ -64,7 +66,8 @@ class Parameter:
             raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
         allowed = self.allowed
         if allowed and value not in allowed:
-            raise InputError(f"{where}: {quote(value)} is unknown{suggest(value, allowed, 'choose one of: ')}")
+            reason = self.removed.get(str(value)) or f"is unknown{suggest(value, allowed, 'choose one of: ')}"
+            raise InputError(f"{where}: {quote(value)} {reason}")
         return value
 
     @property
@@ -79,10 +82,10 @@ class Parameter:
 
 
 def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
-            choices: Choices = ()) -> Any:
+            choices: Choices = (), removed: Mapping[str, str] | None = None) -> Any:
     """A field of a `Declared` record; see `Parameter`."""
     return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
-                                            "choices": choices})
+                                            "choices": choices, "removed": removed or {}})
 
 
 class Declared:
@@ -97,7 +100,8 @@ class Declared:
                 raise InputError(f"{self.ABOUT}{f.name} is {quote(value)}; give a {_NAMES[kind]}")
             allowed = _named(m["choices"])
             if allowed and value not in allowed:
-                raise InputError(f"{self.ABOUT}{f.name} is '{value}'{suggest(value, allowed, 'choose one of: ')}")
+                reason = f"; it {m['removed'][value]}" if value in m["removed"] else suggest(value, allowed, "choose one of: ")
+                raise InputError(f"{self.ABOUT}{f.name} is '{value}'{reason}")
             if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")

@@ -67,6 +67,7 @@ class SharedControl(TaskedComponent):
 
     NAME = "shared_control"
     pilot: SharedPilot
+    REMOVED = {"filter_margin": "it was of mode filter, which has been removed"}
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
         Parameter("stepping", FREE_RUNNING, "free_running: a command with each state; lockstep: the same, stamped as that state, once all "

@@ -22,6 +22,7 @@ from lfdm_ros.ros.guarded_node import LONGEST
 from lfdm_ros.ros.health import ERROR, OK, WARN, Diagnosis, Health, other_publishers
 from lfdm_ros.ros.managed_node import ManagedNode
 from lfdm_ros.ros.parameters import Parameter
+from lfdm_ros.vehicles.body import moved
 
 # All that the author of a node needs.
 __all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis"]
@@ -43,6 +44,8 @@ class Component(ManagedNode):
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
     # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
     MOVED: ClassVar[Mapping[str, str]] = {}
+    # Removed parameters, and the line that refuses each.
+    REMOVED: ClassVar[Mapping[str, str]] = {}
     # Whether at its end the node should still take what has come for it; `settled` then says when it has.
     takes_all: ClassVar[bool] = False
 
@@ -64,7 +67,7 @@ class Component(ManagedNode):
         self._declarations = Declarations(self.PARAMETERS)
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
-            self._declarations.declare(self, self.MOVED)
+            self._declarations.declare(self, {old: moved(now) for old, now in self.MOVED.items()} | dict(self.REMOVED))
         except InputError as error:
             self.destroy_node()
             raise InputError(f"node {name or self.NAME}: {error}") from None

@@ -12,7 +12,6 @@ from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros.parameters import Parameter, by_name
-from lfdm_ros.vehicles.body import moved
 
 
 class Declarations:
@@ -26,7 +25,7 @@ class Declarations:
         """Declares them.
 
         Args:
-            former: parameters of former versions whose value stands in the vehicle's file now, and its name there.
+            former: parameters of former versions, and the line that refuses each.
 
         Raises:
             InputError: one given from outside has a wrong type or value, or is a former one.
@@ -34,11 +33,11 @@ class Declarations:
         try:
             for parameter in self._table:
                 node.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
-            for old, now in former.items():  # rclpy says nothing of a parameter that no node declares
+            for old, reason in former.items():  # rclpy says nothing of a parameter that no node declares
                 given = node.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
                 node.undeclare_parameter(old)
                 if given is not None:
-                    raise InputError(f"{old}: {moved(now)}")
+                    raise InputError(f"{old}: {reason}")
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise InputError(str(error)) from None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lfdm_ros.bounds import STAMP, Refused
-from lfdm_ros.sharing.settings import AUTONOMY, BLEND, FILTER, MODES, OPERATOR
+from lfdm_ros.sharing.settings import AUTONOMY, BLEND, MODES, OPERATOR
 
 
 class Presence(Enum):
@@ -81,7 +81,7 @@ def _of(*values: Presence) -> frozenset[Presence]:
     return frozenset(values)
 
 
-_BOTH, _HIM, _IT = frozenset((BLEND, FILTER)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
+_BOTH, _HIM, _IT = frozenset((BLEND,)), frozenset((OPERATOR,)), frozenset((AUTONOMY,))
 _WAITS, _OVERDUE = frozenset((False,)), frozenset((True,))
 
 TABLE: tuple[Row, ...] = (

@@ -9,7 +9,9 @@ from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sharing.laws import LAWS, PIECEWISE, Hysteresis, Law, Rate
 from lfdm_ros.sharing.threat import RULES
 
-MODES = BLEND, FILTER, OPERATOR, AUTONOMY = "blend", "filter", "operator", "autonomy"
+MODES = BLEND, OPERATOR, AUTONOMY = "blend", "operator", "autonomy"
+REMOVED_MODES = {"filter": "has been removed, as it failed in every run of its ablation: choose blend, operator or autonomy"}
+
 
 @dataclass(frozen=True)
 class SharingSettings(Declared):
@@ -21,8 +23,8 @@ class SharingSettings(Declared):
 
     ABOUT: ClassVar[str] = "setting "
 
-    mode: str = setting(BLEND, "", "who drives: blend, both by their shares; filter, the operator, changed as little as the obstacles, the "
-                                   "friction and the loads ask; operator or autonomy alone", choices=MODES, live=True)
+    mode: str = setting(BLEND, "", "who drives: blend, both by their shares; operator or autonomy alone", choices=MODES, live=True,
+                        removed=REMOVED_MODES)
     forecast_model: str = setting("driven_bicycle", "", "vehicle model that commands are followed with, by its name in the registry; its "
                                                         "ground says what the tyres hold where the vehicle is: driven_bicycle/GROUND")
     period: float = setting(0.05, "s", "between two looks at the threat; commands go out with every state", 0.005, 1.0)
@@ -48,9 +50,6 @@ class SharingSettings(Declared):
                                           "fallen", 0.0, 10.0, live=True)
     choose_autonomy: float = setting(0.5, "1", "threat from which on autonomy's side is taken", 0.0, 1.0, live=True)
     choose_operator: float = setting(0.2, "1", "threat down to which it is kept", 0.0, 1.0, live=True)
-
-    # -- Mode filter --------------------------------------------------------------------------------------------------
-    filter_margin: float = setting(0.3, "m", "distance to keep from obstacles on the way out of a command", 0.0, 10.0, live=True)
 
     # -- Sources ------------------------------------------------------------------------------------------------------
     operator_age: float = setting(1.5, "s", "age of the operator's command by its stamp from which on he is lost", 0.01, 60.0, live=True)

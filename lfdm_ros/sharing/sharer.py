@@ -22,11 +22,10 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.sharing.blend import Choice, aligned, blended
-from lfdm_ros.sharing.filter import Filter, Filtered
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, Gate
 from lfdm_ros.sharing.machine import FRESH, NEVER, Action, Latch, Limits, Presence, Row, Seen, Share, Source, row_of
-from lfdm_ros.sharing.settings import AUTONOMY, FILTER, OPERATOR, SHARING, SharingSettings
+from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.sides import opposite
 from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation, still_acting
 from lfdm_ros.sharing.threat import Component, Threat, assess
@@ -48,9 +47,9 @@ NOTHING_KNOWN = Threat(math.nan, math.nan)
 class Decision:
     """What was decided at `time` [s], and why.
 
-    command: that goes to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate; in mode
-    filter k is the largest change of the operator's steering or pedal. operator, autonomy: what they asked. limits: of the gate that held
-    the command back. ages [s] of operator, autonomy, state, plan and scan, NaN: nothing came. latched: the emergency stop is.
+    command: that goes to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate.
+    operator, autonomy: what they asked. limits: of the gate that held the command back.
+    ages [s] of operator, autonomy, state, plan and scan, NaN: nothing came. latched: the emergency stop is.
     """
 
     time: float
@@ -89,7 +88,7 @@ class Sharer:
         self.refusals = Refusals(refused, SOURCES)
         self._law = self.settings.law_of()
         self._forecast = Forecast(vehicle, self.settings.forecast_model)
-        self._gate, self._filter = Gate(vehicle, self.settings, table), Filter(vehicle, self.settings)
+        self._gate = Gate(vehicle, self.settings, table)
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)
@@ -118,12 +117,10 @@ class Sharer:
         self._choice = Choice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
-        self._filtered: Filtered | None = None
         if moved:
             self._gate.reset()
         else:
             self._gate.begin()
-        self._filter.reset()
         for component in self.components:
             component.reset()
 
@@ -136,7 +133,7 @@ class Sharer:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
-        self._law, self._gate.settings, self._filter.settings = self.settings.law_of(), self.settings, self.settings
+        self._law, self._gate.settings = self.settings.law_of(), self.settings
 
     def take(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
         """Another vehicle's parameters, and the draws that they come from. Raises InputError if it lacks some; then nothing has changed."""
@@ -144,7 +141,6 @@ class Sharer:
         try:
             self._gate.take(vehicle)
             self._forecast.take(vehicle)
-            self._filter.take(vehicle)
         except InputError:
             self._gate.take(before)
             self._forecast.take(before)
@@ -259,14 +255,13 @@ class Sharer:
         if situation is not None and now >= self._assessed + s.period - 1e-6:
             self._judge(now, situation, together=row.share is Share.LAW)
         self._share(row, dt)
-        wanted, k = self._command(now, row, situation)
-        gated = self._gate.let(wanted, now, emergency=row.action is Action.EMERGENCY)
+        gated = self._gate.let(self._command(now, row, situation), now, emergency=row.action is Action.EMERGENCY)
         self._sent.append(gated.command)
         ages = {name: source.age(now) for name, source in self._sources.items()}
         ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
         ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
         return Decision(
-            now, gated.command, row, s.mode, self._reason(now, row), k, self._wanted, self._threat, self._requested[OPERATOR],
+            now, gated.command, row, s.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
             self._requested[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
 
     def brake(self, now: float) -> Command:
@@ -320,16 +315,10 @@ class Sharer:
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
         self._choice.look(now, self._opposite and together, threat, self._k, s)
-        self._filtered = None
-        if s.mode == FILTER and together:
-            self._filtered = self._filter.least_change(situation, self._gate.lock(situation.value("vx")))
 
     def _share(self, row: Row, dt: float) -> None:
         """k, towards where the row has it."""
         if row.share is Share.LAW:
-            if self.settings.mode == FILTER:
-                self._k = self._wanted = 0.0  # who filters does not blend
-                return
             if self._choice.k is not None:
                 self._k = self._wanted = self._choice.k
                 return
@@ -345,26 +334,23 @@ class Sharer:
             self._k = 1.0
         self._k = self.settings.rate.limited(self._k, self._wanted, dt)
 
-    def _command(self, now: float, row: Row, situation: Situation | None) -> tuple[Command, float]:
-        """What is sent before the gate, and the share of autonomy in it."""
+    def _command(self, now: float, row: Row, situation: Situation | None) -> Command:
+        """Returns the command before the gate."""
         s, applied = self.settings, self._gate.applied
         if row.action is Action.WAIT:
             standing = self._measured is None or abs(self._measured.values["vx"]) < STANDING
-            return Command(now, 0.0, 0.0, s.stop_brake if standing else 0.0), self._k
+            return Command(now, 0.0, 0.0, s.stop_brake if standing else 0.0)
         if row.action is not Action.SHARED:
             brake = s.emergency_brake if row.action is Action.EMERGENCY else s.stop_brake
-            return Command(now, self._steering_of_stop(now, applied, situation), 0.0, brake), self._k
+            return Command(now, self._steering_of_stop(now, applied, situation), 0.0, brake)
         operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
         if autonomy is not None:
             autonomy = aligned(autonomy, self._counting_plan(now), now, self.vehicle.actuators.delay)
         one = operator or autonomy
         assert one is not None  # the rows that share have one of them
         if operator is None or autonomy is None:
-            return dataclasses.replace(one, time=now), self._k
-        if row.share is Share.LAW and s.mode == FILTER:
-            filtered = self._filtered
-            return (dataclasses.replace(operator, time=now), 0.0) if filtered is None else (filtered.over(operator, now), filtered.change)
-        return blended(operator, autonomy, self._k, now), self._k
+            return dataclasses.replace(one, time=now)
+        return blended(operator, autonomy, self._k, now)
 
     def _steering_of_stop(self, now: float, applied: Command, situation: Situation | None) -> float:
         """Along the last plan, where the vehicle is on it; as it is, where that is not known."""
@@ -383,8 +369,6 @@ class Sharer:
             return "; ".join((row.why, *filter(None, lost)))
         if row.share is not Share.LAW:
             return row.why or f"mode {s.mode}"
-        if s.mode == FILTER:
-            return (self._filtered.reason if self._filtered is not None else "") or "the operator's command has a way out"
         if self._choice.k is not None:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
                 self._threat.reasons[:1])

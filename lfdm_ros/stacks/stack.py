@@ -131,9 +131,10 @@ class NodeEntry:
         return replace(self, parameters={**self.parameters, name: self.table[name].convert(value, where)})
 
     def hint(self, name: str) -> str:
-        """Where the value of a parameter of former versions stands now; empty for others."""
-        now = node_class(self.executable).MOVED.get(name)
-        return moved(now) if now else ""
+        """Returns the line that refuses a parameter of former versions; empty for others."""
+        kind = node_class(self.executable)
+        now = kind.MOVED.get(name)
+        return moved(now) if now else kind.REMOVED.get(name, "")
 
     def value(self, name: str) -> Value:
         """The parameter's value in this stack."""

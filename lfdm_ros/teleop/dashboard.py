@@ -43,8 +43,6 @@ class Sharing:
         """Who drives."""
         if self.state in _DRIVERS:
             return _DRIVERS[self.state]
-        if self.mode == "filter":
-            return "you, filtered"
         return "you" if self.k < 0.01 else "autonomy" if self.k > 0.99 else f"you {1.0 - self.k:.0%}, autonomy {self.k:.0%}"
 
 

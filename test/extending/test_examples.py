@@ -215,17 +215,14 @@ print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_
 
 
 def test_shared_control_goes_by_the_friction_of_a_ground_in_one_file(outside):
-    """Gate, demand and filter: on its icy half as on a plane of that friction, on the other as on a dry one."""
+    """Gate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
     done = outside("hilly_ground.py", code="""
 import json
 import numpy as np
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.prediction import Measured
 from lfdm_ros.sharing.demand import front_slip, saturation
-from lfdm_ros.sharing.filter import Filter
 from lfdm_ros.sharing.gate import Gate
 from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.situation import Command, Situation
 from lfdm_ros.vehicles import load_vehicle
 ICE = 0.3
 LEVEL = load_vehicle("hmmwv").replace(hill_height=0.0, hill_length=100.0, ice_friction=ICE, crest_wind=0.0)
@@ -235,11 +232,8 @@ def judged(ground, y, **changes):
     gate = Gate(vehicle, settings)
     gate.moves(15.0, 0.0, 0.0, (0.0, y, 0.0))
     plan = Plan(NAMES, np.array([0.0, 1.0]), np.array([[0.0, y, 0.0, 15.0, 0.4, 0.1, 0.0, 2.0]] * 2), np.zeros((2, 3)))
-    now = Situation(1.0, vehicle, Measured(1.0, dict(zip(NAMES, (0.0, y, 0.0, 15.0, 0.0, 0.0, 0.0, 0.0)))), (Command(0.9, 0.0, 0.1),),
-                    Command(1.0, 0.25, 0.1))
     return dict(lock=gate.lock(15.0), slip=float(front_slip(plan, vehicle, settings.forecast_model)[0]), brake=gate.hardest_brake(),
-                used=float(saturation(plan, vehicle, settings.forecast_model)[0]),
-                change=Filter(vehicle, settings).least_change(now, 0.5).change)
+                used=float(saturation(plan, vehicle, settings.forecast_model)[0]))
 print(json.dumps([judged("hills", 9.0), judged("plane", 9.0, friction_scale=ICE), judged("hills", -9.0),
                   judged("plane", -9.0, friction_scale=1.0)]))
 """)
@@ -248,7 +242,6 @@ print(json.dumps([judged("hills", 9.0), judged("plane", 9.0, friction_scale=ICE)
     for found, expected in ((ice, slippery), (dry, grippy)):
         assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
     assert dry["lock"] > 2.0 * ice["lock"] and ice["slip"] > 2.0 * dry["slip"] and ice["used"] > 2.0 * dry["used"]
-    assert ice["change"] > dry["change"]
 
 
 def test_a_vehicle_with_six_wheels_in_one_file(outside, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.laws import Hysteresis, LawKind, Piecewise, Rate, Sigmoid, between, linear
-from lfdm_ros.sharing.settings import SharingSettings
+from lfdm_ros.sharing.settings import SHARING, SharingSettings
 
 SHARE = st.floats(0.0, 1.0)
 QUICK = settings(max_examples=200, deadline=None, derandomize=True)
@@ -103,3 +103,10 @@ def test_a_law_from_outside_that_falls_is_refused():
 class Wave:
     def k(self, threat, before=0.0):
         return 0.5 + 0.5 * math.sin(6.0 * threat)
+
+
+def test_the_removed_mode_is_refused_by_a_line_that_says_so():
+    with pytest.raises(InputError, match=r"mode is 'filter'; it has been removed.*choose blend, operator or autonomy"):
+        SharingSettings(mode="filter")
+    with pytest.raises(InputError, match="mode: 'filter' has been removed"):
+        SHARING.by_field["mode"].convert("filter", "mode")

@@ -109,11 +109,10 @@ def test_the_threat_says_whose_side_it_is(threat, side):
     assert run.collisions == () and run.column("y")[passing] * side > 1.5
 
 
-@pytest.mark.parametrize("mode", ["blend", "filter"])
-def test_an_operator_who_drives_into_a_post_is_kept_from_it(mode):
+def test_an_operator_who_drives_into_a_post_is_kept_from_it():
     """By what the clearance says, with a controller that plans."""
     assert drive(HMMWV, scenario(), Lane(0.0), PLANT).collisions == ("post",)
     kept, decisions = shared(make_components(("clearance", "demand", "load_transfer")), Lane(0.0),
-                             Controller(HMMWV, Settings(time_budget=0.0)), mode=mode)
+                             Controller(HMMWV, Settings(time_budget=0.0)))
     assert kept.collisions == () and kept.lifted == 0.0
     assert max(d.k for d in decisions if d.time < 1.0) == 0.0  # he is left alone as long as nothing threatens

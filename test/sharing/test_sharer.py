@@ -204,8 +204,8 @@ def test_no_switch_of_mode_state_or_source_makes_the_command_jump():
     drive = Drive(0.0, vx=3.0)
     drive.operator, drive.autonomy = (1.0, 1.0, 0.0), (-1.0, 0.0, 0.5)
     s = drive.sharer
-    for act in (lambda: s.tune(mode="autonomy"), lambda: s.tune(mode="operator"), lambda: s.tune(mode="filter"),
-                lambda: s.tune(mode="blend"), lambda: setattr(drive.threat, "threat", 1.0), lambda: drive.off("operator"),
+    for act in (lambda: s.tune(mode="autonomy"), lambda: s.tune(mode="operator"), lambda: s.tune(mode="blend"),
+                lambda: setattr(drive.threat, "threat", 1.0), lambda: drive.off("operator"),
                 lambda: drive.off("autonomy"), lambda: drive.back("autonomy"), lambda: drive.back("operator"),
                 lambda: drive.off("autonomy"), lambda: drive.back("autonomy"), lambda: drive.off("state"), lambda: drive.back("state"),
                 lambda: s.tune(mode="operator"), lambda: drive.off("operator"),
@@ -248,7 +248,7 @@ def test_whatever_comes_the_command_is_one(events):
         elif what == "see":
             sharer.see(Obstacles(np.array([values[:2]]), np.array(values[2:3]), np.array([values[3:5]]), at))
         elif what == "mode":
-            sharer.tune(mode=MODES[len([v for v in values if v == v]) % 4])
+            sharer.tune(mode=MODES[len([v for v in values if v == v]) % len(MODES)])
         elif what in ("stop", "release"):
             getattr(sharer, what)()
         else:

@@ -47,8 +47,9 @@ def test_who_drives_in_each_state_of_shared_control(row):
 
 
 def test_sharing_says_mode_k_and_why():
-    shown = text(sharing=Sharing("filter", "sharing", "a way out", 0.2, 0.1), driver="not shown")
-    assert "drives    you, filtered   mode filter, k 0.20, threat 0.10\n          sharing: a way out" in shown and "not shown" not in shown
+    shown = text(sharing=Sharing("blend", "sharing", "a way out", 0.2, 0.1), driver="not shown")
+    assert "drives    you 80%, autonomy 20%   mode blend, k 0.20, threat 0.10\n          sharing: a way out" in shown
+    assert "not shown" not in shown
 
 
 def test_the_first_notices_and_how_many_more():

@@ -280,7 +280,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve, or some of "
                         "them (default: all)")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
-    parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, the filter, and "
+    parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
                         "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
                         "sector")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")

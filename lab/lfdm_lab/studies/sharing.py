@@ -31,7 +31,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.driving import SharedDriver
-from lfdm_ros.sharing.settings import BLEND, FILTER, SharingSettings
+from lfdm_ros.sharing.settings import BLEND, SharingSettings
 from lfdm_ros.sharing.sharer import Decision, Sharer
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
@@ -101,14 +101,14 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
 # What else the threat may be made of, or done about it, beside the risk that is blended in.
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
-    "load_transfer": {"threats": ("load_transfer",)}, "filter": {"mode": FILTER}, "reacting": {"changes": ("risk.intention=reacting",)},
+    "load_transfer": {"threats": ("load_transfer",)}, "reacting": {"changes": ("risk.intention=reacting",)},
     "foreseen": {"changes": ("risk.intention=foreseen",)}}
 ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[Drive]:
-    """Shared control by other components alone, and by the filter, on the same seeds; and both that see nothing of a sector.
+    """Shared control by other components alone, on the same seeds; and both that see nothing of a sector.
 
     Raises:
         InputError: no such part.

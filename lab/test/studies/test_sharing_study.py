@@ -30,7 +30,7 @@ def test_every_control_drives_the_same_seeds():
         assert len({item.latency for item in items if item.control == control}) == latencies
     more = study.ablation(1, (0.5,), ["lane_change"])
     assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
-                                                             (("load_transfer",), "blend"), (("risk",), "filter"), (("risk",), "blend")}
+                                                             (("load_transfer",), "blend"), (("risk",), "blend")}
     assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
 
 
@@ -90,11 +90,11 @@ def test_components_are_compared_on_the_same_seeds():
     runs = [result("operator", 0.5, "hit cone", seed=1),
             *[result("shared", 0.5, failed, seed=seed) for seed, failed in enumerate(("", "", "x"))],
             *[result("shared", 0.5, failed, seed=seed, threats=["clearance"]) for seed, failed in enumerate(("x", "x", ""))],
-            result("shared", 0.5, seed=7, mode="filter"), result("shared", 0.5, seed=1, blind=True), result("shared", 0.2, seed=1)]
+            result("shared", 0.5, seed=7, threats=["demand"]), result("shared", 0.5, seed=1, blind=True), result("shared", 0.2, seed=1)]
     rows = study.summarise(runs)
-    assert [study.variant(row) for row in rows] == ["", "risk", "clearance", "filter", "", "risk"]
+    assert [study.variant(row) for row in rows] == ["", "risk", "clearance", "demand", "", "risk"]
     assert rows[2]["against_risk"] == [2, 1, 1.0] and rows[3]["against_risk"] is None and rows[0]["against_risk"] is None
     heads, shown = study.ablation_table(rows)
-    assert [row[2] for row in shown] == ["risk", "clearance", "filter"] and shown[1][-1] == "2 : 1 (p = 1)" and len(heads) == len(shown[0])
+    assert [row[2] for row in shown] == ["risk", "demand", "clearance"] and shown[2][-1] == "2 : 1 (p = 1)" and len(heads) == len(shown[0])
     assert study.ablation_table(study.summarise(runs[:4]))[1] == []
     assert study.helps(rows)  # by risk alone
