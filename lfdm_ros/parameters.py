@@ -7,6 +7,7 @@ own. Checks, YAML, ROS parameters, the command line and the documentation all co
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -38,7 +39,7 @@ class Parameter:
             plug-ins may still come; empty: any.
         live: may change while it is in use. Others may change only before their node is configured.
         unit: of a number; empty: none.
-        removed: texts that were allowed once, and the line that refuses each.
+        former: texts of the former release; each is taken for the one that it maps to, with a line that says so, or refused by that line.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Parameter:
     choices: Choices = ()
     live: bool = False
     unit: str = ""
-    removed: Mapping[str, str] = field(default_factory=dict)
+    former: Mapping[str, str] = field(default_factory=dict)
 
     def convert(self, value: Any, where: str) -> Value:
         """Checks a value from YAML or a command line and gives it the declared type.
@@ -66,8 +67,7 @@ class Parameter:
             raise InputError(f"{where}: {quote(value)} is outside [{self.lower:g}, {self.upper:g}]")
         allowed = self.allowed
         if allowed and value not in allowed:
-            reason = self.removed.get(str(value)) or f"is unknown{suggest(value, allowed, 'choose one of: ')}"
-            raise InputError(f"{where}: {quote(value)} {reason}")
+            return _of_former(cast(str, value), self.former, allowed, f"{where}: {quote(value)} ", "is unknown")
         return value
 
     @property
@@ -81,11 +81,27 @@ class Parameter:
         return f"{self.description} [{self.unit}]" if self.unit else self.description
 
 
+def renaming(former: str, now: str) -> str:
+    """Returns the line about a name of the former release that is still taken."""
+    return f"{former} is {now} now; the next release takes the new name only"
+
+
+def _of_former(value: str, former: Mapping[str, str], allowed: Iterable[str], where: str, unknown: str) -> str:
+    """Returns the present text of one of the former release, with a line on stderr. Raises InputError for others; `where` leads it."""
+    now = former.get(value)
+    if now is None:
+        raise InputError(f"{where}{unknown}{suggest(value, allowed, 'choose one of: ')}")
+    if now not in allowed:
+        raise InputError(f"{where.rstrip()}; it {now}")
+    print(f"warning: {where.strip()}: {renaming(value, now)}", file=sys.stderr)
+    return now
+
+
 def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
-            choices: Choices = (), removed: Mapping[str, str] | None = None) -> Any:
+            choices: Choices = (), former: Mapping[str, str] | None = None) -> Any:
     """A field of a `Declared` record; see `Parameter`."""
     return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
-                                            "choices": choices, "removed": removed or {}})
+                                            "choices": choices, "former": former or {}})
 
 
 class Declared:
@@ -100,8 +116,7 @@ class Declared:
                 raise InputError(f"{self.ABOUT}{f.name} is {quote(value)}; give a {_NAMES[kind]}")
             allowed = _named(m["choices"])
             if allowed and value not in allowed:
-                reason = f"; it {m['removed'][value]}" if value in m["removed"] else suggest(value, allowed, "choose one of: ")
-                raise InputError(f"{self.ABOUT}{f.name} is '{value}'{reason}")
+                object.__setattr__(self, f.name, _of_former(str(value), m["former"], allowed, f"{self.ABOUT}{f.name} is '{value}'", ""))
             if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")

@@ -13,8 +13,8 @@ from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.eyes import ScanBuffer, Tracks
 from lfdm_ros.sensors import Scan
 from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, Order, StampGate, StateGate, clock_set_back
-from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR
-from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR
 
 PLAN = "plan"
 NEAR = 2.0  # [m] a vehicle that is as near as this when the clock goes back is where it was
@@ -24,14 +24,14 @@ _AHEAD_NS = 1_000_000_000  # a state that others have answered is no further awa
 
 
 class SharedPilot:
-    """Asks `Sharer` for a command with each state, and refuses what cannot be used, by name.
+    """Asks `AuthorityArbiter` for a command with each state, and refuses what cannot be used, by name.
 
     Free running, `watch` asks where no state came. In lockstep a state waits for its answers: the command of each source that takes part in
     the mode, stamped as the state, autonomy's plan where one is due, and the scan that is; then one decision, stamped as the state. A
     source that is given up on is not waited for until it speaks again. So the order in which messages come decides nothing.
     """
 
-    def __init__(self, sharer: Sharer, tracker: Tracks, *, period: float, lockstep: bool = False, plan_period: float = 0.0,
+    def __init__(self, arbiter: AuthorityArbiter, tracker: Tracks, *, period: float, lockstep: bool = False, plan_period: float = 0.0,
                  lidar_rate: float = 0.0, lidar_latency: float = 0.0, report: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
@@ -41,11 +41,11 @@ class SharedPilot:
             lidar_rate, lidar_latency: as `ScanBuffer`.
             report: takes what a person should know, in one line.
         """
-        self.sharer, self._report, self._lockstep = sharer, report, lockstep
-        self.refusals = sharer.refusals
+        self.arbiter, self._report, self._lockstep = arbiter, report, lockstep
+        self.refusals = arbiter.refusals
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
         self._gate, self._decisions = StateGate(lockstep), StampGate()
-        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self.awaited)
+        self._barrier: LockstepBarrier[SharedDecision | None] = LockstepBarrier(self.awaited)
         self.eyes = ScanBuffer(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
                                tolerance_ns=self._gate.tolerance_ns)
         self._task = ("path", Task())  # what it came as; its frame is compared with that of the first state
@@ -61,7 +61,7 @@ class SharedPilot:
         self._first_autonomy_ns: int | None = None  # stamp of its first command
         self._answered: dict[str, int] = {}  # stamp of the newest message of each source
         self._issued_ns: dict[str, int] = {}  # when that was asked for
-        self._decided: Decision | None = None
+        self._decided: SharedDecision | None = None
         self._decisions.last_ns = None
 
     @property
@@ -74,7 +74,7 @@ class SharedPilot:
         in force, too."""
         self._forget(keep)
         self.resets += 1
-        self.sharer.reset(moved)
+        self.arbiter.reset(moved)
 
     # ---- what is driven ------------------------------------------------------------------------------------------------
 
@@ -89,12 +89,12 @@ class SharedPilot:
             self.refusals.refuse(kind, foreign)
             return False
         self._task = (kind, task)
-        self.sharer.follow(task.path, task.corridor)
+        self.arbiter.follow(task.path, task.corridor)
         return True
 
     # ---- states --------------------------------------------------------------------------------------------------------
 
-    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> Decision | None:
+    def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> SharedDecision | None:
         """A state has come; returns the decision to send, None: it waits, or was refused."""
         if self._gate.repeats(stamp_ns):
             return self._decided if self._barrier.stamp_ns is None else None
@@ -110,11 +110,11 @@ class SharedPilot:
             last = self._gate.last[1]
             away = math.hypot(values.get("x", math.nan) - last["x"], values.get("y", math.nan) - last["y"])
             self._restart(self._gate.interruption(stamp_ns, values), moved=not away < NEAR)
-        if not self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
+        if not self.arbiter.on_state(1e-9 * stamp_ns, values, 1e-9 * now_ns):
             return self._decide_or_wait(now_ns) if self._lockstep else None
         usable = {name: value for name, value in values.items() if value == value}
         if self._restart(self._gate.interruption(stamp_ns, usable)):
-            self.sharer.hear_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
+            self.arbiter.on_state(1e-9 * stamp_ns, values, 1e-9 * now_ns)
         if self._gate.admit(stamp_ns, frame, usable) and (foreign := self._gate.foreign(self._task[1].frame)) is not None:
             self.refusals.refuse(self._task[0], foreign)
             self.drive("path", Task())
@@ -133,13 +133,13 @@ class SharedPilot:
         self.reset(interruption.keeps, moved)
         return True
 
-    def _decide_or_wait(self, now_ns: int) -> Decision | None:
+    def _decide_or_wait(self, now_ns: int) -> SharedDecision | None:
         """Decides, or in lockstep lets the state wait."""
         return self._barrier.offer(now_ns, lambda: self._decide(now_ns)) if self._lockstep else self._decide(now_ns)
 
     def awaited(self, stamp_ns: int) -> list[str]:
         """In lockstep, whose answer to the state of this stamp has not come."""
-        mode = self.sharer.settings.mode
+        mode = self.arbiter.settings.mode
         due = {OPERATOR: stamp_ns} if mode != AUTONOMY else {}
         if mode != OPERATOR:
             due[AUTONOMY] = stamp_ns
@@ -151,14 +151,14 @@ class SharedPilot:
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
         return late + (["scan"] if self.eyes.due(stamp_ns, self._gate.first_ns) else [])
 
-    def _decide(self, now_ns: int) -> Decision:
+    def _decide(self, now_ns: int) -> SharedDecision:
         self._barrier.forget()
         for stamp_ns, plan in (plans := list(self._plans)):
             if not self._lockstep or stamp_ns < now_ns:
-                self.sharer.hear_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
+                self.arbiter.on_plan(1e-9 * stamp_ns, plan, 1e-9 * now_ns)
         self._plans.clear()
         self._plans.extend(item for item in plans if self._lockstep and now_ns <= item[0] <= now_ns + _AHEAD_NS)
-        decision = self.sharer.decide(1e-9 * now_ns)
+        decision = self.arbiter.decide(1e-9 * now_ns)
         self._decided, self._decisions.last_ns = decision, now_ns
         return decision
 
@@ -182,7 +182,7 @@ class SharedPilot:
         """Time of the last decision [ns]; 0: there was none."""
         return self._decisions.last_ns or 0
 
-    def give_up(self) -> Decision | None:
+    def give_up(self) -> SharedDecision | None:
         """Answers have not come for too long: answers the state without, and waits for none of those until they speak again."""
         stamp_ns = self._barrier.stamp_ns
         if stamp_ns is None:
@@ -195,7 +195,7 @@ class SharedPilot:
         self.missing.pop("scan", None)  # the scan buffer has it
         return self._barrier.release()
 
-    def watch(self, now_ns: int) -> Decision | None:
+    def watch(self, now_ns: int) -> SharedDecision | None:
         """To be called once a period where states come by themselves: a command where none went out lately."""
         last_ns = self._decisions.last_ns
         if self._lockstep or now_ns <= 0 or last_ns is None:
@@ -206,13 +206,13 @@ class SharedPilot:
             return None
         return self._decide(now_ns) if now_ns - last_ns >= PATIENCE * self._period_ns else None
 
-    def now(self, now_ns: int) -> Decision:
+    def now(self, now_ns: int) -> SharedDecision:
         """A decision at once, whatever is known: for an emergency stop, or a callback that has failed; 0: at the time of the last state."""
         return self._decide(now_ns or self.state_ns)
 
     # ---- sources -------------------------------------------------------------------------------------------------------
 
-    def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> Decision | None:
+    def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
         """The operator's command has come; returns the decision for a state that waited for it.
 
         Args:
@@ -220,13 +220,13 @@ class SharedPilot:
         """
         return self._source(OPERATOR, stamp_ns, inputs, now_ns, age)
 
-    def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> Decision | None:
+    def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> SharedDecision | None:
         """As `operator`."""
         self._first_autonomy_ns = stamp_ns if self._first_autonomy_ns is None else self._first_autonomy_ns
         return self._source(AUTONOMY, stamp_ns, inputs, now_ns)
 
-    def _source(self, name: str, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> Decision | None:
-        hear = self.sharer.hear_operator if name == OPERATOR else self.sharer.hear_autonomy
+    def _source(self, name: str, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
+        hear = self.arbiter.on_operator_command if name == OPERATOR else self.arbiter.on_autonomy_command
         if self._lockstep and stamp_ns <= self._answered.get(name, -1):
             return None  # an answer that was given again
         try:
@@ -239,7 +239,7 @@ class SharedPilot:
                 hear(1e-9 * issued_ns, inputs, 1e-9 * self._clock(stamp_ns, now_ns))
         return self._spoke(name, stamp_ns)
 
-    def plan(self, stamp_ns: int, frame: str, plan: Plan) -> Decision | None:
+    def plan(self, stamp_ns: int, frame: str, plan: Plan) -> SharedDecision | None:
         """Autonomy's plan has come, its times from the stamp on; as `operator`. It counts from the next decision on, in lockstep from the
         next state's: it may come before or after the command that it belongs to. Without rows: it has none."""
         if self._lockstep and stamp_ns <= self._answered.get(PLAN, -1):
@@ -250,7 +250,7 @@ class SharedPilot:
             self._plans.append((stamp_ns, replace(plan, times=plan.times + 1e-9 * stamp_ns)))
         return self._spoke(PLAN, stamp_ns)
 
-    def _spoke(self, name: str, stamp_ns: int) -> Decision | None:
+    def _spoke(self, name: str, stamp_ns: int) -> SharedDecision | None:
         """Who answers is waited for again, whatever was made of the answer."""
         self._answered[name] = stamp_ns
         self.missing.pop(name, None)
@@ -265,7 +265,7 @@ class SharedPilot:
 
     # ---- scans ---------------------------------------------------------------------------------------------------------
 
-    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+    def scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
         """A scan has come; returns the decision for a state that waited for it."""
         return self._barrier.release() if self.eyes.offer(stamp_ns, scan) else None
 
@@ -273,7 +273,7 @@ class SharedPilot:
         """Looks at the scans that have come; to be called when the command is out."""
         if self.eyes.look():
             assert self.eyes.obstacles is not None
-            self.sharer.see(self.eyes.obstacles)
+            self.arbiter.update_obstacles(self.eyes.obstacles)
 
     def scan_age(self, now_ns: int) -> float:
         """Age of the scan that the obstacles are from [s]; NaN: none."""

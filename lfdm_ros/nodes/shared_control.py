@@ -42,10 +42,10 @@ from lfdm_ros.ros.plan_messages import path_task, scan_of, values_of_state
 from lfdm_ros.ros.posteriors import calibrated
 from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.shared_messages import draws_of, fill_command, fill_status, plan_of, sharing_text
+from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
-from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING
-from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import Vehicle
@@ -67,6 +67,7 @@ class SharedControl(TaskedComponent):
 
     NAME = "shared_control"
     pilot: SharedPilot
+    RENAMED = {"patience": "uncommanded_stop_timeout", "answer_patience": "answer_timeout"}
     REMOVED = {"filter_margin": "it was of mode filter, which has been removed"}
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED, LEARN_GROUND,
@@ -83,7 +84,7 @@ class SharedControl(TaskedComponent):
         Parameter("command_period", 0.02, "time without a state after which a command goes out all the same", 0.001, 1.0, unit="s"),
         Parameter("plan_period", 0.02, "in lockstep, between two plans of autonomy, which are waited for from its first command on; 0: "
                                           "never, of an autonomy that sends none", 0.0, 10.0, unit="s"),
-        Parameter("answer_patience", 5.0, "in lockstep, wall-clock time to wait for answers to a state", 0.1, 600.0, unit="s"),
+        Parameter("answer_timeout", 5.0, "in lockstep, wall-clock time to wait for answers to a state", 0.1, 600.0, unit="s"),
         Parameter("take_posterior", True, "go by the posterior on the topic posterior, if it is of this vehicle"),
         Parameter("posterior_model", "eight_dof", "chassis whose posteriors are taken", choices=tuple(model_names())),
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come",
@@ -120,11 +121,11 @@ class SharedControl(TaskedComponent):
         table = lift_limits(plain, manoeuvres=Manoeuvres(
             steering_rate=vehicle.actuators.steering_rate)) if settings.use_limit_table else None
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
-        self.sharer = Sharer(vehicle, settings, components, table, self.warn_of_refusal)
-        self.sharer.take(vehicle, self._with_grounds(None))
+        self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
+        self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
         tracker = ObstacleTracker(TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), LEAST_NOISE)), vehicle.lidar)
         self.pilot = SharedPilot(
-            self.sharer, with_ground_filter(tracker, self._underfoot.heights, vehicle.lidar),
+            self.arbiter, with_ground_filter(tracker, self._underfoot.heights, vehicle.lidar),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self._warn)
         self.refusals = self.pilot.refusals
@@ -156,7 +157,7 @@ class SharedControl(TaskedComponent):
         self._states: Counter[str] = Counter()
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
         self._shares = [0.0, 0]  # sum and number of k
-        self._last: Decision | None = None
+        self._last: SharedDecision | None = None
         self._decided_before = 0
         self._waits_since, self._owes = 0.0, False
 
@@ -174,7 +175,7 @@ class SharedControl(TaskedComponent):
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS:
-            self.sharer.tune(**{name: value})
+            self.arbiter.tune(**{name: value})
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
         """A decision that failed is answered by braking, in lockstep with the stamp of its state."""
@@ -183,7 +184,7 @@ class SharedControl(TaskedComponent):
         now = self._now()
         if self._lockstep:
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self.pilot.state_ns
-        self._command_publisher.publish(fill_command(self._command, self.sharer.brake(1e-9 * now), now))
+        self._command_publisher.publish(fill_command(self._command, self.arbiter.brake(1e-9 * now), now))
 
     def _begin(self) -> float:
         """A callback that may owe the vehicle a command begins, by time.perf_counter."""
@@ -246,7 +247,7 @@ class SharedControl(TaskedComponent):
             self._publish(self.pilot.watch(self._now()), begin)
 
     def _watch_answers(self) -> None:
-        if self.state == "active" and self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_patience"):
+        if self.state == "active" and self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_timeout"):
             begin = self._begin()
             self._publish(self.pilot.give_up(), begin)
 
@@ -269,7 +270,7 @@ class SharedControl(TaskedComponent):
         """On the ground that is known now; kind: of what is new, a posterior or the ground. False: it was refused."""
         try:
             vehicle: Vehicle = calibrated(self._underfoot.vehicle, self._model, posterior)
-            self.sharer.take(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
+            self.arbiter.set_vehicle(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
         except InputError as error:
             self.refusals.refuse(kind, error)
             return False
@@ -279,7 +280,7 @@ class SharedControl(TaskedComponent):
         return Draws.crossed(draws, FRICTION_FIELD.name, self._underfoot.others)
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self.sharer.stop("service")
+        self.arbiter.stop("service")
         self._warn("emergency stop")
         response.success, response.message = True, "stopping; latched until ~/reset_emergency_stop"
         if self.state == "active" and not self._lockstep and self._last is not None:
@@ -287,7 +288,7 @@ class SharedControl(TaskedComponent):
         return response
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.sharer.release()
+        response.success = self.arbiter.release()
         response.message = "the emergency stop is over" if response.success else "there was no emergency stop"
         self._warn(response.message)
         return response
@@ -300,7 +301,7 @@ class SharedControl(TaskedComponent):
 
     # ---- out -----------------------------------------------------------------------------------------------------------
 
-    def _publish(self, decision: Decision | None, begin: float) -> None:
+    def _publish(self, decision: SharedDecision | None, begin: float) -> None:
         """The command at once, then the status, then a look at the scans that came meanwhile."""
         if decision is not None:
             now, new = self.pilot.decided_ns, decision is not self._last
@@ -310,7 +311,7 @@ class SharedControl(TaskedComponent):
                 self._publish_decision(decision, now, time.perf_counter() - begin)
         self.pilot.after()
 
-    def _publish_decision(self, decision: Decision, now: int, seconds: float) -> None:
+    def _publish_decision(self, decision: SharedDecision, now: int, seconds: float) -> None:
         before, self._last = self._last, decision
         self._states[decision.row.state] += 1
         self._shares[0] += decision.k
@@ -339,7 +340,7 @@ class SharedControl(TaskedComponent):
             return OK, self.state, {}
         pilot, d, total = self.pilot, self._last, sum(self._states.values())
         values: dict[str, Any] = {
-            "mode": self.sharer.settings.mode, "decisions": total, "resets": pilot.resets,
+            "mode": self.arbiter.settings.mode, "decisions": total, "resets": pilot.resets,
             "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
             **{f"state.{name}": count for name, count in sorted(self._states.items())}}
         if self._cycle_times:
@@ -350,8 +351,8 @@ class SharedControl(TaskedComponent):
         if d is None:
             return WARN, f"no state yet on {self.value('state_topic')}", values
         values.update(state=d.row.state, reason=d.reason, k=d.k, threat=d.threat.relative,
-                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self.sharer.settings.mode != AUTONOMY,
-                      autonomy_in_mode=self.sharer.settings.mode != OPERATOR)
+                      **{f"age.{name}": age for name, age in d.ages.items()}, operator_in_mode=self.arbiter.settings.mode != AUTONOMY,
+                      autonomy_in_mode=self.arbiter.settings.mode != OPERATOR)
         if d.row.action in (Action.STOP, Action.EMERGENCY):
             return ERROR, f"{d.row.state}: {d.reason}", values
         late = "; ".join((*pilot.missing.values(), *filter(None, [pilot.eyes.missing])))

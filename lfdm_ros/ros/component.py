@@ -44,6 +44,8 @@ class Component(ManagedNode):
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
     # Parameters of former versions whose value stands in the vehicle's file now, and its name there.
     MOVED: ClassVar[Mapping[str, str]] = {}
+    # Parameters of the former release and their present names: they are taken for one release, with a line that says so.
+    RENAMED: ClassVar[Mapping[str, str]] = {}
     # Removed parameters, and the line that refuses each.
     REMOVED: ClassVar[Mapping[str, str]] = {}
     # Whether at its end the node should still take what has come for it; `settled` then says when it has.
@@ -67,7 +69,7 @@ class Component(ManagedNode):
         self._declarations = Declarations(self.PARAMETERS)
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
-            self._declarations.declare(self, {old: moved(now) for old, now in self.MOVED.items()} | dict(self.REMOVED))
+            self._declarations.declare(self, {old: moved(now) for old, now in self.MOVED.items()} | dict(self.REMOVED), self.RENAMED)
         except InputError as error:
             self.destroy_node()
             raise InputError(f"node {name or self.NAME}: {error}") from None

@@ -11,6 +11,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.parameters import renaming
 from lfdm_ros.ros.parameters import Parameter, by_name
 
 
@@ -21,23 +22,28 @@ class Declarations:
         self._table = tuple(table)
         self._by_name = by_name(self._table)
 
-    def declare(self, node: Node, former: Mapping[str, str]) -> None:
+    def declare(self, node: Node, former: Mapping[str, str], renamed: Mapping[str, str]) -> None:
         """Declares them.
 
         Args:
             former: parameters of former versions, and the line that refuses each.
+            renamed: parameters of the former release, and their present names.
 
         Raises:
             InputError: one given from outside has a wrong type or value, or is a former one.
         """
         try:
-            for parameter in self._table:
-                node.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
-            for old, reason in former.items():  # rclpy says nothing of a parameter that no node declares
+            values = {}
+            for old in (*former, *renamed):  # rclpy says nothing of a parameter that no node declares
                 given = node.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
                 node.undeclare_parameter(old)
+                if given is not None and old in former:
+                    raise InputError(f"{old}: {former[old]}")
                 if given is not None:
-                    raise InputError(f"{old}: {reason}")
+                    node.get_logger().warning(renaming(old, renamed[old]))
+                    values[renamed[old]] = given
+            for parameter in self._table:
+                node.declare_parameter(parameter.name, values.get(parameter.name, parameter.default), parameter.descriptor())
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise InputError(str(error)) from None
 

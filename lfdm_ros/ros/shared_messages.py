@@ -13,8 +13,8 @@ from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.ros.messages import set_stamp
-from lfdm_ros.sharing.sharer import Decision
-from lfdm_ros.sharing.situation import Command, Draws
+from lfdm_ros.sharing.arbiter import SharedDecision
+from lfdm_ros.sharing.situation import Draws, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
 MOST_ROWS, MOST_NAMES = 2000, 64  # of a plan
@@ -45,21 +45,21 @@ def draws_of(message: Posterior, vehicle: Vehicle) -> Draws | None:
     return Draws(tuple(names[i] for i in known), table[:, known], message.posterior_version) if known else None
 
 
-def fill_command(message: DriverCommand, command: Command, time_ns: int) -> DriverCommand:
+def fill_command(message: DriverCommand, command: StampedCommand, time_ns: int) -> DriverCommand:
     """A command, as sent at a time [ns]."""
     set_stamp(message.header.stamp, time_ns)
     message.steering, message.throttle, message.brake = (float(value) for value in command.inputs)
     return message
 
 
-def sharing_text(decision: Decision) -> str:
+def sharing_text(decision: SharedDecision) -> str:
     """What a picture says of a decision: state, k, threat, and the probabilities that make it."""
     d = decision
     risks = (f"{p.name} {p.value:.3f}" for a in d.threat.assessments.values() for p in a.probabilities)
     return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (wanted {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])
 
 
-def fill_status(message: SharedControlStatus, decision: Decision, pilot: SharedPilot, time_ns: int,
+def fill_status(message: SharedControlStatus, decision: SharedDecision, pilot: SharedPilot, time_ns: int,
                 posterior_version: int) -> SharedControlStatus:
     """What was decided at a time [ns], and why."""
     d, threat = decision, decision.threat

@@ -1,7 +1,12 @@
-"""The blend of paper 001: u = (1 - k) u_operator + k u_autonomy, of commands for the same moment, and of one kind.
+"""The blend of paper 001, u = (1 - k) u_operator + k u_autonomy, of commands for the same moment and of one kind; and opposite sides.
 
-Where operator and autonomy pass an obstacle on opposite sides k is 0 or 1: one of them drives, by the threat and with hysteresis. k jumps
-then; the command does not, as the gate behind it moves the steering no faster than its rate.
+Two trajectories from the same place are of one homology class if one can be moved into the other without sweeping over an obstacle. The one
+forwards and the other back form a closed curve; a winding number of 0 about an obstacle means that both pass it on the same side
+(Bhattacharya, Likhachev & Kumar 2012, "Topological constraints in search-based robot path planning"). For a moving obstacle the curve is
+taken relative to it. The ends are joined straight: an obstacle that both have yet to pass counts as passed by neither.
+
+On opposite sides of an obstacle the mean of both commands hits it, so k is 0 or 1: one of them drives, by the threat and with hysteresis. k
+jumps then; the command does not, as the command gate limits the rate of the steering.
 """
 
 from __future__ import annotations
@@ -9,15 +14,58 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.situation import Command
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sharing.forecast import poses
+from lfdm_ros.sharing.sharing_settings import SharingSettings
+from lfdm_ros.sharing.situation import StampedCommand
+
+SPACING = 0.5  # [m]
+
+
+def opposite(first: Plan, second: Plan, now: float, horizon: float, obstacles: Obstacles, near: float) -> np.ndarray:
+    """Which obstacles (n,) two trajectories from the same place pass on opposite sides.
+
+    Args:
+        now, horizon: from when on, and for how long [s].
+        near: obstacles count that both come as near as this with their middle [m], less the radius.
+    """
+    none = np.zeros(len(obstacles.radii), bool)
+    end = min(float(first.times[-1]), float(second.times[-1])) - now
+    (t_a, a), (t_b, b) = (poses(trajectory, now, min(horizon, end), SPACING) for trajectory in (first, second))
+    if not len(none) or len(t_a) < 2 or len(t_b) < 2:
+        return none
+    from_a, from_b = (_seen_from(obstacles, now, t, at) for t, at in ((t_a, a), (t_b, b)))  # (n, m, 2)
+    closest = [np.hypot(seen[..., 0], seen[..., 1]).min(axis=1) - obstacles.radii for seen in (from_a, from_b)]
+    count = (closest[0] <= near) & (closest[1] <= near)
+    for i in np.flatnonzero(count).tolist():
+        none[i] = winding(np.concatenate([from_a[i], from_b[i][::-1]])) != 0
+    return none
+
+
+def _seen_from(obstacles: Obstacles, now: float, times: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The places (m, 3) at `times` (m,) from `now` on, as seen from each obstacle (n, m, 2)."""
+    moved = obstacles.velocities[:, None, :] * ((now - obstacles.time) + times)[None, :, None]
+    return np.asarray(at[None, :, :2] - obstacles.centres[:, None, :] - moved)
+
+
+def winding(curve: np.ndarray) -> int:
+    """How often a closed curve (m, 2) goes around the origin, to the left; 0 where the origin lies on it."""
+    after = np.roll(curve, -1, axis=0)
+    cross = curve[:, 0] * after[:, 1] - curve[:, 1] * after[:, 0]
+    dot = (curve * after).sum(axis=1)
+    if ((cross == 0.0) & (dot <= 0.0)).any():
+        return 0
+    return round(float(np.arctan2(cross, dot).sum()) / (2.0 * math.pi))
+
 
 BELONGS = 0.1  # a command is that of a plan whose inputs are as near as this
 FORWARD = 0.5  # share of autonomy from which on its selector counts, where the two do not agree on it
 
 
-def aligned(command: Command, plan: Plan | None, now: float, delay: float) -> Command:
+def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float) -> StampedCommand:
     """Autonomy's command, moved on along its plan from its own time to `now` [s], so that it answers the same moment as the operator's.
 
     A command that its plan does not have, since autonomy brakes or backs, is held.
@@ -32,10 +80,10 @@ def aligned(command: Command, plan: Plan | None, now: float, delay: float) -> Co
         return command
     steering, pedal = (min(max(value + after - before, -1.0), 1.0)
                        for value, after, before in zip((command.steering, command.pedal), at, then))
-    return Command.of_pedal(now, steering, pedal)
+    return StampedCommand.of_pedal(now, steering, pedal)
 
 
-def blended(operator: Command, autonomy: Command, k: float, now: float) -> Command:
+def blended(operator: StampedCommand, autonomy: StampedCommand, k: float, now: float) -> StampedCommand:
     """(1 - k) operator + k autonomy. Throttle and brake are one pedal, so that the two never act at once; where one of them wants to
     reverse and the other does not, the one with the larger share has its pedals whole."""
     steering = (1.0 - k) * operator.steering + k * autonomy.steering
@@ -49,18 +97,18 @@ def blended(operator: Command, autonomy: Command, k: float, now: float) -> Comma
         reverse = autonomy.reverse if a <= 0.0 else operator.reverse
         pedal = (1.0 - k) * a + k * b
     steering, pedal = min(max(steering, -1.0), 1.0), min(max(pedal, -1.0), 1.0)
-    return Command.of_pedal(now, steering, pedal, reverse)
+    return StampedCommand.of_pedal(now, steering, pedal, reverse)
 
 
 @dataclass
-class Choice:
+class SideChoice:
     """Who drives while operator and autonomy pass an obstacle on opposite sides: `k` is 0 or 1 then, else None."""
 
     k: float | None = None
     _until: float = -math.inf
     _safe_since: float = math.inf  # the threat has been low enough for the operator's side [s]
 
-    def look(self, now: float, opposite: bool, threat: float, k: float, settings: SharingSettings) -> None:
+    def update(self, now: float, opposite: bool, threat: float, k: float, settings: SharingSettings) -> None:
         """Takes whether they do now [s], the threat (NaN: not known, which changes nothing) and the share in force.
 
         Autonomy's side is taken at once; it is left once the threat has been low for `sides_hold`: that of a moment may be one that

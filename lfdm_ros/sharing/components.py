@@ -1,26 +1,318 @@
-"""The components of the threat by name: what ships with the package, and what is registered from outside."""
+"""Components of the threat by name: those of the package, and those registered from outside.
+
+Clearance measures the outline against circles exactly, as the simulated world does; moving obstacles are extrapolated at constant velocity.
+Load transfer follows the lateral acceleration as in a steady turn (paper 000 eqs 10-13), as in the planner; the measured roll replaces the
+steady one for the present state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import numpy as np
 
 from lfdm_ros import documents, plugins
+from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.safety.stops import outline_distance, peak_of
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.parameters import Declared, Exposed
-from lfdm_ros.sharing.clearance import Clearance
-from lfdm_ros.sharing.demand import Demand
-from lfdm_ros.sharing.load_transfer import LoadTransfer
-from lfdm_ros.sharing.risk_threat import RiskThreat
-from lfdm_ros.sharing.sideslip import Sideslip
-from lfdm_ros.sharing.threat import Component
+from lfdm_ros.models import roll_chassis
+from lfdm_ros.parameters import Declared, Exposed, setting
+from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.sharing.forecast import MODEL, column, poses
+from lfdm_ros.sharing.risk import Risk, RiskRollouts, RiskSettings
+from lfdm_ros.sharing.situation import Situation
+from lfdm_ros.sharing.threat import Assessment, Probability, ThreatComponent
+from lfdm_ros.vehicles import Footprint, Vehicle
+from lfdm_ros.vehicles.body import mass_of
 
-COMPONENTS: plugins.Door[type[Component]] = plugins.Door(
-    "threat", "lfdm_ros.threats", Component, "assess", Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
+
+@dataclass(frozen=True)
+class Sideslip(Declared):
+    """threat = |atan2(vy, |vx|)| / full, at most 1."""
+
+    ABOUT: ClassVar[str] = "threat sideslip: "
+    name: ClassVar[str] = "sideslip"
+
+    full: float = setting(3.0, "deg", "sideslip at which the threat is 1", 0.1, 90.0)
+    least_speed: float = setting(0.5, "m/s", "a slower vehicle has no sideslip worth the name", 0.0, 10.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        vx, vy = situation.value("vx"), situation.value("vy")
+        if math.hypot(vx, vy) < self.least_speed:
+            return Assessment(0.0, "standing")
+        slip = math.degrees(abs(math.atan2(vy, abs(vx))))
+        return Assessment(min(slip / self.full, 1.0), f"sideslip {slip:.1f} deg", details={"sideslip_deg": slip})
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
+SLOW = 2.0  # [m/s] slower tyres have no slip angle worth the name
+MIN_ANGLE, MIN_GRIP = 1e-3, 0.1  # [rad], [m/s^2] of a ground that holds nothing
+PEAK = 3.0  # the Fiala tyre slides from tan(alpha) = 3 mu Fz / C on (001 eq 18)
+
+
+@dataclass(frozen=True)
+class Demand(Declared):
+    """0 up to `engage`, 1 from `full` on; both are shares of the slip angle at which the front tyres slide, or of the friction circle."""
+
+    ABOUT: ClassVar[str] = "threat demand: "
+    name: ClassVar[str] = "demand"
+
+    measure: str = setting("sideslip", "", "what of the plan counts: sideslip of the front tyres, or saturation of the friction circle",
+                           choices=("sideslip", "saturation"))
+    engage: float = setting(0.35, "1", "share of the peak up to which nothing is threatened", 0.0, 5.0)
+    full: float = setting(0.85, "1", "share of the peak from which on autonomy drives", 0.01, 5.0)
+    horizon: float = setting(2.0, "s", "how far ahead the plan counts", 0.1, 10.0)
+    model: str = setting(MODEL, "", "vehicle model whose ground says what the tyres hold along the plan, by its name in the registry")
+
+    def assess(self, situation: Situation) -> Assessment:
+        plan = situation.plan
+        if plan is None:
+            return Assessment.unknown("autonomy has no plan")
+        near = (plan.times >= situation.time - 1e-9) & (plan.times <= situation.time + self.horizon + 1e-9)
+        if not near.any():
+            return Assessment.unknown("the plan is over")
+        share = (front_slip if self.measure == "sideslip" else saturation)(plan, situation.vehicle, self.model)
+        if share is None:
+            return Assessment.unknown(f"neither plan nor vehicle tell its {self.measure}")
+        worst = float(np.max(share[near]))
+        if not math.isfinite(worst):
+            return Assessment.unknown("the plan is not finite")
+        threat = min(max((worst - self.engage) / max(self.full - self.engage, 1e-6), 0.0), 1.0)
+        return Assessment(threat, f"the plan's {self.measure} reaches {100.0 * worst:.0f} % of the peak", details={"share": worst})
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
+def front_slip(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray | None:
+    """Front slip angles of a plan (n,), as shares of that from which on the tyres slide on the model's ground there; None: it cannot be
+    told."""
+    p, place, grip = vehicle.parameters, {name: i for i, name in enumerate(plan.names)}, _grip_along(plan, vehicle, model)
+    if grip is None or not {"vx", "vy", "yaw_rate"} <= set(place) or not {"cornering_stiffness_front", "max_road_wheel_angle"} <= set(p):
+        return None
+    vx, vy, r = (plan.states[:, place[name]] for name in ("vx", "vy", "yaw_rate"))
+    road = plan.states[:, place["road_steering"]] if "road_steering" in place else plan.inputs[:, 0]
+    slip = np.abs(road * p["max_road_wheel_angle"] - np.arctan2(vy + p["cg_to_front_axle"] * r, np.maximum(np.abs(vx), SLOW)))
+    return np.where(np.abs(vx) < SLOW, 0.0, slip / np.maximum(sliding_angle(p, grip), MIN_ANGLE))
+
+
+def sliding_angle(p: Mapping[str, float], grip: np.ndarray) -> np.ndarray:
+    """The slip angle from which on the front tyres slide [rad], where at most an acceleration `grip` [m/s^2] is held; of its shape."""
+    load = 0.5 * mass_of(p) * p["cg_to_rear_axle"] / (p["cg_to_front_axle"] + p["cg_to_rear_axle"])
+    return np.arctan(PEAK * grip * load / p["cornering_stiffness_front"])
+
+
+def saturation(plan: Plan, vehicle: Vehicle, model: str = MODEL) -> np.ndarray | None:
+    """Accelerations of a plan (n,), as shares of what friction allows on the model's ground there; None: it cannot be told."""
+    grip = _grip_along(plan, vehicle, model)
+    if grip is None or not {"ax", "ay"} <= set(plan.names):
+        return None
+    return np.hypot(column(plan, "ax"), column(plan, "ay")) / np.maximum(grip, MIN_GRIP)
+
+
+def _grip_along(plan: Plan, vehicle: Vehicle, model: str) -> np.ndarray | None:
+    """What the tyres hold at most at the places of a plan [m/s^2], (n,) or (1,); None: it cannot be told."""
+    if not {"x", "y", "yaw"} <= set(plan.names) or "friction_max" not in vehicle.parameters:
+        return None
+    try:
+        peak = peak_of(vehicle.model(model), vehicle)
+    except InputError:  # no such model, or the vehicle cannot be one
+        return None
+    return peak(*(column(plan, name) for name in ("x", "y", "yaw")))
+
+
+SPACING = 0.25  # [m] between the poses that are looked at
+
+
+@dataclass(frozen=True)
+class Clearance(Declared):
+    """Of the operator's command, held, and of the autonomy's plan."""
+
+    ABOUT: ClassVar[str] = "threat clearance: "
+    name: ClassVar[str] = "clearance"
+
+    near: float = setting(0.7, "s", "time to collision up to which the threat is 1", 0.0, 10.0)
+    far: float = setting(1.8, "s", "time to collision from which on nothing is threatened", 0.01, 20.0)
+    margin: float = setting(0.3, "m", "a wider gap counts as none", 0.01, 10.0)
+    scan_timeout: float = setting(1.0, "s", "age of what is seen from which on nothing can be told", 0.01, 60.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        seen = situation.obstacles
+        age = situation.time - seen.time
+        if age > self.scan_timeout:
+            return Assessment.unknown("nothing was seen yet" if math.isinf(age) else f"last seen {age:.2f} s ago")
+        if situation.intention is None:
+            return Assessment.unknown("there is no command of the operator's")
+        mine, ttc, gap = self._threat(situation, situation.intention)
+        theirs = math.nan if situation.plan is None else self._threat(situation, situation.plan)[0]
+        said = "nothing near" if math.isinf(gap) else f"{gap:.2f} m" if math.isinf(ttc) else f"collision in {ttc:.2f} s"
+        return Assessment(mine, said, theirs, {"time_to_collision_s": ttc, "clearance_m": gap})
+
+    def _threat(self, situation: Situation, trajectory: Plan) -> tuple[float, float, float]:
+        """Threat, time to collision [s] and least clearance [m]; inf: none."""
+        ahead, gaps = clearances(trajectory, situation.time, self.far, situation.obstacles, situation.vehicle.footprint)
+        if not len(ahead):
+            return math.nan, math.inf, math.inf
+        urgent = np.clip((self.far - ahead) / max(self.far - self.near, 1e-6), 0.0, 1.0)
+        close = np.clip(1.0 - gaps / self.margin, 0.0, 1.0)
+        hits = np.flatnonzero(gaps <= 0.0)
+        return float((urgent * close).max()), float(ahead[hits[0]]) if len(hits) else math.inf, float(gaps.min())
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
+def clearances(trajectory: Plan, now: float, horizon: float, obstacles: Obstacles, outline: Footprint) -> tuple[np.ndarray, np.ndarray]:
+    """Times from `now` on (n,) [s], at most `horizon`, and the least distance of the outline to an obstacle then (n,) [m], below 0 inside;
+    inf where none is near."""
+    ahead, at = poses(trajectory, now, horizon, SPACING)
+    gaps = np.full(len(ahead), math.inf)
+    if not len(ahead) or not len(obstacles.radii):
+        return ahead, gaps
+    x, y, yaw = at.T
+    late = (now - obstacles.time) + ahead[:, None]
+    reach = outline.front + outline.rear + 2.0 * outline.half_width + float(np.hypot(x - x[0], y - y[0]).max())
+    away = np.hypot(obstacles.centres[:, 0] - x[0], obstacles.centres[:, 1] - y[0]) - obstacles.radii
+    travelled = np.hypot(obstacles.velocities[:, 0], obstacles.velocities[:, 1]) * float(late[-1, 0])
+    near = obstacles.where(away < reach + travelled + 5.0)
+    if not len(near.radii):
+        return ahead, gaps
+    dx = near.centres[:, 0] + late * near.velocities[:, 0] - x[:, None]
+    dy = near.centres[:, 1] + late * near.velocities[:, 1] - y[:, None]
+    return ahead, (outline_distance(outline, dx, dy, yaw[:, None]) - near.radii).min(axis=1)
+
+
+NEEDED = tuple(f.name for f in roll_chassis.PARAMETERS if "damping" not in f.name and "inertia" not in f.name)
+
+
+class Loads:
+    """Load-transfer ratios of one vehicle."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        """Raises KeyError where the vehicle lacks parameters."""
+        p = SimpleNamespace(**{name: vehicle.parameters[name] for name in NEEDED})
+        terms = roll_chassis.load_terms(p)
+        steady = terms.lever / terms.roll_stiffness  # roll for a unit of ay
+        self._static, self._pitch = terms.static, terms.pitch
+        self._lateral, self._springs = terms.lateral, terms.springs
+        self._steady = steady
+
+    def ratio(self, ay: np.ndarray, ax: np.ndarray, roll: np.ndarray | None = None) -> np.ndarray:
+        """The larger ratio of the two axles (n,); roll: [rad] to the right, None: as in a steady turn."""
+        lean = self._steady * ay if roll is None else roll
+        worst = np.zeros(np.shape(ay))
+        for static, lateral, spring, sign in zip(self._static, self._lateral, self._springs, (-1.0, 1.0)):
+            load = np.maximum(static + sign * self._pitch * ax, 0.05 * static)
+            worst = np.maximum(worst, np.abs(lateral * ay + spring * lean) / load)
+        return worst
+
+
+@dataclass(frozen=True)
+class LoadTransfer(Declared):
+    """0 up to `engage`, 1 from `full` on; what is predicted counts as what is."""
+
+    ABOUT: ClassVar[str] = "threat load_transfer: "
+    name: ClassVar[str] = "load_transfer"
+
+    engage: float = setting(0.6, "1", "load-transfer ratio up to which nothing is threatened", 0.0, 1.0)
+    full: float = setting(0.95, "1", "load-transfer ratio from which on the threat is 1", 0.01, 2.0)
+    horizon: float = setting(1.5, "s", "how far ahead is looked", 0.1, 10.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        try:
+            loads = Loads(situation.vehicle)
+        except KeyError as missing:
+            return Assessment.unknown(f"the vehicle has no {missing.args[0]}")
+        ay, ax, roll = (situation.value(name) for name in ("ay", "ax", "roll"))
+        if math.isnan(ay):
+            ay = situation.value("vx") * situation.value("yaw_rate")
+        now = float(loads.ratio(np.array(ay), np.array(0.0 if math.isnan(ax) else ax), None if math.isnan(roll) else np.array(roll)))
+        mine = self._worst(loads, situation, situation.intention)
+        theirs = self._worst(loads, situation, situation.plan)
+        worst = max(now, mine) if mine == mine else now
+        return Assessment(self._threat(worst), f"load transfer {now:.2f}" + (f", {mine:.2f} ahead" if mine == mine else ""),
+                          self._threat(max(now, theirs)) if theirs == theirs else math.nan,
+                          {"now": now, "operator": mine, "autonomy": theirs})
+
+    def _worst(self, loads: Loads, situation: Situation, trajectory: Plan | None) -> float:
+        """The largest ratio on a trajectory within the horizon; NaN: it cannot be told."""
+        if trajectory is None or not {"ax", "ay"} <= set(trajectory.names):
+            return math.nan
+        t = trajectory.times
+        near = (t >= situation.time - 1e-9) & (t <= situation.time + self.horizon + 1e-9)
+        if not near.any():
+            return math.nan
+        return float(loads.ratio(column(trajectory, "ay")[near], column(trajectory, "ax")[near]).max())
+
+    def _threat(self, ratio: float) -> float:
+        return min(max((ratio - self.engage) / max(self.full - self.engage, 1e-6), 0.0), 1.0)
+
+    def reset(self) -> None:
+        """Keeps nothing."""
+
+
+HOPELESS = 0.5  # share of worlds in which it does not matter who drives
+
+
+@dataclass(frozen=True)
+class RiskThreat(RiskSettings):
+    """threat = P(autonomy fails less than the operator) / full; of the autonomy the same the other way round. Both at most 1. Where both
+    fail alike more often than not, nothing is told: who drives then goes on."""
+
+    ABOUT: ClassVar[str] = "threat risk: "
+    name: ClassVar[str] = "risk"
+
+    full: float = setting(0.3, "1", "probability at which the threat is 1", 0.01, 1.0)
+
+    def assess(self, situation: Situation) -> Assessment:
+        if situation.operator is None and situation.plan is None:
+            return Assessment.unknown("neither command nor plan")
+        try:
+            risk = self._rollouts_of(situation.vehicle).assess(situation)
+        except InputError as error:
+            return Assessment.unknown(str(error))
+        if risk.operator is None:
+            return Assessment.unknown("no command of the operator")
+        threat, harm = (min(p.value / self.full, 1.0) for p in (risk.averted, risk.harmed))
+        words = _words(risk)
+        if risk.alike.value > HOPELESS:
+            threat, words = math.nan, f"{words}: whoever drives"
+        return Assessment(threat, words, math.nan if risk.autonomy is None else harm, probabilities=tuple(
+            Probability(name, p.value, *p.interval) for name, p in risk.probabilities.items()), rollouts=risk.operator.failure.runs,
+            horizon=risk.horizon, seconds=risk.seconds)
+
+    def reset(self) -> None:
+        """Keeps nothing of time or place."""
+
+    def prepare(self, vehicle: Vehicle) -> None:
+        """Compiles the rollouts. Raises InputError as they do."""
+        self._rollouts_of(vehicle)
+
+    def _rollouts_of(self, vehicle: Vehicle) -> RiskRollouts:
+        kept = self.__dict__.get("_rollouts")
+        if kept is None:
+            kept = RiskRollouts(vehicle, RiskSettings(**{f.name: getattr(self, f.name) for f in fields(RiskSettings)}))
+            object.__setattr__(self, "_rollouts", kept)
+        return kept
+
+
+def _words(risk: Risk) -> str:
+    said = [f"{name} {p.value:.0%}" for name, p in risk.probabilities.items() if p.count]
+    return f"{', '.join(said) or 'nothing fails'} within {risk.horizon:g} s, of {risk.averted.runs}"
+
+
+COMPONENTS: plugins.Door[type[ThreatComponent]] = plugins.Door(
+    "threat", "lfdm_ros.threats", ThreatComponent, "assess", Sideslip, Demand, Clearance, LoadTransfer, RiskThreat)
 register_component = COMPONENTS.register
 
 
-def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[Component, ...]:
+def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[ThreatComponent, ...]:
     """Components by name.
 
     Args:

@@ -11,7 +11,7 @@ from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import measured_state
 from lfdm_ros.control.safety.braking import FASTEST
-from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.sharing.situation import Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
 MODEL = "driven_bicycle"
@@ -28,14 +28,14 @@ class Forecast:
         self._vx, self._step = self.names.index("vx"), min(STEP, self.model.largest_step)
         self._x, self._before, self._after = np.zeros(len(self.names)), np.zeros(3), np.zeros(3)
         self._bind = advance_kernel(self.model)
-        self.take(vehicle)
+        self.set_vehicle(vehicle)
 
-    def take(self, vehicle: Vehicle) -> None:
+    def set_vehicle(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters. Raises InputError if it lacks some; then nothing has changed."""
         self._advance = self._bind(self._x, vehicle.vector(self.model), self._before, self._after)
         self._vehicle = vehicle
 
-    def held(self, situation: Situation, command: Command, horizon: float) -> Plan:
+    def held(self, situation: Situation, command: StampedCommand, horizon: float) -> Plan:
         """The command, sent from now on and held: from the measured state until `horizon` [s] from now.
 
         What was sent before acts first, for the actuators' delay; then steering and pedal move as fast as the actuators do. The inputs are
@@ -45,7 +45,7 @@ class Forecast:
         effects = [c.time + a.delay for c in situation.sent]
         begin = situation.time + a.delay
         times, rows, inputs = [measured.time], [measured_state(self.model, self._vehicle, measured)], []
-        acting = situation.sent[max(bisect_right(effects, measured.time) - 1, 0)] if situation.sent else Command(measured.time)
+        acting = situation.sent[max(bisect_right(effects, measured.time) - 1, 0)] if situation.sent else StampedCommand(measured.time)
         steering, pedal, reverse = acting.steering, acting.pedal, acting.reverse
         road = steering
         inputs.append(_inputs(road, pedal, reverse))

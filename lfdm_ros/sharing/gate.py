@@ -21,36 +21,36 @@ from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.safety.braking import braking
 from lfdm_ros.control.safety.stops import LAST, braked_of, peak_of
 from lfdm_ros.errors import InputError
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.situation import Command
+from lfdm_ros.sharing.sharing_settings import SharingSettings
+from lfdm_ros.sharing.situation import StampedCommand
 from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.body import understeer_gradient
 
 LONGEST = 0.1  # [s] that a command may move for: after a gap it does not jump
 SLOW = 1.0  # [m/s] the selector changes near standstill only
-LEAST_LOCK = 0.02  # share of full lock that is left at any speed: a vehicle that cannot steer at all leaves the road on a straight
+MIN_LOCK = 0.02  # share of full lock that is left at any speed: a vehicle that cannot steer at all leaves the road on a straight
 NEEDED = ("cg_to_front_axle", "cg_to_rear_axle", "max_road_wheel_angle", "friction_max")
 OLD = 0.2  # [s] a decision that is older is none: the gate brakes
 
 
 @dataclass(frozen=True)
-class Gated:
+class GatedCommand:
     """What goes out, and which limits held it back."""
 
-    command: Command
+    command: StampedCommand
     limits: tuple[str, ...]
 
 
-class Gate:
+class CommandGate:
     """Keeps the command in force."""
 
     def __init__(self, vehicle: Vehicle, settings: SharingSettings, table: LimitTable | None = None) -> None:
         """table: of the largest model's wheel lift, which limits the steering as well."""
         self.settings, self._table = settings, table
-        self.take(vehicle)
+        self.set_vehicle(vehicle)
         self.reset()
 
-    def take(self, vehicle: Vehicle) -> None:
+    def set_vehicle(self, vehicle: Vehicle) -> None:
         """Another vehicle's parameters. Raises InputError where it lacks some; then nothing has changed."""
         p = vehicle.parameters
         missing = [name for name in NEEDED if name not in p]
@@ -65,56 +65,56 @@ class Gate:
 
     def reset(self) -> None:
         """Nothing was sent yet."""
-        self.applied, self._reverse = Command(0.0), False
+        self.applied, self._reverse = StampedCommand(0.0), False
         self._vx = self._vy = self._yaw_rate = 0.0
         self._pose = (0.0, 0.0, 0.0)
-        self.begin()
+        self.restart()
 
-    def begin(self) -> None:
+    def restart(self) -> None:
         """Time begins anew; the command in force stays."""
         self._sent = False
 
-    def moves(self, vx: float, vy: float, yaw_rate: float, pose: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
+    def set_motion(self, vx: float, vy: float, yaw_rate: float, pose: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
         """How the vehicle moves now [m/s, rad/s], and where: x, y [m], yaw [rad]; what is not finite is not taken."""
         if all(map(math.isfinite, (vx, vy, yaw_rate, *pose))):
             self._vx, self._vy, self._yaw_rate, self._pose = vx, vy, yaw_rate, pose
 
     # -- What is allowed -----------------------------------------------------------------------------------------------
 
-    def lock(self, vx: float) -> float:
+    def max_steering(self, vx: float) -> float:
         """Largest steering at a speed where the vehicle is, as share of full lock."""
         v2, grip = vx * vx, float(self._peak(*self._pose)[0])
         angle = (self._wheelbase + self._understeer * v2) * self.settings.grip_use * grip / max(v2, 1e-6)
         share = angle / self._lock
         if self._table is not None:
             share = min(share, float(self._table.at(abs(vx))))
-        return min(max(share, LEAST_LOCK), 1.0)
+        return min(max(share, MIN_LOCK), 1.0)
 
-    def range(self) -> tuple[float, float]:
+    def steering_range(self) -> tuple[float, float]:
         """Least and largest steering now: that of the speed, and into a slide."""
-        lock = self.lock(self._vx)
+        lock = self.max_steering(self._vx)
         # In reverse the front wheels trail.
         along = math.atan2(self._vy + self._front * self._yaw_rate, self._vx) / self._lock if self._vx > SLOW else 0.0
         return max(min(-lock, along), -1.0), min(max(lock, along), 1.0)
 
-    def hardest_brake(self) -> float:
+    def max_brake(self) -> float:
         """Brake [0, 1] up to which the rear axle holds the vehicle now."""
         circle = LAST.circle * float(self._peak(*self._pose)[0])
         return min(braking(self._braked, abs(self._vx * self._yaw_rate), circle) / self._braked.full_brake, 1.0)
 
-    def within(self, command: Command) -> Command:
+    def clip(self, command: StampedCommand) -> StampedCommand:
         """What of a command is let through in the end, however long it takes: within the range of the steering and of the brake."""
-        low, high = self.range()
-        pedal = max(command.pedal, -self.hardest_brake())
-        return Command.of_pedal(command.time, min(max(command.steering, low), high), pedal, command.reverse)
+        low, high = self.steering_range()
+        pedal = max(command.pedal, -self.max_brake())
+        return StampedCommand.of_pedal(command.time, min(max(command.steering, low), high), pedal, command.reverse)
 
-    def turn_rate(self) -> float:
+    def max_steering_rate(self) -> float:
         """Largest rate of the steering now [1/s]."""
-        return min(self._actuators.steering_rate, 2.0 * self.lock(self._vx) / self.settings.swing_time)
+        return min(self._actuators.steering_rate, 2.0 * self.max_steering(self._vx) / self.settings.swing_time)
 
     # -- What goes out -------------------------------------------------------------------------------------------------
 
-    def let(self, wanted: Command | None, now: float, emergency: bool = False) -> Gated:
+    def admit(self, wanted: StampedCommand | None, now: float, emergency: bool = False) -> GatedCommand:
         """The command for now [s].
 
         Args:
@@ -125,17 +125,17 @@ class Gate:
         dt = min(max(now - before.time, 0.0), LONGEST) if self._sent else 0.0
         if wanted is None or not abs(now - wanted.time) <= OLD:
             limits.append("stale")
-            wanted = Command(now, before.steering, 0.0, s.stop_brake)
-        low, high = self.range()
+            wanted = StampedCommand(now, before.steering, 0.0, s.stop_brake)
+        low, high = self.steering_range()
         steering = min(max(wanted.steering, low), high)
         if steering != wanted.steering:
             limits.append("steering")
-        turn = self.turn_rate() * dt
+        turn = self.max_steering_rate() * dt
         # What is beyond the range already, since the vehicle has become faster, comes back at the rate too.
         rated = min(max(steering, before.steering - turn), before.steering + turn)
         if abs(rated - steering) > 1e-12:
             limits.append("steering_rate")
-        pedal = wanted.pedal if emergency else max(wanted.pedal, -self.hardest_brake())
+        pedal = wanted.pedal if emergency else max(wanted.pedal, -self.max_brake())
         if pedal != wanted.pedal:
             limits.append("brake")
         if pedal > 0.0 and wanted.reverse != self._reverse:
@@ -151,7 +151,7 @@ class Gate:
         if abs(pressed - pedal) > 1e-12:
             limits.append("pedal_rate")
         throttle = min(max(pressed, 0.0), 1.0)
-        self.applied = Command(now, min(max(rated, -1.0), 1.0), -throttle if self._reverse and throttle else throttle,
+        self.applied = StampedCommand(now, min(max(rated, -1.0), 1.0), -throttle if self._reverse and throttle else throttle,
                                min(max(-pressed, 0.0), 1.0))
         self._sent = True
-        return Gated(self.applied, tuple(limits))
+        return GatedCommand(self.applied, tuple(limits))

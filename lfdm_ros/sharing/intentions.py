@@ -1,10 +1,15 @@
-"""What an operator is taken to do from now on, by name: one constant input, one that follows the path, and one that somebody corrects."""
+"""Predictions of the operator by name: constant input, path following, and a command that is corrected after a reaction.
+
+The operator's hands answer now what was visible a reaction ago: own delays, and those of a link. Until a reaction from now they answer
+motion of the vehicle that is known here. `PredictedOperator` computes that answer by the published driver model (`teleop.salvucci`) with
+its median gains; a person's gains are a factor of them, which is drawn.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +18,52 @@ import numpy as np
 
 from lfdm_ros import plugins
 from lfdm_ros.control.plan import Plan
+from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.sharing.situation import Situation, StampedCommand
+from lfdm_ros.teleop.salvucci import TwoPoint
+from lfdm_ros.teleop.settings import LOG_SD, OperatorSettings, Person
+from lfdm_ros.teleop.sight import moved_on, two_points
+from lfdm_ros.vehicles import Vehicle
+
+GAIN_LOG_SD = LOG_SD["steering_factor"]  # of a person's gains around the median's
+
+
+class PredictedOperator:
+    """The median driver at the wheel of one vehicle."""
+
+    def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None) -> None:
+        """settings: of the driver. Raises KeyError if the vehicle lacks wheelbase or largest road-wheel angle."""
+        p, self._settings = vehicle.parameters, settings or OperatorSettings(variation=0.0)
+        self._person = Person.drawn(self._settings, np.random.default_rng(0))
+        self._lock = p["max_road_wheel_angle"]
+        self._law = TwoPoint(self._settings, self._person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], self._lock)
+
+    @property
+    def prediction_time(self) -> float:
+        """For how long he thinks the motion of a picture on, which makes up for delays of his own [s]."""
+        s, own = self._settings, self._person
+        return s.anticipation * (own.perception_delay + s.cognitive_cycle + own.motor_delay)
+
+    def steering(self, path: Path, past: Sequence[Measured], now: float, times: np.ndarray, delay: float) -> np.ndarray:
+        """By how much the steering of one who follows a path will differ from what it is at `now` [s], `times` (k,) from then on, which
+        begin at 0 and rise: (k,), share of full lock. From a `delay` [s] on, beyond which nobody has seen anything, it stays.
+
+        Args:
+            past: states, oldest first; what lies before the first is as that.
+            delay: from what the vehicle does to what his hands do about it.
+        """
+        law, seen = self._law, np.minimum(now + times - delay, past[-1].time)
+        at = np.array([state.time for state in past])
+        values = {name: np.array([state.values[name] for state in past]) for name in REQUIRED}
+        values["yaw"] = np.unwrap(values["yaw"])
+        picture = {name: np.interp(seen, at, value) for name, value in values.items()}
+        x, y, yaw = moved_on(picture, self.prediction_time)
+        _, angles = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
+        law.reset()
+        steps = np.diff(np.maximum(seen, at[0]), prepend=max(float(seen[0]), float(at[0])))
+        wanted = [law.steer(far, near, step) for near, far, step in zip(*angles.tolist(), steps.tolist())]
+        return (np.array(wanted) - wanted[0]) / self._lock if all(map(math.isfinite, wanted)) else np.zeros(len(times))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +97,7 @@ class OperatorView:
     """
 
     situation: Situation
-    command: Command
+    command: StampedCommand
     settings: Any
     times: np.ndarray
     hold: Callable[[], Intention]
@@ -95,22 +144,22 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
     # The way up to the operator is taken to be as long as the way down, which the age of the command tells.
     reaction = s.reaction + 2.0 * max(situation.operator_age, 0.0)
     path, plan = situation.path, situation.plan
-    relieved = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
-    if relieved:
+    by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
+    if by_autonomy:
         reaction = s.takeover
     wanted, reference, until, answer = held.wanted, held.reference, math.inf, None
     if command.reverse or (path is None and plan is None):
         until = reaction
-    elif plan is not None and (path is None or relieved):
+    elif plan is not None and (path is None or by_autonomy):
         wanted, reference = view.follow_plan(plan)
     elif path is not None:
         wanted, reference = view.follow_path(path)
     waits = view.times < reaction - 1e-9
     wanted[waits], reference[waits] = (command.steering, command.pedal), 0.0
-    if answering and not relieved and path is not None and situation.past and not command.reverse:
+    if answering and not by_autonomy and path is not None and situation.past and not command.reverse:
         answer = np.zeros(len(view.times))
         answer[waits] = view.answer(view.times[waits], reaction)
-    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if relieved else math.inf, until=until,
+    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
                                answer=answer)
 
 
@@ -118,12 +167,14 @@ HELD = IntentionKind("held", "the command as it is", hold)
 PATH = IntentionKind("path", "drives along the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
-FORESEEN = IntentionKind("foreseen", "the same, but until then the operator steers as the driver model answers what it has seen",
+PREDICTED = IntentionKind("predicted", "the same, but until then the operator steers as the driver model answers what it has seen",
                          partial(react, corrected_by=OPERATOR, answering=True))
-RELIEVED = IntentionKind("relieved", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
+TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by autonomy, back to its plan, or else to the path",
                          partial(react, corrected_by=AUTONOMY, answering=False))
-CORRECTED = IntentionKind("corrected", "foreseen or relieved, by which of the two comes first",
+FIRST_TO_CORRECT = IntentionKind("first_to_correct", "predicted or takeover, by which of the two comes first",
                           partial(react, corrected_by=FIRST, answering=True))
 INTENTIONS: plugins.Door[IntentionKind] = plugins.Door(
-    "intention", "lfdm_ros.intentions", IntentionKind, "predict", HELD, PATH, REACTING, FORESEEN, RELIEVED, CORRECTED)
+    "intention", "lfdm_ros.intentions", IntentionKind, "predict", HELD, PATH, REACTING, PREDICTED, TAKEOVER, FIRST_TO_CORRECT)
+# Names of the former release.
+FORMER_INTENTIONS = {"foreseen": PREDICTED.name, "relieved": TAKEOVER.name, "corrected": FIRST_TO_CORRECT.name}
 register_intention = INTENTIONS.register

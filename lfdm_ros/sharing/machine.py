@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lfdm_ros.bounds import STAMP, Refused
-from lfdm_ros.sharing.settings import AUTONOMY, BLEND, MODES, OPERATOR
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, MODES, OPERATOR
 
 
 class Presence(Enum):
@@ -22,7 +22,7 @@ class Presence(Enum):
     LOST = "lost"
 
 
-class Share(Enum):
+class Authority(Enum):
     """Where k goes, at its rate."""
 
     LAW = "by the threat"
@@ -41,7 +41,7 @@ class Action(Enum):
 
 
 @dataclass(frozen=True)
-class Seen:
+class MachineInputs:
     """What the state follows from. overdue: the vehicle has moved for too long without anybody."""
 
     mode: str
@@ -61,7 +61,7 @@ class Row:
     """A state, when it is, and what it does. alarm: it is a warning; why: said of it, in one line."""
 
     state: str
-    share: Share
+    share: Authority
     action: Action
     alarm: bool
     why: str
@@ -72,7 +72,7 @@ class Row:
     latched: bool = False
     overdue: frozenset[bool] = frozenset((False, True))
 
-    def fits(self, seen: Seen) -> bool:
+    def fits(self, seen: MachineInputs) -> bool:
         return (seen.mode in self.modes and seen.operator in self.operator and seen.autonomy in self.autonomy
                 and seen.vehicle in self.vehicle and seen.latched == self.latched and seen.overdue in self.overdue)
 
@@ -85,45 +85,45 @@ _BOTH, _HIM, _IT = frozenset((BLEND,)), frozenset((OPERATOR,)), frozenset((AUTON
 _WAITS, _OVERDUE = frozenset((False,)), frozenset((True,))
 
 TABLE: tuple[Row, ...] = (
-    Row("emergency_stop", Share.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True),
-    Row("waiting", Share.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER)),
-    Row("state_lost", Share.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives unjudged",
+    Row("emergency_stop", Authority.HELD, Action.EMERGENCY, True, "emergency stop: latched until it is reset", vehicle=_ANY, latched=True),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no state of the vehicle yet", vehicle=_of(NEVER)),
+    Row("state_lost", Authority.OPERATOR, Action.SHARED, True, "the vehicle's state is lost: the operator drives unjudged",
         modes=_HIM, operator=_of(FRESH), vehicle=_of(LOST)),
-    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle's state is lost", vehicle=_of(LOST)),
     # Operator and autonomy together.
-    Row("sharing", Share.LAW, Action.SHARED, False, "", modes=_BOTH, operator=_of(FRESH), autonomy=_of(FRESH)),
-    Row("operator_alone", Share.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BOTH, operator=_of(FRESH),
+    Row("sharing", Authority.LAW, Action.SHARED, False, "", modes=_BOTH, operator=_of(FRESH), autonomy=_of(FRESH)),
+    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "no command of autonomy yet", modes=_BOTH, operator=_of(FRESH),
         autonomy=_of(NEVER)),
-    Row("autonomy_lost", Share.OPERATOR, Action.SHARED, True, "autonomy is lost: the operator drives", modes=_BOTH, operator=_of(FRESH),
+    Row("autonomy_lost", Authority.OPERATOR, Action.SHARED, True, "autonomy is lost: the operator drives", modes=_BOTH, operator=_of(FRESH),
         autonomy=_of(LOST)),
-    Row("autonomy_alone", Share.AUTONOMY, Action.SHARED, False, "no command of the operator yet", modes=_BOTH, operator=_of(NEVER),
+    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "no command of the operator yet", modes=_BOTH, operator=_of(NEVER),
         autonomy=_of(FRESH)),
-    Row("operator_lost", Share.AUTONOMY, Action.SHARED, True, "the operator is lost: autonomy drives", modes=_BOTH, operator=_of(LOST),
+    Row("operator_lost", Authority.AUTONOMY, Action.SHARED, True, "the operator is lost: autonomy drives", modes=_BOTH, operator=_of(LOST),
         autonomy=_of(FRESH)),
-    Row("stopping", Share.HELD, Action.STOP, True, "operator and autonomy are lost", modes=_BOTH, operator=_of(LOST),
+    Row("stopping", Authority.HELD, Action.STOP, True, "operator and autonomy are lost", modes=_BOTH, operator=_of(LOST),
         autonomy=_of(NEVER, LOST)),
-    Row("stopping", Share.HELD, Action.STOP, True, "autonomy is lost, and no operator came", modes=_BOTH, operator=_of(NEVER),
+    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, and no operator came", modes=_BOTH, operator=_of(NEVER),
         autonomy=_of(LOST)),
-    Row("waiting", Share.HELD, Action.WAIT, False, "no command of operator or autonomy yet", modes=_BOTH, operator=_of(NEVER),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of operator or autonomy yet", modes=_BOTH, operator=_of(NEVER),
         autonomy=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BOTH, operator=_of(NEVER),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and nobody came to drive it", modes=_BOTH, operator=_of(NEVER),
         autonomy=_of(NEVER), overdue=_OVERDUE),
     # The operator alone: autonomy was not asked, so that it does not take over.
-    Row("operator_alone", Share.OPERATOR, Action.SHARED, False, "", modes=_HIM, operator=_of(FRESH)),
-    Row("stopping", Share.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_HIM, operator=_of(LOST)),
-    Row("waiting", Share.HELD, Action.WAIT, False, "no command of the operator yet", modes=_HIM, operator=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and no operator came", modes=_HIM, operator=_of(NEVER),
+    Row("operator_alone", Authority.OPERATOR, Action.SHARED, False, "", modes=_HIM, operator=_of(FRESH)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the operator is lost, in mode operator", modes=_HIM, operator=_of(LOST)),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of the operator yet", modes=_HIM, operator=_of(NEVER), overdue=_WAITS),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no operator came", modes=_HIM, operator=_of(NEVER),
         overdue=_OVERDUE),
     # Autonomy alone: the operator need not be at the wheel.
-    Row("autonomy_alone", Share.AUTONOMY, Action.SHARED, False, "", modes=_IT, autonomy=_of(FRESH)),
-    Row("stopping", Share.HELD, Action.STOP, True, "autonomy is lost, in mode autonomy", modes=_IT, autonomy=_of(LOST)),
-    Row("waiting", Share.HELD, Action.WAIT, False, "no command of autonomy yet", modes=_IT, autonomy=_of(NEVER), overdue=_WAITS),
-    Row("stopping", Share.HELD, Action.STOP, True, "the vehicle moves, and no autonomy came", modes=_IT, autonomy=_of(NEVER),
+    Row("autonomy_alone", Authority.AUTONOMY, Action.SHARED, False, "", modes=_IT, autonomy=_of(FRESH)),
+    Row("stopping", Authority.HELD, Action.STOP, True, "autonomy is lost, in mode autonomy", modes=_IT, autonomy=_of(LOST)),
+    Row("waiting", Authority.HELD, Action.WAIT, False, "no command of autonomy yet", modes=_IT, autonomy=_of(NEVER), overdue=_WAITS),
+    Row("stopping", Authority.HELD, Action.STOP, True, "the vehicle moves, and no autonomy came", modes=_IT, autonomy=_of(NEVER),
         overdue=_OVERDUE),
 )
 
 
-def row_of(seen: Seen) -> Row:
+def row_of(seen: MachineInputs) -> Row:
     """The row that holds."""
     return next(row for row in TABLE if row.fits(seen))
 
@@ -150,7 +150,7 @@ GAP_FACTOR = 2.0  # so many times the longest gap of late are no loss yet
 
 
 @dataclass(frozen=True)
-class Limits:
+class SourceTimeouts:
     """From which on a source is lost [s]: the age of its last message by its stamp, and the time since that came, which is `timeout` for
     one that comes regularly, more for one that does not, and `max_silence` at most."""
 
@@ -164,7 +164,7 @@ class Limits:
 
 
 @dataclass
-class Source:
+class SourceMonitor:
     """When the last message of a source was made, and when it came. Times [s], on one clock.
 
     gap: the longest time between two messages of late, without those after which the source was lost whatever its gaps.
@@ -175,7 +175,7 @@ class Source:
     received: float = -math.inf
     gap: float = 0.0
 
-    def take(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
+    def on_message(self, stamp: float, now: float, ahead: float, max_silence: float) -> None:
         """A usable message came; a gap before it that is longer than `max_silence` [s] says nothing of the source's period.
 
         Raises:
@@ -191,7 +191,7 @@ class Source:
             self.gap = max(gap, self.gap * math.exp(-gap / GAP_MEMORY))
         self.stamp, self.received = stamp, now
 
-    def presence(self, now: float, limits: Limits) -> Presence:
+    def presence(self, now: float, limits: SourceTimeouts) -> Presence:
         """Whether it counts."""
         if math.isinf(self.received):
             return NEVER
@@ -201,7 +201,7 @@ class Source:
         """Of the last message by its stamp [s]; NaN: none came."""
         return now - self.stamp if math.isfinite(self.stamp) else math.nan
 
-    def why_lost(self, now: float, limits: Limits) -> str:
+    def why_lost(self, now: float, limits: SourceTimeouts) -> str:
         """In words, by its silence or its age; empty: neither."""
         if math.isinf(self.received):
             return ""

@@ -28,9 +28,16 @@ from lfdm_ros.numerics import binomial_interval, matmul
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.fleet import Fleet, tyre_models
-from lfdm_ros.sharing.foreseen import GAIN_LOG_SD, Foreseen
-from lfdm_ros.sharing.intentions import CORRECTED, INTENTIONS, Intention, OperatorView
-from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.sharing.intentions import (
+    FIRST_TO_CORRECT,
+    FORMER_INTENTIONS,
+    GAIN_LOG_SD,
+    INTENTIONS,
+    Intention,
+    OperatorView,
+    PredictedOperator,
+)
+from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.vehicles import Vehicle
 
 ALL, OWN = "all", "own"  # tyre models
@@ -39,8 +46,8 @@ SIGMAS = 3.0  # an obstacle is looked at as far as it may be by so many standard
 ROWS = 256  # of random numbers for obstacles
 PIECES = 8  # in which an intention's runs are shared out among cores
 FARTHEST = 1e5  # [m] from the origin single precision resolves a centimetre
-# What vehicles do at most: they are looked for no farther [m/s^2].
-SIDEWAYS, BRAKING, SPEEDING = 12.0, 12.0, 6.0
+# Bounds on the accelerations of vehicles [m/s^2], which bound where an obstacle can matter.
+MAX_LATERAL_ACCELERATION, MAX_BRAKING, MAX_LONGITUDINAL_ACCELERATION = 12.0, 12.0, 6.0
 AHEAD, BEHIND = 10.0, 10.0  # [m] of the corridor beyond what is driven
 BEYOND = 0.3  # [m] who has left the corridor leaves it again where he goes so much farther out
 EVERY, SAG = 0.5, 0.02  # [m] where it is looked at, and how far its straight pieces may be off
@@ -66,9 +73,9 @@ class RiskSettings(Declared):
     step: float = setting(0.01, "s", "longest step of the model", 0.001, 0.05)
     single: bool = setting(True, "", "compute with numbers of 32 bits, twice as fast")
     seed: int = setting(1, "1", "of the random numbers, the same in each decision", 0, 2**31 - 1)
-    intention: str = setting(CORRECTED.name, "", "what the operator is taken to do: " + "; ".join(
+    intention: str = setting(FIRST_TO_CORRECT.name, "", "what the operator is taken to do: " + "; ".join(
         f"{kind.name}: {kind.description}" for kind in INTENTIONS.registered.values()) + "; without path and plan nothing counts after a "
-        "correction", choices=lambda: tuple(INTENTIONS))
+        "correction", choices=lambda: tuple(INTENTIONS), former=FORMER_INTENTIONS)
     # 0.085 perception, 0.05 decision, 0.05 motor and the lag of the hands, 2 x 0.707 / 10 rad/s, of `teleop.OperatorSettings`. He steers
     # all the time: it is not the second of one who is surprised.
     reaction: float = setting(0.3, "s", "after which an operator corrects who steers all the time, from picture to hands; what his link "
@@ -195,9 +202,9 @@ class RiskRollouts:
         self._by_place = casadi_model(self.model).by_place
         self._vehicle: Vehicle | None = None
         self._draws: Draws | None = None
-        self.take(vehicle)
+        self.set_vehicle(vehicle)
 
-    def take(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
+    def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
         """Another vehicle's parameters, and draws of some of them.
 
         Raises:
@@ -212,7 +219,7 @@ class RiskRollouts:
         self._vehicle, self._draws = vehicle, draws
         values, outline = vehicle.parameters, vehicle.footprint
         self._footprint = outline
-        self._foreseen = Foreseen(vehicle)
+        self._predicted_operator = PredictedOperator(vehicle)
         self._wheelbase, self._lock = values["cg_to_front_axle"] + values["cg_to_rear_axle"], values["max_road_wheel_angle"]
         a = vehicle.actuators
         rates = [min(rate, FAR) for rate in (a.steering_rate, a.throttle_rate, a.brake_rate)]
@@ -228,7 +235,7 @@ class RiskRollouts:
             InputError: the state cannot be followed to when a command would act.
         """
         began = time.perf_counter()
-        self.take(situation.vehicle, situation.draws)
+        self.set_vehicle(situation.vehicle, situation.draws)
         x, acting, begin = self._state(situation)
         origin = self._origin(x)
         intentions = {}
@@ -282,7 +289,7 @@ class RiskRollouts:
 
         def answer(times: np.ndarray, delay: float) -> np.ndarray:
             assert situation.path is not None
-            return self._foreseen.steering(situation.path, situation.past, situation.time, times, delay)
+            return self._predicted_operator.steering(situation.path, situation.past, situation.time, times, delay)
 
         view = OperatorView(situation, command, s, self.times, hold, lambda path: self._along(path, x, command),
                             lambda plan: self._planned(plan, self._origin(x), begin), answer)
@@ -290,14 +297,14 @@ class RiskRollouts:
         intention.wanted[0] = acting
         return intention
 
-    def _held(self, command: Command) -> tuple[np.ndarray, np.ndarray]:
+    def _held(self, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
         """Steering and pedal (K, 2) of a command that is held, and nothing to come back to (K, 8)."""
         return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
         return np.zeros((len(self.times), len(REFERENCE)))
 
-    def _along(self, path: Path, x: np.ndarray, command: Command) -> tuple[np.ndarray, np.ndarray]:
+    def _along(self, path: Path, x: np.ndarray, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
         """Along a path at the speed that the vehicle has, back to it as who looks ahead does."""
         px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
         station = float(path.project(np.array([px]), np.array([py]))[0][0])
@@ -423,9 +430,9 @@ class RiskRollouts:
         turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
         reach = self._numbers[:2].astype(float).max() + float(self._numbers[2]) + SIGMAS * self.settings.position_sd
         # Where the vehicle can be: a box in its axes that grows.
-        sideways = 0.5 * SIDEWAYS * t * t + abs(speeds[1]) * t + reach
-        ahead = speeds[0] * t + 0.5 * SPEEDING * t * t + reach
-        behind = np.minimum(0.0, speeds[0] * t - 0.5 * BRAKING * t * t) - reach
+        sideways = 0.5 * MAX_LATERAL_ACCELERATION * t * t + abs(speeds[1]) * t + reach
+        ahead = speeds[0] * t + 0.5 * MAX_LONGITUDINAL_ACCELERATION * t * t + reach
+        behind = np.minimum(0.0, speeds[0] * t - 0.5 * MAX_BRAKING * t * t) - reach
 
         def within(centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
             """Which circles (K, n, 2), (K, n) the box of each sample may touch (K, n)."""
@@ -475,7 +482,8 @@ class RiskRollouts:
             path, rows = corridor.path, corridor.room
             station = float(path.project(here[:1], here[1:])[0][0])
             begin = max(station - BEHIND, float(rows[0, 0]))
-            end = min(station + max(v, 0.0) * self.times[-1] + 0.5 * SPEEDING * self.times[-1]**2 + AHEAD, float(rows[-1, 0]))
+            coasted = station + max(v, 0.0) * self.times[-1]
+            end = min(coasted + 0.5 * MAX_LONGITUDINAL_ACCELERATION * self.times[-1]**2 + AHEAD, float(rows[-1, 0]))
             if end - begin > 0.1:
                 s = np.union1d(np.linspace(begin, end, max(2, math.ceil((end - begin) / EVERY) + 1)),
                                rows[(rows[:, 0] > begin) & (rows[:, 0] < end), 0])

@@ -20,7 +20,7 @@ from lfdm_ros.vehicles import Vehicle
 
 
 @dataclass(frozen=True)
-class Command:
+class StampedCommand:
     """What a driver asks at `time` [s]: steering [-1, 1], positive to the left, throttle [-1, 1], below 0 in reverse, and brake [0, 1].
 
     Raises:
@@ -39,7 +39,7 @@ class Command:
             require(f.name, getattr(self, f.name))
 
     @classmethod
-    def of_pedal(cls, time: float, steering: float, pedal: float, reverse: bool = False) -> Command:
+    def of_pedal(cls, time: float, steering: float, pedal: float, reverse: bool = False) -> StampedCommand:
         """The command of steering and `pedal` [-1, 1]: throttle, in reverse if so, or below 0 the brake. Raises InputError as above."""
         throttle = max(pedal, 0.0)
         return cls(time, steering, -throttle if reverse else throttle, max(-pedal, 0.0))
@@ -116,9 +116,9 @@ class Situation:
     time: float
     vehicle: Vehicle
     measured: Measured
-    sent: tuple[Command, ...] = ()
-    operator: Command | None = None
-    autonomy: Command | None = None
+    sent: tuple[StampedCommand, ...] = ()
+    operator: StampedCommand | None = None
+    autonomy: StampedCommand | None = None
     plan: Plan | None = None
     obstacles: Obstacles = field(default=NOTHING)
     path: Path | None = None
@@ -129,9 +129,9 @@ class Situation:
     past: tuple[Measured, ...] = ()
 
     @property
-    def applied(self) -> Command:
+    def applied(self) -> StampedCommand:
         """The command in force; before the first one the pedals are free."""
-        return self.sent[-1] if self.sent else Command(self.time)
+        return self.sent[-1] if self.sent else StampedCommand(self.time)
 
     @property
     def state_age(self) -> float:
@@ -153,7 +153,7 @@ class Situation:
         return float(self.measured.values.get(name, math.nan))
 
 
-def still_acting(commands: Sequence[Command], since: float, delay: float) -> tuple[Command, ...]:
+def still_acting(commands: Sequence[StampedCommand], since: float, delay: float) -> tuple[StampedCommand, ...]:
     """Of commands in the order of their times those that act at `since` [s] or later, when each acts a `delay` [s] after it was sent."""
     first = bisect_right(commands, since, key=lambda command: command.time + delay) - 1
     return tuple(commands[max(first, 0):])

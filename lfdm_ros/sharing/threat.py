@@ -55,7 +55,7 @@ class Assessment:
 
 
 @runtime_checkable
-class Component(Protocol):
+class ThreatComponent(Protocol):
     """One way to see a threat. Made without arguments, or with those of its settings; a `Declared` dataclass has them checked.
 
     `assess` is called once a period with all that is known, and may keep what it likes between calls; equal calls in equal order give equal
@@ -115,7 +115,7 @@ RULES: plugins.Door[Rule] = plugins.Door(
 register_rule = RULES.register
 
 
-def assess(components: Sequence[Component], situation: Situation, rule: str = "maximum") -> Threat:
+def assess(components: Sequence[ThreatComponent], situation: Situation, rule: str = "maximum") -> Threat:
     """What the components say of a situation, combined by one of RULES; a threat beyond [0, 1] counts as its nearer end. One that raises
     cannot tell, and says with what."""
     said = {component.name: _assessed(component, situation) for component in components}
@@ -126,7 +126,7 @@ def assess(components: Sequence[Component], situation: Situation, rule: str = "m
     return Threat(combine(a.threat for a in said.values()), combine(a.autonomy for a in said.values()), said)
 
 
-def _assessed(component: Component, situation: Situation) -> Assessment:
+def _assessed(component: ThreatComponent, situation: Situation) -> Assessment:
     try:
         return component.assess(situation)
     except Exception as error:  # whatever foreign code raises: the vehicle is to be driven all the same

@@ -18,6 +18,7 @@ import importlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import Any
 
 from lfdm_ros import documents, plugins
 from lfdm_ros.errors import InputError, quote, suggest
+from lfdm_ros.parameters import renaming
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
@@ -119,12 +121,19 @@ class NodeEntry:
         """What the node declares that it has with its parameters. Raises InputError: a file that these name cannot be read."""
         return in_force(node_class(self.executable).ENDPOINTS, self.value)
 
+    def takes(self, parameter: str) -> bool:
+        """Checks that the node has a parameter of this name, or of this name in the former release."""
+        return parameter in self.table or parameter in node_class(self.executable).RENAMED
+
     def with_parameter(self, name: str, value: Any, where: str) -> NodeEntry:
         """The entry with one parameter set.
 
         Raises:
             InputError: no such parameter, or the value does not fit; `where` leads the message.
         """
+        if now := node_class(self.executable).RENAMED.get(name):
+            print(f"warning: {where}: {renaming(name, now)}", file=sys.stderr)
+            name = now
         if name not in self.table:
             raise InputError(f"{where}: node {self.name} ({self.executable}) has no parameter '{name}'"
                              + (f"; {hint}" if (hint := self.hint(name)) else suggest(name, self.table, "it has ")))
@@ -162,11 +171,11 @@ class Stack:
                 raise InputError(f"{where}: {self.where} has no node '{node}'{suggest(node, [e.name for e in self.nodes], 'it has ')}")
             return replace(self, nodes=tuple(
                 entry.with_parameter(parameter, value, where) if node in (entry.name, entry.full_name) else entry for entry in self.nodes))
-        if all(parameter not in entry.table for entry in self.nodes):
+        if not self.declares(parameter):
             raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'"
                              + (self.hint(parameter) or suggest(parameter, (name for entry in self.nodes for name in entry.table))))
         return replace(self, nodes=tuple(
-            entry.with_parameter(parameter, value, where) if parameter in entry.table else entry for entry in self.nodes))
+            entry.with_parameter(parameter, value, where) if entry.takes(parameter) else entry for entry in self.nodes))
 
     @property
     def sole_topics(self) -> dict[str, list[str]]:
@@ -194,7 +203,7 @@ class Stack:
             else entry for entry in self.nodes))
 
     def declares(self, parameter: str) -> bool:
-        return any(parameter in entry.table for entry in self.nodes)
+        return any(entry.takes(parameter) for entry in self.nodes)
 
     def hint(self, parameter: str) -> str:
         """The end of a message about a parameter that no node has."""
@@ -262,7 +271,7 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
             raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
                              + (stack.hint(name) or suggest(name, (known for entry in stack.nodes for known in entry.table))))
         stack = replace(stack, nodes=tuple(
-            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and name in e.table else e
+            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in silent and e.takes(name) else e
             for e in stack.nodes))
     return stack
 

@@ -13,22 +13,22 @@ from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker
 from lfdm_ros.sensors import Lidar, LidarSettings
-from lfdm_ros.sharing.sharer import Sharer
+from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.simulation import Circle, World
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
 MS = 1_000_000
-SHARER = Sharer(HMMWV)
+ARBITER = AuthorityArbiter(HMMWV)
 
 
 class Rig:
     def __init__(self, lockstep=True, mode="blend", **settings):
-        SHARER.reset()
-        SHARER.refusals.counts = dict.fromkeys(SHARER.refusals.counts, 0)
-        SHARER.tune(mode=mode)
+        ARBITER.reset()
+        ARBITER.refusals.counts = dict.fromkeys(ARBITER.refusals.counts, 0)
+        ARBITER.tune(mode=mode)
         self.said = []
-        self.pilot = SharedPilot(SHARER, ObstacleTracker(), period=0.02, lockstep=lockstep, report=self.said.append, **settings)
+        self.pilot = SharedPilot(ARBITER, ObstacleTracker(), period=0.02, lockstep=lockstep, report=self.said.append, **settings)
 
     def state(self, ms, now=None, **values):
         there = {"x": 0.01 * ms, "y": 0.0, "yaw": 0.0, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0} | values
@@ -218,11 +218,11 @@ def test_a_path_counts_in_the_frame_of_the_states_only():
 
     rig = Rig(lockstep=False)
     assert rig.pilot.drive("path", path("map"))  # nobody knows yet where the states are
-    assert SHARER.path is not None and SHARER.corridor is not None
+    assert ARBITER.path is not None and ARBITER.corridor is not None
     rig.state(10)
-    assert SHARER.path is None and SHARER.corridor is None and "'map'" in SHARER.refusals.last
-    assert not rig.pilot.drive("path", path("map")) and SHARER.refusals.counts["path"] == 2
-    assert rig.pilot.drive("path", path("odom")) and SHARER.path is not None
+    assert ARBITER.path is None and ARBITER.corridor is None and "'map'" in ARBITER.refusals.last
+    assert not rig.pilot.drive("path", path("map")) and ARBITER.refusals.counts["path"] == 2
+    assert rig.pilot.drive("path", path("odom")) and ARBITER.path is not None
     rig.pilot.reset()
-    assert SHARER.path is not None  # the task stays
-    assert rig.pilot.drive("goal", Task("goal", "odom")) and SHARER.path is None
+    assert ARBITER.path is not None  # the task stays
+    assert rig.pilot.drive("goal", Task("goal", "odom")) and ARBITER.path is None

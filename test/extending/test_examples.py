@@ -215,24 +215,24 @@ print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_
 
 
 def test_shared_control_goes_by_the_friction_of_a_ground_in_one_file(outside):
-    """Gate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
+    """CommandGate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
     done = outside("hilly_ground.py", code="""
 import json
 import numpy as np
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.sharing.demand import front_slip, saturation
-from lfdm_ros.sharing.gate import Gate
-from lfdm_ros.sharing.settings import SharingSettings
+from lfdm_ros.sharing.components import front_slip, saturation
+from lfdm_ros.sharing.gate import CommandGate
+from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.vehicles import load_vehicle
 ICE = 0.3
 LEVEL = load_vehicle("hmmwv").replace(hill_height=0.0, hill_length=100.0, ice_friction=ICE, crest_wind=0.0)
 NAMES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay")
 def judged(ground, y, **changes):
     vehicle, settings = LEVEL.replace(**changes), SharingSettings(forecast_model=f"driven_bicycle/{ground}")
-    gate = Gate(vehicle, settings)
-    gate.moves(15.0, 0.0, 0.0, (0.0, y, 0.0))
+    gate = CommandGate(vehicle, settings)
+    gate.set_motion(15.0, 0.0, 0.0, (0.0, y, 0.0))
     plan = Plan(NAMES, np.array([0.0, 1.0]), np.array([[0.0, y, 0.0, 15.0, 0.4, 0.1, 0.0, 2.0]] * 2), np.zeros((2, 3)))
-    return dict(lock=gate.lock(15.0), slip=float(front_slip(plan, vehicle, settings.forecast_model)[0]), brake=gate.hardest_brake(),
+    return dict(lock=gate.max_steering(15.0), slip=float(front_slip(plan, vehicle, settings.forecast_model)[0]), brake=gate.max_brake(),
                 used=float(saturation(plan, vehicle, settings.forecast_model)[0]))
 print(json.dumps([judged("hills", 9.0), judged("plane", 9.0, friction_scale=ICE), judged("hills", -9.0),
                   judged("plane", -9.0, friction_scale=1.0)]))
@@ -621,8 +621,8 @@ import numpy as np
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.sharing.sharing_settings import SharingSettings
+from lfdm_ros.sharing.situation import StampedCommand, Situation
 from lfdm_ros.sharing.threat import RULES
 from lfdm_ros.vehicles import load_vehicle
 
@@ -634,7 +634,7 @@ state = dict(x=0.0, y=0.0, yaw=0.0, vx=15.0, vy=0.0, yaw_rate=0.0, roll=0.0, rol
 post = Obstacles(np.array([[38.0, 6.0]]), np.array([1.0]), np.zeros((1, 2)), 0.0)
 for intention in ("held", "fading"):
     rollouts = RiskRollouts(vehicle, RiskSettings(intention=intention, rollouts=64, first_rollouts=64, clear=0.0, tyres="own"))
-    seen = Situation(0.0, vehicle, Measured(0.0, state), (), Command(0.0, 0.06, 0.2, 0.0), None, None, post)
+    seen = Situation(0.0, vehicle, Measured(0.0, state), (), StampedCommand(0.0, 0.06, 0.2, 0.0), None, None, post)
     print(rollouts.assess(seen).operator.collision.value)
 """
 

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from lfdm_ros.control import Plan
 from lfdm_ros.perception import Obstacles
-from lfdm_ros.sharing.blend import Choice, aligned, blended
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.sides import opposite, winding
-from lfdm_ros.sharing.situation import Command
+from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite, winding
+from lfdm_ros.sharing.sharing_settings import SharingSettings
+from lfdm_ros.sharing.situation import StampedCommand
 
 QUICK = settings(max_examples=200, deadline=None, derandomize=True)
 SIGNED, SHARE = st.floats(-1.0, 1.0), st.floats(0.0, 1.0)
-COMMANDS = st.builds(lambda s, t, b: Command(0.0, s, t, b), SIGNED, SIGNED, SHARE)
+COMMANDS = st.builds(lambda s, t, b: StampedCommand(0.0, s, t, b), SIGNED, SIGNED, SHARE)
 
 
 def way(*points, vx=10.0, start=0.0):
@@ -37,29 +36,29 @@ def seen(*circles, time=0.0):
 @QUICK
 @given(COMMANDS, COMMANDS, SHARE)
 def test_a_blend_is_a_command_between_the_two(a, b, k):
-    u = blended(a, b, k, 1.0)  # `Command` refuses what is out of range
+    u = blended(a, b, k, 1.0)  # `StampedCommand` refuses what is out of range
     assert min(a.steering, b.steering) - 1e-12 <= u.steering <= max(a.steering, b.steering) + 1e-12
     assert u.throttle == 0.0 or u.brake == 0.0
     assert min(a.pedal, b.pedal) - 1e-12 <= u.pedal <= max(a.pedal, b.pedal) + 1e-12
 
 
 def test_the_ends_and_the_middle():
-    a, b = Command(0.0, 0.4, 0.5, 0.0), Command(0.0, -0.2, 0.0, 0.3)
+    a, b = StampedCommand(0.0, 0.4, 0.5, 0.0), StampedCommand(0.0, -0.2, 0.0, 0.3)
     assert blended(a, b, 0.0, 1.0).inputs == a.inputs and blended(a, b, 1.0, 1.0).inputs == b.inputs
     assert blended(a, b, 0.5, 1.0).inputs == pytest.approx((0.1, 0.1, 0.0))
 
 
 def test_forwards_and_backwards_are_not_averaged():
-    forward, back = Command(0.0, 0.0, 0.4), Command(0.0, 0.0, -0.6)
+    forward, back = StampedCommand(0.0, 0.0, 0.4), StampedCommand(0.0, 0.0, -0.6)
     assert [blended(forward, back, k, 1.0).throttle for k in (0.4, 0.6)] == [0.4, -0.6]
-    assert blended(Command(0.0, 0.0, 0.0, 0.5), back, 0.5, 1.0).throttle == pytest.approx(-0.05)
+    assert blended(StampedCommand(0.0, 0.0, 0.0, 0.5), back, 0.5, 1.0).throttle == pytest.approx(-0.05)
 
 
 def test_autonomys_command_is_moved_on_along_its_plan():
     plan = Plan(("x",), np.array([0.1, 1.1]), np.zeros((2, 1)), np.array([[0.0, 0.5, 0.0], [0.4, 0.3, 0.0]]))
-    command = Command(0.0, 0.01, 0.49)
+    command = StampedCommand(0.0, 0.01, 0.49)
     assert aligned(command, plan, 0.25, 0.1).inputs == pytest.approx((0.11, 0.44, 0.0))
-    braking = Command(0.0, 0.01, 0.0, 0.5)
+    braking = StampedCommand(0.0, 0.01, 0.0, 0.5)
     for same, c, p, now in ((True, command, None, 0.25), (True, braking, plan, 0.25), (True, command, plan, 0.0)):
         assert (aligned(c, p, now, 0.1) is c) is same
 
@@ -104,30 +103,30 @@ def test_far_away_does_not_count():
 
 
 def test_the_choice_is_by_threat_with_hysteresis_and_is_kept_for_a_while():
-    s, choice, given = SharingSettings(), Choice(), []
+    s, choice, given = SharingSettings(), SideChoice(), []
     for now, apart, threat in ((0.0, False, 0.9), (0.1, True, 0.1), (0.2, True, 0.45), (0.3, True, 0.6), (0.4, True, 0.3),
                                (0.5, True, 0.1), (0.6, True, math.nan), (0.7, False, 0.3), (1.2, False, 0.3)):
-        choice.look(now, apart, threat, 0.4, s)
+        choice.update(now, apart, threat, 0.4, s)
         given.append(choice.k)
     assert given == [None, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, None]
 
 
 def test_the_choice_does_not_flicker_with_the_threat():
     """Autonomy's side makes the threat low, and the operator's high again: it goes back once it has been low for a while."""
-    s, choice, given = SharingSettings(), Choice(), []
+    s, choice, given = SharingSettings(), SideChoice(), []
     for i in range(40):
-        choice.look(0.06 * i, True, (0.9, 0.05)[i % 2], choice.k or 0.0, s)
+        choice.update(0.06 * i, True, (0.9, 0.05)[i % 2], choice.k or 0.0, s)
         given.append(choice.k)
     assert given == [1.0] * 40
     since = 0.06 * 39  # the threat was low then
-    kept = [now for now in np.arange(since, since + 1.0, 0.02) if choice.look(now, True, 0.05, 1.0, s) is None and choice.k == 1.0]
+    kept = [now for now in np.arange(since, since + 1.0, 0.02) if choice.update(now, True, 0.05, 1.0, s) is None and choice.k == 1.0]
     assert kept[-1] - since == pytest.approx(s.sides_hold, abs=0.03) and choice.k == 0.0
-    choice.look(since + 1.1, True, 0.9, 0.0, s)
+    choice.update(since + 1.1, True, 0.9, 0.0, s)
     assert choice.k == 1.0  # at once
 
 
 def test_who_drives_goes_on_where_the_threat_does_not_decide():
     for k in (0.3, 0.7):
-        choice = Choice()
-        choice.look(0.0, True, 0.3, k, SharingSettings())
+        choice = SideChoice()
+        choice.update(0.0, True, 0.3, k, SharingSettings())
         assert choice.k == round(k)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.sharing.laws import Hysteresis, LawKind, Piecewise, Rate, Sigmoid, between, linear
-from lfdm_ros.sharing.settings import SHARING, SharingSettings
+from lfdm_ros.sharing.sharing_settings import SHARING, SharingSettings
 
 SHARE = st.floats(0.0, 1.0)
 QUICK = settings(max_examples=200, deadline=None, derandomize=True)
@@ -108,5 +108,5 @@ class Wave:
 def test_the_removed_mode_is_refused_by_a_line_that_says_so():
     with pytest.raises(InputError, match=r"mode is 'filter'; it has been removed.*choose blend, operator or autonomy"):
         SharingSettings(mode="filter")
-    with pytest.raises(InputError, match="mode: 'filter' has been removed"):
+    with pytest.raises(InputError, match="mode: 'filter'; it has been removed"):
         SHARING.by_field["mode"].convert("filter", "mode")

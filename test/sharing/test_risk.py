@@ -24,7 +24,7 @@ from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.fleet import friction_draws, tyre_models
 from lfdm_ros.sharing.intentions import Intention
 from lfdm_ros.sharing.risk import Frequency, RiskRollouts, RiskSettings, straightened
-from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
+from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.vehicles import load_vehicle
@@ -51,7 +51,7 @@ def circles(*rows, time=0.0):
 
 def situation(steering=0.0, throttle=0.12, brake=0.0, x=0.0, y=0.0, **more):
     known = {"x": x, "y": y, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
-    return Situation(0.0, HMMWV, Measured(0.0, known), (), Command(0.0, steering, throttle, brake), **more)
+    return Situation(0.0, HMMWV, Measured(0.0, known), (), StampedCommand(0.0, steering, throttle, brake), **more)
 
 
 def straight_plan(aside=0.0):
@@ -222,7 +222,7 @@ def test_draws_of_the_posterior_count_as_often_as_they_are_there(made):
     asked = situation(throttle=0.0, brake=0.6, obstacles=circles((far + HMMWV.footprint.front + 1.0, 0.0, 1.0)), draws=draws)
     found = rollouts.assess(asked)
     assert within(found.operator.collision, 0.25)
-    rollouts.take(HMMWV)
+    rollouts.set_vehicle(HMMWV)
     assert rollouts.assess(replace(asked, draws=None)).operator.collision.count == 0
 
 
@@ -340,11 +340,11 @@ def test_what_the_operator_has_seen_he_will_answer(made):
             for k in range(60, -1, -1)]
     driven = replace(situation(steering=-0.04, obstacles=posts, path=ROAD), past=tuple(came))
     held, answered = (made(replace(KNOWN, intention=i, reaction=0.8)).assess(driven).operator.collision.value
-                      for i in ("reacting", "foreseen"))
+                      for i in ("reacting", "predicted"))
     assert held > answered
     # Where no path is known nobody knows what he steers by.
     plan = replace(driven, path=None, plan=straight_plan())
-    assert len({made(replace(KNOWN, intention=i)).assess(plan).operator.collision.value for i in ("reacting", "foreseen")}) == 1
+    assert len({made(replace(KNOWN, intention=i)).assess(plan).operator.collision.value for i in ("reacting", "predicted")}) == 1
 
 
 def test_an_operator_is_corrected_by_whoever_comes_first(made):
@@ -358,10 +358,10 @@ def test_an_operator_is_corrected_by_whoever_comes_first(made):
             replace(now, operator=replace(now.operator, time=-age))).operator.collision.count
 
     plan = straight_plan()
-    assert hits("foreseen", 0.0, plan) != hits("relieved", 0.0, plan) and hits("foreseen", 0.4, plan) != hits("relieved", 0.4, plan)
-    assert hits("corrected", 0.0, plan) == hits("foreseen", 0.0, plan)
-    assert hits("corrected", 0.4, plan) == hits("relieved", 0.4, plan)
-    assert hits("corrected", 0.4, None) == hits("foreseen", 0.4, None)
+    assert hits("predicted", 0.0, plan) != hits("takeover", 0.0, plan) and hits("predicted", 0.4, plan) != hits("takeover", 0.4, plan)
+    assert hits("first_to_correct", 0.0, plan) == hits("predicted", 0.0, plan)
+    assert hits("first_to_correct", 0.4, plan) == hits("takeover", 0.4, plan)
+    assert hits("first_to_correct", 0.4, None) == hits("predicted", 0.4, None)
 
 
 def test_who_relieves_the_operator_has_a_steady_hand(made):
@@ -369,10 +369,10 @@ def test_who_relieves_the_operator_has_a_steady_hand(made):
     posts = circles(*((float(x), y, 0.2) for x in range(16, 46, 3) for y in (-1.6, 1.6)))
     shaky = replace(KNOWN, remnant=0.03, rollouts=256, clear=0.0)
     now = situation(obstacles=posts, plan=straight_plan())
-    held, left = (made(replace(shaky, intention=i, takeover=0.3)).assess(now).operator.collision.value for i in ("held", "relieved"))
+    held, left = (made(replace(shaky, intention=i, takeover=0.3)).assess(now).operator.collision.value for i in ("held", "takeover"))
     assert held > 0.5 and left < 0.05
     elsewhere = Path(np.column_stack([np.linspace(-50.0, 250.0, 61), np.full(61, 8.0)]))
-    assert made(replace(shaky, intention="relieved", takeover=0.3)).assess(replace(now, path=elsewhere)).operator.collision.value == left
+    assert made(replace(shaky, intention="takeover", takeover=0.3)).assess(replace(now, path=elsewhere)).operator.collision.value == left
 
 
 def test_obstacles_are_as_large_as_they_were_seen(made):
@@ -409,7 +409,7 @@ def test_a_spin_is_a_failure(made):
 
 def test_which_tyre_holds_in_a_slide_is_not_known(made):
     """Braked in a bend, a vehicle spins on one of the tyre models that it has and does not on the other: on half of the runs."""
-    braked = replace(situation(steering=0.19, throttle=0.0, brake=0.6), sent=(Command(-1.0, 0.19, 0.0, 0.6),), measured=Measured(
+    braked = replace(situation(steering=0.19, throttle=0.0, brake=0.6), sent=(StampedCommand(-1.0, 0.19, 0.0, 0.6),), measured=Measured(
         0.0, situation().measured.values | {"vx": 16.5, "vy": -1.1, "yaw_rate": 0.45}))
     known = replace(KNOWN, clear=0.0, friction_sd=0.05)
     shares = [made(replace(known, **changes)).assess(braked).operator.spin.value

@@ -8,10 +8,10 @@ import pytest
 
 from lfdm_ros.control import Controller, Cycle, Outcome, Path, Plan, Settings
 from lfdm_ros.engine.closed_loop import Plant, drive
+from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.driving import SharedDriver
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.sharer import Sharer
+from lfdm_ros.sharing.shared_driver import SharedDriver
+from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.simulation import Circle, Pose, Scenario, World
 from lfdm_ros.vehicles import load_vehicle
@@ -83,7 +83,7 @@ def scenario():
 
 def shared(components, operator, autonomy, **changes):
     decisions = []
-    driver = SharedDriver(Sharer(HMMWV, SharingSettings(**changes), components), operator, autonomy, decisions.append)
+    driver = SharedDriver(AuthorityArbiter(HMMWV, SharingSettings(**changes), components), operator, autonomy, decisions.append)
     return drive(HMMWV, scenario(), driver, PLANT), decisions
 
 

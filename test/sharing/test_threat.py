@@ -12,13 +12,19 @@ from lfdm_ros.control import Measured, Plan
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
 from lfdm_ros.sharing import components as registry
-from lfdm_ros.sharing.clearance import Clearance, clearances
-from lfdm_ros.sharing.components import COMPONENTS, make_components, register_component
-from lfdm_ros.sharing.demand import Demand, front_slip
+from lfdm_ros.sharing.components import (
+    COMPONENTS,
+    Clearance,
+    Demand,
+    LoadTransfer,
+    Sideslip,
+    clearances,
+    front_slip,
+    make_components,
+    register_component,
+)
 from lfdm_ros.sharing.forecast import Forecast, column, poses
-from lfdm_ros.sharing.load_transfer import LoadTransfer
-from lfdm_ros.sharing.sideslip import Sideslip
-from lfdm_ros.sharing.situation import Command, Situation
+from lfdm_ros.sharing.situation import Situation, StampedCommand
 from lfdm_ros.sharing.threat import Assessment, Threat, assess, maximum, noisy_or
 from lfdm_ros.simulation import Circle, Simulator, World
 from lfdm_ros.vehicles import load_vehicle
@@ -47,8 +53,8 @@ def straight(vx=10.0, time=1.0, horizon=3.0, **columns):
 
 def test_a_held_command_is_what_the_vehicle_would_do():
     """Against the simulator with the same model, fine steps, and the actuators' rate of steering."""
-    now, command = 1.0, Command(1.0, 0.2, 0.3)
-    rolled = Forecast(HMMWV).held(situation(15.0, sent=(Command(0.0, 0.05, 0.1),)), command, 2.0)
+    now, command = 1.0, StampedCommand(1.0, 0.2, 0.3)
+    rolled = Forecast(HMMWV).held(situation(15.0, sent=(StampedCommand(0.0, 0.05, 0.1),)), command, 2.0)
     simulator = Simulator(HMMWV, "driven_bicycle", 0.005)
     simulator.reset(vx=15.0)
     rate, state = HMMWV.actuators.steering_rate, np.array([0.05, 0.1, 0.0])
@@ -63,7 +69,8 @@ def test_a_held_command_is_what_the_vehicle_would_do():
 
 def test_what_was_sent_acts_first_for_the_delay():
     late = HMMWV.replace(actuation_delay=0.5)
-    rolled = Forecast(late).held(replace(situation(15.0), vehicle=late, sent=(Command(0.0), Command(0.9, -0.1))), Command(1.0, 0.3), 2.0)
+    sent = (StampedCommand(0.0), StampedCommand(0.9, -0.1))
+    rolled = Forecast(late).held(replace(situation(15.0), vehicle=late, sent=sent), StampedCommand(1.0, 0.3), 2.0)
     steering = rolled.inputs[:, 0]
     assert (steering[rolled.times < 1.4 + 1e-9] == 0.0).all() and steering.min() <= -0.05 and steering[-1] == pytest.approx(0.3)
 

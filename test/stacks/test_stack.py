@@ -125,6 +125,18 @@ def test_set_refuses(text: str) -> None:
         parse_override(text)
 
 
+def test_a_former_name_is_taken_and_a_removed_one_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = {"nodes": [{"executable": "shared_control", "parameters": {"patience": 3.0}}]}
+    entry, = load_stack(shared).nodes
+    assert entry.value("uncommanded_stop_timeout") == 3.0
+    stack, _ = prepare_stack(shared, overrides={"patience": 4, "shared_control.answer_patience": 6.0})
+    assert (stack.nodes[0].value("uncommanded_stop_timeout"), stack.nodes[0].value("answer_timeout")) == (4.0, 6.0)
+    assert capsys.readouterr().err.count("patience is uncommanded_stop_timeout now; the next release takes the new name only") == 3
+    for parameters, words in (({"filter_margin": 0.3}, "it was of mode filter"), ({"mode": "filter"}, "it has been removed")):
+        with pytest.raises(InputError, match=words):
+            load_stack({"nodes": [{"executable": "shared_control", "parameters": parameters}]})
+
+
 def test_override_of_an_unknown_node() -> None:
     with pytest.raises(InputError, match="has no node 'ghost'; it has vehicle_simulator"):
         prepare_stack(SIMULATOR, overrides={"ghost.speed_factor": 1})

@@ -27,7 +27,7 @@ from lfdm_ros.stacks.compose import run_stack
 
 NAME = "shared_control"
 STACK = {"nodes": [
-    {"executable": "shared_control", "parameters": {"stepping": "lockstep", "lidar_rate": 10.0, "answer_patience": 60.0,
+    {"executable": "shared_control", "parameters": {"stepping": "lockstep", "lidar_rate": 10.0, "answer_timeout": 60.0,
                                                     "operator_age": 2.0, "threats": ["clearance", "demand", "load_transfer"]}},
     {"executable": "input_player", "parameters": {"scenario": "sine_steer", "at_end": "hold"},
      "remappings": {"control/command": "operator/command"}},
@@ -61,7 +61,7 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
 def test_operator_link_and_controller_share_the_vehicle_of_the_shipped_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     summary = run_stack("shared_control", speed=0.0, duration=1.0, quiet=True,
-                        overrides={"threats": ["clearance"], "answer_patience": 60.0, "scan_patience": 60.0})
+                        overrides={"threats": ["clearance"], "answer_timeout": 60.0, "scan_patience": 60.0})
     assert summary["reason"] == "simulated 1 s"
     # The decision on the last state comes in time or not.
     assert summary["sharing_states"] in ({"autonomy_alone": 50, "sharing": 51}, {"autonomy_alone": 50, "sharing": 50})
@@ -83,7 +83,7 @@ class Sources:
         self._commands = {name: publish(DriverCommand, f"{name}/command", qos.COMMAND) for name in ("operator", "autonomy")}
         self.posterior = publish(Posterior, "posterior", qos.LATCHED)
         self.path, self.goal = publish(PathMessage, "reference_path", qos.TASK), publish(PoseStamped, "goal", qos.TASK)
-        self.node = graph.add(SharedControl, stepping="lockstep", answer_patience=0.3, plan_period=0.0,
+        self.node = graph.add(SharedControl, stepping="lockstep", answer_timeout=0.3, plan_period=0.0,
                               **{"threats": ["clearance", "load_transfer"], **parameters})
         self.commands = graph.listen("control/command", "lfdm_ros/msg/DriverCommand")
         self.status = graph.listen("shared_control/status", "lfdm_ros/msg/SharedControlStatus")
@@ -159,7 +159,7 @@ def test_sources_services_mode_posterior_and_refusals(graph: Any) -> None:
     s.posterior.publish(Posterior(posterior_version=4, vehicle="hmmwv", model="eight_dof", target_names=["cg_height"], target_values=[0.8],
                                   parameter_names=["cg_height"], draws=3, thinned_draws=[0.7, 0.8, 0.9]))
     graph.wait(lambda: s.tick().posterior_version == 4)
-    assert s.node.sharer.vehicle.parameters["cg_height"] == 0.8 and len(s.node.sharer.draws.values) == 3
+    assert s.node.arbiter.vehicle.parameters["cg_height"] == 0.8 and len(s.node.arbiter.draws.values) == 3
 
     # Who does not answer is waited for once, and then lost.
     assert s.tick(operator=None).state == "sharing"
@@ -174,7 +174,7 @@ def test_a_decision_that_fails_brakes_and_is_told(graph: Any, monkeypatch: pytes
     s = Sources(graph)
     for _ in range(3):
         s.tick()
-    monkeypatch.setattr(s.node.sharer, "decide", lambda now: 1 / 0)
+    monkeypatch.setattr(s.node.arbiter, "decide", lambda now: 1 / 0)
     before = len(s.commands)
     with pytest.raises(AssertionError):
         monkeypatch.setattr("test_shared_control_node.PATIENCE", 1.0, raising=False)
@@ -195,12 +195,12 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
         pose.pose.position.x = x
         message.poses.append(pose)
     s.path.publish(message)
-    graph.wait(lambda: s.node.sharer.path is not None)
-    np.testing.assert_allclose(s.node.sharer.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
+    graph.wait(lambda: s.node.arbiter.path is not None)
+    np.testing.assert_allclose(s.node.arbiter.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
     message.header.frame_id = "elsewhere"
     s.path.publish(message)
     graph.wait(lambda: s.node.refusals.counts["path"] == 1)
-    assert "elsewhere" in s.node.refusals.last and s.node.sharer.path is not None
+    assert "elsewhere" in s.node.refusals.last and s.node.arbiter.path is not None
 
     # nav2's plan is in the map: where the states' frame lies in it is on tf.
     transform = TransformStamped(child_frame_id="odom")
@@ -210,10 +210,10 @@ def test_path_and_corridor_come_by_topic(graph: Any) -> None:
     frames.publish(TFMessage(transforms=[transform]))
     graph.wait(lambda: s.node.frames.knows("map", "odom"))
     s.path.publish(message)
-    graph.wait(lambda: s.node.sharer.path.y[0] == pytest.approx(-5.0))
-    np.testing.assert_allclose(s.node.sharer.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
+    graph.wait(lambda: s.node.arbiter.path.y[0] == pytest.approx(-5.0))
+    np.testing.assert_allclose(s.node.arbiter.corridor.room, [[0.0, 2.0, 3.0], [40.0, 2.0, 3.0]], atol=0.1)
     goal = PoseStamped()
     goal.header.frame_id = "odom"
     s.goal.publish(goal)
-    graph.wait(lambda: s.node.sharer.path is None and s.node.sharer.corridor is None)
+    graph.wait(lambda: s.node.arbiter.path is None and s.node.arbiter.corridor is None)
     assert s.node.errors == []

@@ -7,8 +7,7 @@ import termios
 
 import pytest
 
-from lfdm_ros.sharing.machine import TABLE, Action
-from lfdm_ros.sharing.machine import Share as Row
+from lfdm_ros.sharing.machine import TABLE, Action, Authority
 from lfdm_ros.teleop.dashboard import LONGEST, Motion, Reading, Sharing, lines
 from lfdm_ros.teleop.terminal import Screen
 
@@ -43,7 +42,7 @@ def test_who_drives_in_each_state_of_shared_control(row):
     if row.action in (Action.STOP, Action.EMERGENCY, Action.WAIT):
         assert driver.startswith("nobody")
     else:
-        assert driver == {Row.LAW: "you 65%, autonomy 35%", Row.OPERATOR: "you", Row.AUTONOMY: "autonomy"}[row.share]
+        assert driver == {Authority.LAW: "you 65%, autonomy 35%", Authority.OPERATOR: "you", Authority.AUTONOMY: "autonomy"}[row.share]
 
 
 def test_sharing_says_mode_k_and_why():

@@ -22,7 +22,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
-from lfdm_ros.sharing.situation import Command, Corridor, Situation
+from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
 from lfdm_ros.simulation import initial_state
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import load_vehicle
@@ -72,7 +72,8 @@ def example() -> Situation:
                 np.column_stack([0.0 * t, np.full(len(t), 0.15), 0.0 * t]))
     lane = Path(np.column_stack([np.linspace(-30.0, 150.0, 91), 0.0004 * np.linspace(-30.0, 150.0, 91) ** 2]))
     known = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
-    return Situation(0.0, VEHICLE, Measured(0.0, known), (), Command(0.0, 0.02, 0.15), Command(0.0, 0.0, 0.15), plan, seen, lane,
+    operator, autonomy = StampedCommand(0.0, 0.02, 0.15), StampedCommand(0.0, 0.0, 0.15)
+    return Situation(0.0, VEHICLE, Measured(0.0, known), (), operator, autonomy, plan, seen, lane,
                      Corridor(lane, np.array([[0.0, 3.5, 3.5], [180.0, 3.5, 3.5]])))
 
 

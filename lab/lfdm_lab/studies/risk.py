@@ -27,13 +27,12 @@ from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sharing.components import COMPONENTS, make_components
+from lfdm_ros.sharing.components import COMPONENTS, RiskThreat, make_components
 from lfdm_ros.sharing.fleet import friction_draws
 from lfdm_ros.sharing.forecast import Forecast
 from lfdm_ros.sharing.risk import FAILURES, RiskRollouts, RiskSettings, unsteady
-from lfdm_ros.sharing.risk_threat import RiskThreat
-from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation
-from lfdm_ros.sharing.threat import Component, assess
+from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
+from lfdm_ros.sharing.threat import ThreatComponent, assess
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
@@ -138,7 +137,7 @@ def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
 
 
 @cache
-def _others(vehicle: str) -> tuple[tuple[Component, ...], Forecast]:
+def _others(vehicle: str) -> tuple[tuple[ThreatComponent, ...], Forecast]:
     components = make_components([name for name in COMPONENTS if name != RiskThreat.name])
     for component in components:
         if callable(prepare := getattr(component, "prepare", None)):
@@ -191,7 +190,7 @@ def _situation(rng: np.random.Generator, vehicle: Vehicle, draws: Draws) -> Situ
     velocities = np.where(moves[:, None], rng.normal(0.0, 2.0, (count, 2)), 0.0)
     seen = Obstacles(np.column_stack([along, 0.5 * bend * along**2 + aside]), rng.uniform(0.3, 1.2, count), velocities, 0.0)
     measured = Measured(0.0, {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": speed, "vy": 0.0, "yaw_rate": 0.0})
-    command = Command.of_pedal(0.0, float(np.clip(steering, -1.0, 1.0)), pedal)
+    command = StampedCommand.of_pedal(0.0, float(np.clip(steering, -1.0, 1.0)), pedal)
     corridor = Corridor(lane, np.array([[0.0, *room], [lane.length, *room]]))
     return Situation(0.0, vehicle, measured, (), command, None, None, seen, lane, corridor, draws)
 

@@ -29,10 +29,10 @@ from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.resources import find_config
+from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
-from lfdm_ros.sharing.driving import SharedDriver
-from lfdm_ros.sharing.settings import BLEND, SharingSettings
-from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.shared_driver import SharedDriver
+from lfdm_ros.sharing.sharing_settings import BLEND, SharingSettings
 from lfdm_ros.simulation import Scenario, load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
 from lfdm_ros.teleop.link import LinkSettings
@@ -102,7 +102,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
     "load_transfer": {"threats": ("load_transfer",)}, "reacting": {"changes": ("risk.intention=reacting",)},
-    "foreseen": {"changes": ("risk.intention=foreseen",)}}
+    "predicted": {"changes": ("risk.intention=predicted",)}}
 ABLATED = 0.5  # [s] latency at which they are compared
 RISK = ("risk",)
 
@@ -157,7 +157,7 @@ class Notes:
         self.steering: list[float] = []
         self.risk_ms: list[float] = []
 
-    def take(self, decision: Decision) -> None:
+    def take(self, decision: SharedDecision) -> None:
         self.times.append(decision.time)
         self.k.append(decision.k)
         self.steering.append(0.0 if decision.operator is None else decision.operator.steering)
@@ -180,8 +180,8 @@ def make_driver(item: Drive, vehicle: Vehicle, notes: Notes) -> Driver:
     if item.control == AUTONOMY:
         return controller
     components = make_components(item.threats, item.changes)
-    sharer = Sharer(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
-    return SharedDriver(sharer, operator, controller, notes.take)
+    arbiter = AuthorityArbiter(vehicle, SharingSettings(mode=item.mode, period=0.06), components)
+    return SharedDriver(arbiter, operator, controller, notes.take)
 
 
 class Blinded(Controller):

@@ -21,14 +21,25 @@ from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
-from lfdm_ros.sharing.blend import Choice, aligned, blended
+from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
 from lfdm_ros.sharing.forecast import Forecast, column
-from lfdm_ros.sharing.gate import SLOW, Gate
-from lfdm_ros.sharing.machine import FRESH, NEVER, Action, Latch, Limits, Presence, Row, Seen, Share, Source, row_of
-from lfdm_ros.sharing.settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
-from lfdm_ros.sharing.sides import opposite
-from lfdm_ros.sharing.situation import Command, Corridor, Draws, Situation, still_acting
-from lfdm_ros.sharing.threat import Component, Threat, assess
+from lfdm_ros.sharing.gate import SLOW, CommandGate
+from lfdm_ros.sharing.machine import (
+    FRESH,
+    NEVER,
+    Action,
+    Authority,
+    Latch,
+    MachineInputs,
+    Presence,
+    Row,
+    SourceMonitor,
+    SourceTimeouts,
+    row_of,
+)
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING, SharingSettings
+from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
+from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
 from lfdm_ros.vehicles import Vehicle
 
 REMEMBERED = 1000  # commands: longer than the oldest state and the longest delay together
@@ -44,7 +55,7 @@ NOTHING_KNOWN = Threat(math.nan, math.nan)
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class SharedDecision:
     """What was decided at `time` [s], and why.
 
     command: that goes to the vehicle; row: of the state machine; reason: one line. k: share of autonomy, k_wanted: before its rate.
@@ -53,25 +64,25 @@ class Decision:
     """
 
     time: float
-    command: Command
+    command: StampedCommand
     row: Row
     mode: str
     reason: str
     k: float
     k_wanted: float
     threat: Threat
-    operator: Command | None
-    autonomy: Command | None
+    operator: StampedCommand | None
+    autonomy: StampedCommand | None
     opposite: bool
     limits: tuple[str, ...]
     ages: Mapping[str, float]
     latched: bool
 
 
-class Sharer:
+class AuthorityArbiter:
     """Shares one vehicle. See `docs/sharing.md`."""
 
-    def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[Component] = (),
+    def __init__(self, vehicle: Vehicle, settings: SharingSettings | None = None, components: Sequence[ThreatComponent] = (),
                  table: LimitTable | None = None, refused: Callable[[str], None] = lambda text: None) -> None:
         """Compiles the model that predicts, or loads it from the cache.
 
@@ -88,7 +99,7 @@ class Sharer:
         self.refusals = Refusals(refused, SOURCES)
         self._law = self.settings.law_of()
         self._forecast = Forecast(vehicle, self.settings.forecast_model)
-        self._gate = Gate(vehicle, self.settings, table)
+        self._gate = CommandGate(vehicle, self.settings, table)
         for component in self.components:
             if callable(prepare := getattr(component, "prepare", None)):
                 prepare(vehicle)
@@ -104,23 +115,23 @@ class Sharer:
         Args:
             moved: the vehicle is another, or elsewhere; else the command in force stays, so that it does not jump.
         """
-        self._sources = {name: Source(name) for name in (OPERATOR, AUTONOMY, STATE)}
-        self._requested: dict[str, Command | None] = {OPERATOR: None, AUTONOMY: None}
+        self._sources = {name: SourceMonitor(name) for name in (OPERATOR, AUTONOMY, STATE)}
+        self._requested: dict[str, StampedCommand | None] = {OPERATOR: None, AUTONOMY: None}
         self._plan: Plan | None = None
         self._plan_stamp = -math.inf
         self._measured: Measured | None = None
         self._past: deque[Measured] = deque(maxlen=round(PAST / PAST_STEP))
         self._obstacles: Obstacles = NOTHING
-        self._sent: deque[Command] = deque(maxlen=REMEMBERED)
+        self._sent: deque[StampedCommand] = deque(maxlen=REMEMBERED)
         self._k = self._wanted = self._of_law = 0.0
         self._threat, self._assessed = NOTHING_KNOWN, -math.inf
-        self._choice = Choice()
+        self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
         if moved:
             self._gate.reset()
         else:
-            self._gate.begin()
+            self._gate.restart()
         for component in self.components:
             component.reset()
 
@@ -135,15 +146,15 @@ class Sharer:
         self.settings = dataclasses.replace(self.settings, **changes)
         self._law, self._gate.settings = self.settings.law_of(), self.settings
 
-    def take(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
+    def set_vehicle(self, vehicle: Vehicle, draws: Draws | None = None) -> None:
         """Another vehicle's parameters, and the draws that they come from. Raises InputError if it lacks some; then nothing has changed."""
         before = self.vehicle
         try:
-            self._gate.take(vehicle)
-            self._forecast.take(vehicle)
+            self._gate.set_vehicle(vehicle)
+            self._forecast.set_vehicle(vehicle)
         except InputError:
-            self._gate.take(before)
-            self._forecast.take(before)
+            self._gate.set_vehicle(before)
+            self._forecast.set_vehicle(before)
             raise
         self.vehicle, self.draws = vehicle, draws
 
@@ -162,26 +173,26 @@ class Sharer:
 
     # -- What comes in -----------------------------------------------------------------------------------------------------
 
-    def hear_operator(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+    def on_operator_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
         """The operator's steering, throttle and brake, asked for at `stamp` [s], came; False: refused, and counted."""
         return self._hear(OPERATOR, stamp, inputs, now)
 
-    def hear_autonomy(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
-        """As `hear_operator`, of autonomy."""
+    def on_autonomy_command(self, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
+        """As `on_operator_command`, of autonomy."""
         return self._hear(AUTONOMY, stamp, inputs, now)
 
     def _hear(self, name: str, stamp: float, inputs: tuple[float, float, float], now: float) -> bool:
         self._begin(now)
         try:
-            command = Command(stamp, *inputs)
-            self._sources[name].take(stamp, now, AHEAD, self.settings.max_silence)
+            command = StampedCommand(stamp, *inputs)
+            self._sources[name].on_message(stamp, now, AHEAD, self.settings.max_silence)
         except InputError as error:
             self.refusals.refuse(name, error)
             return False
         self._requested[name] = command
         return True
 
-    def hear_plan(self, stamp: float, plan: Plan, now: float) -> bool:
+    def on_plan(self, stamp: float, plan: Plan, now: float) -> bool:
         """Autonomy's plan, decided at `stamp` [s], its times on the same clock; False: refused, and counted."""
         self._begin(now)
         n = len(plan.times)
@@ -201,7 +212,7 @@ class Sharer:
         self._plan, self._plan_stamp = plan, stamp
         return True
 
-    def hear_state(self, stamp: float, values: Mapping[str, float], now: float) -> bool:
+    def on_state(self, stamp: float, values: Mapping[str, float], now: float) -> bool:
         """The vehicle's state as it was at `stamp` [s], by the names of the models' states; False: refused, and counted."""
         self._begin(now)
         try:
@@ -209,7 +220,7 @@ class Sharer:
             last = self._measured
             if last is not None and stamp > last.time and self._frozen(last.values, values):
                 raise Refused(f"frozen: at ({values['x']:.2f}, {values['y']:.2f}) m as before, at {values['vx']:.1f} m/s")
-            self._sources[STATE].take(stamp, now, AHEAD, self.settings.max_silence)
+            self._sources[STATE].on_message(stamp, now, AHEAD, self.settings.max_silence)
         except Refused as error:
             self.refusals.refuse("state", error)
             return False
@@ -217,7 +228,7 @@ class Sharer:
         if not self._past or stamp >= self._past[-1].time + PAST_STEP - 1e-6:
             self._past.append(measured)
         self._first_state = min(self._first_state, now)
-        self._gate.moves(values["vx"], values["vy"], values["yaw_rate"], (values["x"], values["y"], values["yaw"]))
+        self._gate.set_motion(values["vx"], values["vy"], values["yaw_rate"], (values["x"], values["y"], values["yaw"]))
         return True
 
     @staticmethod
@@ -225,7 +236,7 @@ class Sharer:
         moving = math.hypot(after["vx"], after["vy"]) > MOVING
         return moving and all(before[name] == after[name] for name in ("x", "y", "vx"))
 
-    def see(self, obstacles: Obstacles) -> bool:
+    def update_obstacles(self, obstacles: Obstacles) -> bool:
         """What is seen now; False: refused, and counted."""
         o, n = obstacles, len(obstacles.radii)
         if o.centres.shape != (n, 2) or o.velocities.shape != (n, 2) or o.radii.shape != (n,):
@@ -244,7 +255,7 @@ class Sharer:
 
     # -- What goes out -----------------------------------------------------------------------------------------------------
 
-    def decide(self, now: float) -> Decision:
+    def decide(self, now: float) -> SharedDecision:
         """The command for `now` [s]."""
         self._begin(now)
         dt = min(max(now - self._now, 0.0), 1.0) if math.isfinite(self._now) else 0.0
@@ -253,47 +264,48 @@ class Sharer:
         row = row_of(seen)
         situation = self._situation(now, seen)
         if situation is not None and now >= self._assessed + s.period - 1e-6:
-            self._judge(now, situation, together=row.share is Share.LAW)
+            self._judge(now, situation, together=row.share is Authority.LAW)
         self._share(row, dt)
-        gated = self._gate.let(self._command(now, row, situation), now, emergency=row.action is Action.EMERGENCY)
+        gated = self._gate.admit(self._command(now, row, situation), now, emergency=row.action is Action.EMERGENCY)
         self._sent.append(gated.command)
         ages = {name: source.age(now) for name, source in self._sources.items()}
         ages["plan"] = now - self._plan_stamp if self._plan is not None else math.nan
         ages["scan"] = now - self._obstacles.time if math.isfinite(self._obstacles.time) else math.nan
-        return Decision(
+        return SharedDecision(
             now, gated.command, row, s.mode, self._reason(now, row), self._k, self._wanted, self._threat, self._requested[OPERATOR],
-            self._requested[AUTONOMY], self._opposite and row.share is Share.LAW, gated.limits, ages, self._latch.closed)
+            self._requested[AUTONOMY], self._opposite and row.share is Authority.LAW, gated.limits, ages, self._latch.closed)
 
-    def brake(self, now: float) -> Command:
+    def brake(self, now: float) -> StampedCommand:
         """A stop at `now` [s] whatever is known, for who cannot ask for a decision."""
-        return self._gate.let(None, now).command
+        return self._gate.admit(None, now).command
 
-    def _look(self, now: float) -> Seen:
+    def _look(self, now: float) -> MachineInputs:
         s = self.settings
         operator, autonomy, vehicle = (source.presence(now, self._limits(name)) for name, source in self._sources.items())
         if s.wait_for_operator and operator is NEVER and s.mode != AUTONOMY:
             autonomy = NEVER  # it does not begin
         moving = self._measured is not None and abs(self._measured.values["vx"]) > SLOW
-        return Seen(s.mode, operator, autonomy, vehicle, self._latch.closed, moving and now - self._first_state > s.patience)
+        overdue = moving and now - self._first_state > s.uncommanded_stop_timeout
+        return MachineInputs(s.mode, operator, autonomy, vehicle, self._latch.closed, overdue)
 
-    def _limits(self, source: str) -> Limits:
+    def _limits(self, source: str) -> SourceTimeouts:
         s = self.settings
         age, timeout = {OPERATOR: (s.operator_age, s.operator_timeout), AUTONOMY: (s.autonomy_age, s.autonomy_timeout),
                         STATE: (s.state_age, s.state_timeout)}[source]
-        return Limits(age, timeout, s.max_silence)
+        return SourceTimeouts(age, timeout, s.max_silence)
 
-    def _situation(self, now: float, seen: Seen) -> Situation | None:
+    def _situation(self, now: float, seen: MachineInputs) -> Situation | None:
         """What is known, without what is too old to count; None where the vehicle's state is."""
         if seen.vehicle is not FRESH or self._measured is None:
             return None
 
-        def counts(name: str, presence: Presence) -> Command | None:
+        def counts(name: str, presence: Presence) -> StampedCommand | None:
             return self._requested[name] if presence is FRESH else None
 
         sent = still_acting(tuple(self._sent), self._measured.time, self.vehicle.actuators.delay)
         # His command as the gate will let it through: what it would cut off threatens nobody.
         operator = counts(OPERATOR, seen.operator)
-        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.within(operator), counts(AUTONOMY, seen.autonomy),
+        return Situation(now, self.vehicle, self._measured, sent, operator and self._gate.clip(operator), counts(AUTONOMY, seen.autonomy),
                          self._counting_plan(now), self._obstacles, self.path, self.corridor, self.draws, past=tuple(self._past))
 
     def _counting_plan(self, now: float) -> Plan | None:
@@ -314,17 +326,17 @@ class Sharer:
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
-        self._choice.look(now, self._opposite and together, threat, self._k, s)
+        self._choice.update(now, self._opposite and together, threat, self._k, s)
 
     def _share(self, row: Row, dt: float) -> None:
         """k, towards where the row has it."""
-        if row.share is Share.LAW:
+        if row.share is Authority.LAW:
             if self._choice.k is not None:
                 self._k = self._wanted = self._choice.k
                 return
             self._wanted = self._of_law
-        elif row.share is not Share.HELD:
-            self._wanted = 0.0 if row.share is Share.OPERATOR else 1.0
+        elif row.share is not Authority.HELD:
+            self._wanted = 0.0 if row.share is Authority.OPERATOR else 1.0
         else:
             self._wanted = self._k
         # Who is not there has no share.
@@ -334,15 +346,15 @@ class Sharer:
             self._k = 1.0
         self._k = self.settings.rate.limited(self._k, self._wanted, dt)
 
-    def _command(self, now: float, row: Row, situation: Situation | None) -> Command:
+    def _command(self, now: float, row: Row, situation: Situation | None) -> StampedCommand:
         """Returns the command before the gate."""
         s, applied = self.settings, self._gate.applied
         if row.action is Action.WAIT:
             standing = self._measured is None or abs(self._measured.values["vx"]) < STANDING
-            return Command(now, 0.0, 0.0, s.stop_brake if standing else 0.0)
+            return StampedCommand(now, 0.0, 0.0, s.stop_brake if standing else 0.0)
         if row.action is not Action.SHARED:
             brake = s.emergency_brake if row.action is Action.EMERGENCY else s.stop_brake
-            return Command(now, self._steering_of_stop(now, applied, situation), 0.0, brake)
+            return StampedCommand(now, self._steering_of_stop(now, applied, situation), 0.0, brake)
         operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
         if autonomy is not None:
             autonomy = aligned(autonomy, self._counting_plan(now), now, self.vehicle.actuators.delay)
@@ -352,7 +364,7 @@ class Sharer:
             return dataclasses.replace(one, time=now)
         return blended(operator, autonomy, self._k, now)
 
-    def _steering_of_stop(self, now: float, applied: Command, situation: Situation | None) -> float:
+    def _steering_of_stop(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
         """Along the last plan, where the vehicle is on it; as it is, where that is not known."""
         plan = self._plan
         if plan is None or situation is None or now - self._plan_stamp > OLD_PLAN:
@@ -367,7 +379,7 @@ class Sharer:
         if row.alarm:
             lost = (source.why_lost(now, self._limits(name)) for name, source in self._sources.items())
             return "; ".join((row.why, *filter(None, lost)))
-        if row.share is not Share.LAW:
+        if row.share is not Authority.LAW:
             return row.why or f"mode {s.mode}"
         if self._choice.k is not None:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(

@@ -8,7 +8,7 @@ import pytest
 from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.closed_loop import Plant, drive
-from lfdm_ros.sharing.foreseen import Foreseen
+from lfdm_ros.sharing.intentions import PredictedOperator
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.teleop import Operator, OperatorSettings
 from lfdm_ros.teleop.link import LinkSettings
@@ -38,7 +38,7 @@ def test_what_persons_do_in_a_lane_change_is_foreseen(latency):
         ahead = round(delay / step)
         times = step * np.arange(ahead + 1)
         for i in range(round(2.0 / step), len(given) - ahead, 20):
-            told = Foreseen(HMMWV).steering(way, states(run, i), float(run.times[i]), times, delay)
+            told = PredictedOperator(HMMWV).steering(way, states(run, i), float(run.times[i]), times, delay)
             assert told.shape == times.shape and told[0] == 0.0
             came = given[i:i + ahead + 1] - given[i]
             errors.append((told - came)[ahead // 2:])
@@ -54,11 +54,11 @@ def test_nobody_answers_what_he_has_not_seen():
     def at(time, y=0.0, yaw=0.0):
         return Measured(time, {"x": 10.0 * time, "y": y, "yaw": yaw, "vx": 10.0, "vy": 0.0, "yaw_rate": 0.0})
 
-    times, foreseen = np.arange(0.0, 1.0, 0.05), Foreseen(HMMWV)
-    assert (foreseen.steering(way, [at(0.1 * k) for k in range(20)], 1.9, times, 0.5) == 0.0).all()
-    assert (foreseen.steering(way, [at(1.9, 1.0)], 1.9, times, 0.5) == 0.0).all()
+    times, predicted = np.arange(0.0, 1.0, 0.05), PredictedOperator(HMMWV)
+    assert (predicted.steering(way, [at(0.1 * k) for k in range(20)], 1.9, times, 0.5) == 0.0).all()
+    assert (predicted.steering(way, [at(1.9, 1.0)], 1.9, times, 0.5) == 0.0).all()
     # Pushed to the left half a second ago: back to the right from now on, until what he does about now.
-    told = foreseen.steering(way, [at(0.05 * k, 0.0 if k < 30 else 0.5, 0.0 if k < 30 else 0.05) for k in range(39)], 1.9, times, 0.5)
+    told = predicted.steering(way, [at(0.05 * k, 0.0 if k < 30 else 0.5, 0.0 if k < 30 else 0.05) for k in range(39)], 1.9, times, 0.5)
     assert told[0] == 0.0 and told[3] < -0.01 and np.ptp(told[times >= 0.5]) < 1e-9
-    left = foreseen.steering(way, [at(0.05 * k, 0.0 if k < 30 else -0.5, 0.0 if k < 30 else -0.05) for k in range(39)], 1.9, times, 0.5)
+    left = predicted.steering(way, [at(0.05 * k, 0.0 if k < 30 else -0.5, 0.0 if k < 30 else -0.05) for k in range(39)], 1.9, times, 0.5)
     np.testing.assert_allclose(left, -told, atol=1e-12)

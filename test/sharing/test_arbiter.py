@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lfdm_ros.control import Path, Plan
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
-from lfdm_ros.sharing.machine import FRESH, LOST, NEVER, TABLE, Action, Share
-from lfdm_ros.sharing.settings import MODES, SharingSettings
-from lfdm_ros.sharing.sharer import Sharer
+from lfdm_ros.sharing.arbiter import AuthorityArbiter
+from lfdm_ros.sharing.machine import FRESH, LOST, NEVER, TABLE, Action, Authority
+from lfdm_ros.sharing.sharing_settings import MODES, SharingSettings
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.vehicles import load_vehicle
 
@@ -43,7 +43,7 @@ class Drive:
 
     def __init__(self, threat=0.0, vx=10.0, start=100.0, **changes):
         self.threat = Threatened(threat)
-        self.sharer = Sharer(HMMWV, SharingSettings(**changes), (self.threat,))
+        self.arbiter = AuthorityArbiter(HMMWV, SharingSettings(**changes), (self.threat,))
         self.now, self.x, self.vx = start, 0.0, vx
         self.on = {"operator": True, "autonomy": True, "state": True}
         self.operator, self.autonomy = (0.1, 0.2, 0.0), (-0.1, 0.0, 0.1)
@@ -53,13 +53,13 @@ class Drive:
         for _ in range(round(seconds / DT)):
             self.now = round(self.now + DT, 6)
             self.x += self.vx * DT
-            s = self.sharer
+            s = self.arbiter
             if self.on["state"]:
-                s.hear_state(self.now, {"x": self.x, "y": 0.0, "yaw": 0.0, "vx": self.vx, "vy": 0.0, "yaw_rate": 0.0}, self.now)
+                s.on_state(self.now, {"x": self.x, "y": 0.0, "yaw": 0.0, "vx": self.vx, "vy": 0.0, "yaw_rate": 0.0}, self.now)
             if self.on["operator"]:
-                s.hear_operator(self.now, self.operator, self.now)
+                s.on_operator_command(self.now, self.operator, self.now)
             if self.on["autonomy"]:
-                s.hear_autonomy(self.now, self.autonomy, self.now)
+                s.on_autonomy_command(self.now, self.autonomy, self.now)
             self.decisions.append(s.decide(self.now))
         return self.decisions[-1]
 
@@ -97,7 +97,7 @@ def test_each_row_is_walked(row):
         drive.run(2.5 if overdue else 0.5)
         drive.off(*(name for name, presence in there.items() if presence is LOST))
         if row.latched:
-            drive.sharer.stop("test")
+            drive.arbiter.stop("test")
         decision = drive.run(0.7)
         if (row.state, row.why) != (decision.row.state, decision.row.why):
             assert row is TABLE[3] and mode == "operator" and operator is FRESH, (mode, operator, autonomy, vehicle, overdue)
@@ -112,9 +112,9 @@ def test_each_row_is_walked(row):
             assert command.brake == 0.5 and command.throttle == 0.0
         elif row.action is Action.WAIT:
             assert command.throttle == 0.0 and command.brake == (0.0 if vehicle is FRESH else 0.5)
-        elif row.share is Share.OPERATOR:
+        elif row.share is Authority.OPERATOR:
             assert decision.k == 0.0 and command.inputs == drive.operator
-        elif row.share is Share.AUTONOMY:
+        elif row.share is Authority.AUTONOMY:
             assert decision.k == 1.0 and command.inputs == drive.autonomy
     assert walked
 
@@ -165,13 +165,13 @@ def test_autonomy_waits_for_the_operator_where_it_is_to_and_not_a_second_time():
 def test_an_emergency_stop_stays_until_it_is_reset():
     drive = Drive()
     drive.run(0.3)
-    drive.sharer.stop("button")
+    drive.arbiter.stop("button")
     assert drive.run(0.3).command.brake == 1.0 and "button" in drive.decisions[-1].reason
     drive.off("operator").run(0.3)
     assert drive.back("operator").run(1.0).row.state == "emergency_stop"
-    drive.sharer.reset()  # nor does a clock that went back open it
+    drive.arbiter.reset()  # nor does a clock that went back open it
     assert drive.run(0.2).row.state == "emergency_stop"
-    assert drive.sharer.release() and not drive.sharer.release()
+    assert drive.arbiter.release() and not drive.arbiter.release()
     assert drive.run(0.5).row.state == "sharing"
 
 
@@ -183,7 +183,7 @@ def test_a_clock_that_goes_back_begins_anew():
     drive.run(0.5)
     before = drive.decisions[-1].command
     drive.now = 3.0
-    assert drive.run(DT).row.state == "sharing" and drive.sharer.refusals.total == 0 and drive.decisions[-1].ages["operator"] == 0.0
+    assert drive.run(DT).row.state == "sharing" and drive.arbiter.refusals.total == 0 and drive.decisions[-1].ages["operator"] == 0.0
     assert drive.decisions[-1].command.inputs == before.inputs != (0.0, 0.0, 0.0)  # the command goes on from where it was
 
 
@@ -191,7 +191,7 @@ def test_a_clock_that_jumps_ahead_stops_and_goes_on():
     drive = Drive()
     drive.run(0.5)
     drive.now += 30.0
-    drive.decisions.append(drive.sharer.decide(drive.now))
+    drive.decisions.append(drive.arbiter.decide(drive.now))
     assert drive.decisions[-1].row.state == "stopping"
     assert drive.run(0.1).row.state == "sharing" and drive.steps()[0] <= HMMWV.actuators.steering_rate * 0.1 + 1e-9
 
@@ -203,7 +203,7 @@ def test_no_switch_of_mode_state_or_source_makes_the_command_jump():
     """Everything that can be switched is, with commands that could not be further apart."""
     drive = Drive(0.0, vx=3.0)
     drive.operator, drive.autonomy = (1.0, 1.0, 0.0), (-1.0, 0.0, 0.5)
-    s = drive.sharer
+    s = drive.arbiter
     for act in (lambda: s.tune(mode="autonomy"), lambda: s.tune(mode="operator"), lambda: s.tune(mode="blend"),
                 lambda: setattr(drive.threat, "threat", 1.0), lambda: drive.off("operator"),
                 lambda: drive.off("autonomy"), lambda: drive.back("autonomy"), lambda: drive.back("operator"),
@@ -233,28 +233,28 @@ EVENTS = st.lists(st.tuples(st.sampled_from(WHAT), TIMES, st.lists(HOSTILE, min_
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(EVENTS)
 def test_whatever_comes_the_command_is_one(events):
-    sharer, now, before = SHARER, 100.0, None
-    sharer.release()
-    sharer.reset()
+    arbiter, now, before = ARBITER, 100.0, None
+    arbiter.release()
+    arbiter.reset()
     for what, time, values in events:
         at = now + time
         if what in ("operator", "autonomy"):
-            getattr(sharer, f"hear_{what}")(at, tuple(values[:3]), now)
+            getattr(arbiter, f"on_{what}_command")(at, tuple(values[:3]), now)
         elif what == "state":
-            sharer.hear_state(at, dict(zip(("x", "y", "yaw", "vx", "vy", "yaw_rate"), values)), now)
+            arbiter.on_state(at, dict(zip(("x", "y", "yaw", "vx", "vy", "yaw_rate"), values)), now)
         elif what == "plan":
             table = np.tile(np.array(values), (3, 1))
-            sharer.hear_plan(at, Plan(("x", "y", "yaw", "vx", "vy", "yaw_rate"), at + np.array([0.0, 0.1, 0.2]), table, table[:, :3]), now)
+            arbiter.on_plan(at, Plan(("x", "y", "yaw", "vx", "vy", "yaw_rate"), at + np.array([0.0, 0.1, 0.2]), table, table[:, :3]), now)
         elif what == "see":
-            sharer.see(Obstacles(np.array([values[:2]]), np.array(values[2:3]), np.array([values[3:5]]), at))
+            arbiter.update_obstacles(Obstacles(np.array([values[:2]]), np.array(values[2:3]), np.array([values[3:5]]), at))
         elif what == "mode":
-            sharer.tune(mode=MODES[len([v for v in values if v == v]) % len(MODES)])
+            arbiter.tune(mode=MODES[len([v for v in values if v == v]) % len(MODES)])
         elif what in ("stop", "release"):
-            getattr(sharer, what)()
+            getattr(arbiter, what)()
         else:
             now += abs(time) if math.isfinite(time) and abs(time) < 1.0 else 0.02
-            decision = sharer.decide(now)
-            command = decision.command  # `Command` refuses what is not finite or out of range
+            decision = arbiter.decide(now)
+            command = decision.command  # `StampedCommand` refuses what is not finite or out of range
             assert command.time == now and (command.throttle == 0.0 or command.brake == 0.0) and 0.0 <= decision.k <= 1.0
             if before is not None:
                 dt = min(now - before.time, 0.1)
@@ -262,7 +262,7 @@ def test_whatever_comes_the_command_is_one(events):
             before = command
 
 
-SHARER = Sharer(HMMWV, SharingSettings(), (Threatened(0.6),))
+ARBITER = AuthorityArbiter(HMMWV, SharingSettings(), (Threatened(0.6),))
 
 
 # ---- Sharing -----------------------------------------------------------------------------------------------------------------
@@ -284,12 +284,12 @@ def test_what_stands_beside_the_lane_is_passed_on_one_side_only(lane, apart):
     """A command in a bend, held for 3 s, goes round the cones beside the lane; it leaves the lane, but nobody chooses a side."""
     drive = Drive(0.3)
     path = Path(np.array([[-10.0, 0.0], [100.0, 0.0]]))
-    drive.sharer.follow(path, None if lane is None else np.array([[0.0, lane, lane], [110.0, lane, lane]]))
+    drive.arbiter.follow(path, None if lane is None else np.array([[0.0, lane, lane], [110.0, lane, lane]]))
     t = np.arange(0.0, 4.0, 0.1)
     inputs = np.tile([0.0, 0.1, 0.0], (len(t), 1))
     states = np.column_stack([10.0 * t, np.zeros(len(t)), np.zeros(len(t)), np.full(len(t), 10.0)])
-    drive.sharer.hear_plan(drive.now, Plan(("x", "y", "yaw", "vx"), drive.now + t, states, inputs), drive.now)
-    drive.sharer.see(Obstacles(np.array([[18.0, 3.0]]), np.array([0.15]), np.zeros((1, 2)), drive.now))
+    drive.arbiter.on_plan(drive.now, Plan(("x", "y", "yaw", "vx"), drive.now + t, states, inputs), drive.now)
+    drive.arbiter.update_obstacles(Obstacles(np.array([[18.0, 3.0]]), np.array([0.15]), np.zeros((1, 2)), drive.now))
     drive.operator = (0.3, 0.1, 0.0)
     assert drive.run(0.1).opposite is apart
 
@@ -316,7 +316,7 @@ def test_equal_calls_give_equal_commands_to_the_bit():
 @pytest.mark.parametrize("changes", [{"period": 0.1}, {"mode": "both"}, {"nothing": 1}, {"engage": 0.9}])
 def test_what_cannot_be_set_is_refused_and_nothing_changes(changes):
     drive = Drive()
-    before = drive.sharer.settings
+    before = drive.arbiter.settings
     with pytest.raises(InputError):
-        drive.sharer.tune(**changes)
-    assert drive.sharer.settings is before
+        drive.arbiter.tune(**changes)
+    assert drive.arbiter.settings is before

@@ -12,25 +12,25 @@ from lfdm_ros.control.cycle import Cycle, Driver, Outcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.simulation import Goal
 
 
 class SharedDriver:
-    """Asks both, and sends what `Sharer` decides. Itself such a driver.
+    """Asks both, and sends what `AuthorityArbiter` decides. Itself such a driver.
 
     An operator behind a link has an attribute `issued`, when the command in force was asked for [s], -inf before the first; without it his
     commands are of now. A controller with `applied` is told what went out in place of its command.
     """
 
-    def __init__(self, sharer: Sharer, operator: Driver | None, controller: Driver | None,
-                 on_decision: Callable[[Decision], None] = lambda decision: None) -> None:
+    def __init__(self, arbiter: AuthorityArbiter, operator: Driver | None, controller: Driver | None,
+                 on_decision: Callable[[SharedDecision], None] = lambda decision: None) -> None:
         """
         Args:
-            operator, controller: None: there is none, and the sharer's mode does without.
+            operator, controller: None: there is none, and the arbiter's mode does without.
             on_decision: takes each decision.
         """
-        self.sharer, self.operator, self.controller, self._on_decision = sharer, operator, controller, on_decision
+        self.arbiter, self.operator, self.controller, self._on_decision = arbiter, operator, controller, on_decision
         self._drivers = [driver for driver in (operator, controller) if driver is not None]
         self.settings = self._drivers[-1].settings
         self._issued = -math.inf
@@ -39,19 +39,19 @@ class SharedDriver:
         """All of them follow the path."""
         for driver in self._drivers:
             driver.follow(path, speed, corridor, stop)
-        self.sharer.follow(path, corridor)
+        self.arbiter.follow(path, corridor)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Both go there."""
         for driver in self._drivers:
             driver.go_to(goal, speed)
-        self.sharer.follow(None)
+        self.arbiter.follow(None)
 
     def see(self, obstacles: Obstacles) -> None:
         """All see the same."""
         for driver in self._drivers:
             driver.see(obstacles)
-        self.sharer.see(obstacles)
+        self.arbiter.update_obstacles(obstacles)
 
     def look(self, now: float) -> None:
         """Looks for the way to a goal, as each of them does."""
@@ -60,21 +60,21 @@ class SharedDriver:
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """The controller's cycle, or the operator's without one, with the command that was decided."""
-        sharer, cycle = self.sharer, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED)
+        arbiter, cycle = self.arbiter, Cycle((0.0, 0.0, 0.0), Outcome.STOPPED)
         if measured is not None:
-            sharer.hear_state(measured.time, measured.values, now)
+            arbiter.on_state(measured.time, measured.values, now)
         if self.operator is not None:
             cycle = self.operator.cycle(now, measured)
             issued = getattr(self.operator, "issued", now)
             if issued > self._issued or now < self._issued:  # later: the clock went back
                 self._issued = issued
-                sharer.hear_operator(issued, cycle.command, now)
+                arbiter.on_operator_command(issued, cycle.command, now)
         if self.controller is not None:
             cycle = dataclasses.replace(auto := self.controller.cycle(now, measured), done=auto.done or cycle.done)
-            sharer.hear_autonomy(now, auto.command, now)
+            arbiter.on_autonomy_command(now, auto.command, now)
             if auto.plan is not None:
-                sharer.hear_plan(now, auto.plan, now)
-        decision = sharer.decide(now)
+                arbiter.on_plan(now, auto.plan, now)
+        decision = arbiter.decide(now)
         command = decision.command
         applied = getattr(self.controller, "applied", None)
         if applied is not None:

@@ -10,7 +10,7 @@ from lfdm_ros.sharing.laws import LAWS, PIECEWISE, Hysteresis, Law, Rate
 from lfdm_ros.sharing.threat import RULES
 
 MODES = BLEND, OPERATOR, AUTONOMY = "blend", "operator", "autonomy"
-REMOVED_MODES = {"filter": "has been removed, as it failed in every run of its ablation: choose blend, operator or autonomy"}
+FORMER_MODES = {"filter": "has been removed, as it failed in every run of its ablation: choose blend, operator or autonomy"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SharingSettings(Declared):
     ABOUT: ClassVar[str] = "setting "
 
     mode: str = setting(BLEND, "", "who drives: blend, both by their shares; operator or autonomy alone", choices=MODES, live=True,
-                        removed=REMOVED_MODES)
+                        former=FORMER_MODES)
     forecast_model: str = setting("driven_bicycle", "", "vehicle model that commands are followed with, by its name in the registry; its "
                                                         "ground says what the tyres hold where the vehicle is: driven_bicycle/GROUND")
     period: float = setting(0.05, "s", "between two looks at the threat; commands go out with every state", 0.005, 1.0)
@@ -62,7 +62,8 @@ class SharingSettings(Declared):
     max_silence: float = setting(0.5, "s", "the timeouts above are for who comes regularly; others are lost after twice the longest gap "
                                            "between their messages of late, and after so long in any case", 0.0, 60.0, live=True)
     wait_for_operator: bool = setting(False, "", "autonomy does not begin before the operator has come; not in mode autonomy", live=True)
-    patience: float = setting(2.0, "s", "a moving vehicle that nobody has ever driven is stopped after so long", 0.0, 60.0, live=True)
+    uncommanded_stop_timeout: float = setting(2.0, "s", "time without any command after which a moving vehicle is stopped", 0.0, 60.0,
+                                              live=True)
 
     # -- The way out --------------------------------------------------------------------------------------------------
     stop_brake: float = setting(0.5, "1", "brake of a controlled stop", 0.01, 1.0, live=True)
