@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from lfdm_ros.sharing.settings import SharingSettings
-from lfdm_ros.sharing.sharer import Decision, Sharer
+from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
+from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import Situation
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.vehicles import load_vehicle
@@ -56,7 +56,7 @@ class Threatened:
 class Reaction:
     """What became of a fault. noticed: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then;
     refused: messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command
-    to the next, over what the actuator can. A command that is not finite or out of range cannot be made (`Command`)."""
+    to the next, over what the actuator can. A command that is not finite or out of range cannot be made (`StampedCommand`)."""
 
     source: str
     fault: str
@@ -77,8 +77,8 @@ class Reaction:
 def fail(source: str, fault: str, settings: SharingSettings | None = None) -> Reaction:
     """Lets a source fail."""
     vehicle = load_vehicle("hmmwv")
-    sharer = Sharer(vehicle, settings or SharingSettings(), (Threatened(),))
-    decisions: list[Decision] = []
+    arbiter = AuthorityArbiter(vehicle, settings or SharingSettings(), (Threatened(),))
+    decisions: list[SharedDecision] = []
     begin, end = round(SETTLED / STEP), round((SETTLED + FAILS) / STEP)
     since = 100.0 + begin * STEP
     for k in range(1, round((SETTLED + FAILS + 1.0) / STEP) + 1):
@@ -87,24 +87,25 @@ def fail(source: str, fault: str, settings: SharingSettings | None = None) -> Re
             failing = name == source and begin < k <= end
             stamp = FAULTS[fault][1](now, since) if failing else now
             if stamp is not None:
-                _hear(sharer, name, stamp, now, wrong=failing and fault == "nan", standing=failing and fault == "frozen")
-        decisions.append(sharer.decide(now))
+                _hear(arbiter, name, stamp, now, wrong=failing and fault == "nan", standing=failing and fault == "frozen")
+        decisions.append(arbiter.decide(now))
     during = decisions[begin:end]
     told = next((i for i, d in enumerate(during) if d.row.state != "sharing"), None)
     back = next((i for i, d in enumerate(decisions[end:]) if d.row.state == "sharing"), None)
     last = during[-1] if told is None else during[told]
     steps = np.abs(np.diff([d.command.steering for d in decisions[begin - 1:]]))
     return Reaction(source, fault, math.nan if told is None else (told + 1) * STEP, last.row.state, last.reason,
-                   sharer.refusals.counts[source], math.inf if back is None else (back + 1) * STEP,
+                   arbiter.refusals.counts[source], math.inf if back is None else (back + 1) * STEP,
                    float(steps.max() / (vehicle.actuators.steering_rate * STEP)))
 
 
-def _hear(sharer: Sharer, name: str, stamp: float, now: float, *, wrong: bool, standing: bool) -> None:
+def _hear(arbiter: AuthorityArbiter, name: str, stamp: float, now: float, *, wrong: bool, standing: bool) -> None:
     if name == "state":
         x = SPEED * (SETTLED if standing else now - 100.0)
-        sharer.hear_state(stamp, {"x": x, "y": 0.0, "yaw": 0.0, "vx": math.nan if wrong else SPEED, "vy": 0.0, "yaw_rate": 0.0}, now)
+        arbiter.on_state(stamp, {"x": x, "y": 0.0, "yaw": 0.0, "vx": math.nan if wrong else SPEED, "vy": 0.0, "yaw_rate": 0.0}, now)
         return
-    hear, (steering, throttle, brake) = ((sharer.hear_operator, OPERATOR) if name == "operator" else (sharer.hear_autonomy, AUTONOMY))
+    hear, (steering, throttle, brake) = ((arbiter.on_operator_command, OPERATOR) if name == "operator" else
+                                         (arbiter.on_autonomy_command, AUTONOMY))
     hear(stamp, (math.nan if wrong else steering, throttle, brake), now)
 
 
