@@ -4,6 +4,7 @@ from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, Outcome
 from lfdm_ros.control.limits import LimitTable, Manoeuvres, lift_limits
 from lfdm_ros.control.ocp.planner import Planner
+from lfdm_ros.control.ocp.terms import Constraint, Term, register_mpc_term
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.lattice import GuideSettings
@@ -12,5 +13,6 @@ from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
 
-__all__ = ["Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",
-           "Planner", "Reference", "Route", "Settings", "lift_limits", "limits_of", "speed_profile"]
+__all__ = ["Constraint", "Controller", "Cycle", "Guide", "GuideSettings", "LimitTable", "Manoeuvres", "Measured", "Outcome", "Path", "Plan",
+           "Planner", "Reference", "Route", "Settings", "Term", "lift_limits", "limits_of",
+           "register_mpc_term", "speed_profile"]

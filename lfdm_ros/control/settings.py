@@ -34,6 +34,8 @@ class Settings(Declared):
     iterations: int = setting(1, "1", "linearisations a cycle; 1 is the real-time iteration", 1, 100, live=True)
     cold_iterations: int = setting(8, "1", "linearisations in a cycle without a plan to start from", 1, 200, live=True)
     obstacles: int = setting(4, "1", "obstacles that a stage looks at, half of them the nearest on its left, half on its right", 0, 32)
+    terms: str = setting("", "", "further costs and constraints of plug-ins by name, separated by commas; name=number gives its weight or "
+                                 "penalty")
 
     # -- Cost ---------------------------------------------------------------------------------------------------------
     weight_lateral: float = setting(2.0, "1/m^2", "distance from the path", 0.0, 1e4, live=True)

@@ -84,6 +84,8 @@ class Hpipm:
         controls = [d.controls] * stages + [0]
         bounds = [0] + [len(d.bounded)] * stages
         rows = [0] + [d.rows] * stages
+        self._soft = [i for i in range(d.rows) if i not in d.hard]
+        slacks = [0] + [len(self._soft)] * stages
         self._kept: list[object] = []  # memory that the library points into
 
         def ints(values: list[int]) -> ctypes.Array:
@@ -93,7 +95,7 @@ class Hpipm:
 
         library = self._library
         self._dim = self._make("dim", ctypes.c_int(stages))
-        library.d_ocp_qp_dim_set_all(ints(states), ints(controls), ints(bounds), ints(controls), ints(rows), ints(rows), self._dim)
+        library.d_ocp_qp_dim_set_all(ints(states), ints(controls), ints(bounds), ints(controls), ints(rows), ints(slacks), self._dim)
         self._qp = self._make("", self._dim)
         self._sol = self._make("sol", self._dim)
         self._arg = self._make("ipm_arg", self._dim)
@@ -120,9 +122,10 @@ class Hpipm:
         no_d = np.zeros((count, g, m))
         self._kept += [zeros, no_d]
         bounded, inputs = ints(list(d.bounded)), ints(list(range(m)))
-        # The slack of each bound and row of a stage: -1 for the bounds of controls and states. Rows must not share one: where they do,
-        # the library does not converge on innocent problems.
-        softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + list(range(g)) * (k > 0)) for k in range(count)]
+        # The slack of each bound and row of a stage: -1 for the bounds of controls and states, and for hard rows. Rows must not share one:
+        # where they do, the library does not converge on innocent problems.
+        slack_of = [self._soft.index(i) if i in self._soft else -1 for i in range(g)]
+        softened = [ints([-1] * (m * (k < stages) + v * (k > 0)) + slack_of * (k > 0)) for k in range(count)]
 
         def doubles(array: np.ndarray) -> ctypes.Array:
             pointers = (ctypes.POINTER(ctypes.c_double) * count)(
@@ -136,12 +139,14 @@ class Hpipm:
             return pointers
 
         p, c = program, self._copies
+        # Of soft rows alone, in place where all are.
+        self._penalty, self._curvature = (a[:, self._soft].copy() if d.hard else a for a in (p.penalty, p.curvature))
         self._arguments = (
             doubles(p.A), doubles(p.B), doubles(p.b), doubles(p.Q), doubles(p.S), doubles(p.R), doubles(p.q), doubles(p.r),
             indices([bounded] * count), doubles(c["lower_x"]), doubles(c["upper_x"]),
             indices([inputs] * count), doubles(c["lower_u"]), doubles(c["upper_u"]),
             doubles(p.C), doubles(no_d), doubles(c["row_lower"]), doubles(c["row_upper"]),
-            doubles(p.curvature), doubles(p.curvature), doubles(p.penalty), doubles(p.penalty),
+            doubles(self._curvature), doubles(self._curvature), doubles(self._penalty), doubles(self._penalty),
             None, indices(softened), doubles(zeros), doubles(zeros), self._qp)
         self._du, self._dx = np.zeros((stages + 1, m)), np.zeros((count, n))
         scratch = [np.zeros((count, 2 * (m + v + g) + 1)) for _ in range(2)] + [np.zeros((count, n))] + [
@@ -197,6 +202,8 @@ class Hpipm:
     def solve(self, until: float = math.inf) -> StageSolution:
         """See `StageSolver.solve`. Starts from the last solution; if that leads nowhere, once more from nothing."""
         self._mask()
+        if self._program.dimensions.hard:
+            self._penalty[:], self._curvature[:] = self._program.penalty[:, self._soft], self._program.curvature[:, self._soft]
         self._library.d_ocp_qp_set_all_rowmaj(*self._arguments)
         status, iterations = self._run(until)
         if self._warm and (status == 1 or (status != 0 and not self._residuals() < _ACCEPTABLE)):

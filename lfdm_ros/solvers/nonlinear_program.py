@@ -136,7 +136,7 @@ class Ipopt:
         lower[:, bounded], upper[:, bounded] = q.lower_x[1:] + s.z[1:, bounded], q.upper_x[1:] + s.z[1:, bounded]
         row_lower, row_upper = q.row_lower[1:] + s.rows[1:], q.row_upper[1:] + s.rows[1:]
         below, above = np.maximum(q.row_lower[1:], 0.0), np.maximum(-q.row_upper[1:], 0.0)
-        free, endless = np.zeros(below.size), np.full(below.size, np.inf)
+        free, endless = np.zeros(below.size), np.where(np.isin(np.arange(d.rows), d.hard), 0.0, np.full(below.shape, np.inf)).ravel()
         low = np.concatenate([(q.lower_u + s.w[:-1]).ravel(), lower.ravel(), free, free])
         high = np.concatenate([(q.upper_u + s.w[:-1]).ravel(), upper.ravel(), endless, endless])
         none = np.zeros(d.stages * d.states)

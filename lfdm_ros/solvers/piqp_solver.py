@@ -75,7 +75,7 @@ class Piqp:
         cost = self._cost.fill(p.R, p.Q[1:], across, np.swapaxes(across, 1, 2), softness)
         dynamics = self._dynamics.fill(np.ones(p.b.size), -p.B, -p.A[1:])
         stage, row = self._places
-        soft = self._soft.fill(self._sign[:, None] * p.C[1:][stage, row], np.ones(len(stage)))
+        soft = self._soft.fill(self._sign[:, None] * p.C[1:][stage, row], ~np.isin(row, d.hard) * 1.0)
         bound = np.concatenate([lower[self._low], -upper[self._high]])
         linear = np.zeros(self._size)
         linear[self._du_at], linear[self._dx_at] = p.r, p.q[1:]

@@ -30,7 +30,8 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
     Args:
         model: the predicting one.
         names: z = the model's states and `names.states`; w, k, c by name; p the model's parameters.
-        build: on the operations of `m`, gives inputs(steering, pedal), residuals(z, w, k, c) and rows(z, loads, friction, k, c).
+        build: on the operations of `m`, gives inputs(steering, pedal), residuals(stage) and rows(stage); a stage has z, w, k, c, the
+            wheels' `loads`, the ground's `friction`, z at its `end`, and its `duration`.
         substeps: steps of the model of c.step seconds each in a stage; the commands move linearly.
     """
     functions = casadi_model(model)
@@ -62,7 +63,10 @@ def stage_function(model: Model, names: StageNames, build: Callable[[Any], Any],
     now = zs.steering if road is None else zs.road_steering
     inputs = ca.vertcat(*problem.inputs(now, zs.pedal))
     loads, friction = functions.wheel_loads(z[:n], inputs, p), functions.friction(z[:n], inputs, p)
-    values = ca.vertcat(*end, *problem.residuals(zs, ws, ks, cs), *problem.rows(zs, [loads[i] for i in range(4)], friction, ks, cs))
+    at_end = ca.vertcat(*end)
+    stage = SimpleNamespace(z=zs, w=ws, k=ks, c=cs, loads=[loads[i] for i in range(4)], friction=friction, duration=duration,
+                            end=SimpleNamespace(**{name: at_end[i] for i, name in enumerate(vars(zs))}))
+    values = ca.vertcat(at_end, *problem.residuals(stage), *problem.rows(stage))
     return ca.Function(f"stage_{functions.stem}", [z, w, p, k, c], [ca.densify(values)], ["z", "w", "p", "k", "c"], ["values"])
 
 

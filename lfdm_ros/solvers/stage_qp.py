@@ -22,7 +22,8 @@ class StageDimensions:
     states: int
     controls: int
     bounded: tuple[int, ...]  # places of the states that have bounds
-    rows: int  # soft rows a stage
+    rows: int  # a stage, soft but for those of the numbers in
+    hard: tuple[int, ...] = ()
 
 
 class StageQp:

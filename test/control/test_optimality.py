@@ -11,7 +11,7 @@ import pytest
 from lfdm_ros.control.controller import Controller, Measured
 from lfdm_ros.control.cycle import Outcome
 from lfdm_ros.control.ocp.planner import Planner
-from lfdm_ros.control.ocp.problem import RESIDUALS
+from lfdm_ros.control.ocp.terms import TERMS
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -108,7 +108,7 @@ class Frozen:
         values = np.hstack([np.array(program.function(z, w, program.p, program.k, c))
                             for z, w, c in zip(trajectory.z, trajectory.w, numbers.c)]).T
         n = len(trajectory.names)
-        errors, rows = values[:, n:n + len(RESIDUALS)], values[1:, n + len(RESIDUALS):]
+        errors, rows = values[:, n:n + len(TERMS)], values[1:, n + len(TERMS):]
         over = np.maximum(np.maximum(numbers.lower[1:] - rows, rows - numbers.upper[1:]), 0.0)
         assert np.abs(values[:-1, :n] - trajectory.z[1:]).max() < 1e-7
         return float(0.5 * (program.weighting * errors**2).sum() + (program.linear * trajectory.z).sum()

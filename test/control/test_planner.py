@@ -9,10 +9,10 @@ import pytest
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.ocp import problem
+from lfdm_ros.control.ocp import terms
 from lfdm_ros.control.ocp.planner import Planner
-from lfdm_ros.control.ocp.problem import KINDS, VEHICLE_NUMBERS, Layout
 from lfdm_ros.control.ocp.stages import FAR_AWAY, avoid
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
@@ -101,13 +101,13 @@ def circles(*rows, time=0.0):
 def geometry(obstacles=1, lag=False):
     layout = Layout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
     k = SimpleNamespace(front=2.7, rear=1.9, half_width=1.1, load_front=1000.0, load_rear=2000.0, to_rear_axle=1.5)
-    c = SimpleNamespace(**dict.fromkeys(layout.stage_numbers, 0.0) | dict(path_cos=1.0, friction=8.0, limit=0.5))
+    c = SimpleNamespace(**dict.fromkeys(layout.stage_parameters, 0.0) | dict(path_cos=1.0, friction=8.0, limit=0.5))
     z = SimpleNamespace(**dict.fromkeys(layout.states, 0.0))
-    built = problem.build(PLAIN, layout)
+    built = terms.build(PLAIN, layout)
 
     def rows(loads=(1000.0, 1000.0, 2000.0, 2000.0), friction=1.0):
-        return dict(zip(layout.rows, built.rows(z, loads, friction, k, c)))
-    return z, k, c, rows, lambda: built.residuals(z, SimpleNamespace(steering_rate=0.0, pedal_rate=0.0), k, c)
+        return dict(zip((c.name for c in layout.constraints), built.rows(SimpleNamespace(z=z, k=k, c=c, loads=loads, friction=friction))))
+    return z, k, c, rows, lambda: built.residuals(SimpleNamespace(z=z, w=SimpleNamespace(steering_rate=0.0, pedal_rate=0.0), k=k, c=c))
 
 
 def test_distance_from_the_outline_is_the_exact_one():
@@ -214,13 +214,14 @@ def test_each_stage_keeps_from_the_nearest_on_either_side(bicycle):
 @pytest.mark.parametrize("obstacles", [0, 2, 8])
 def test_names_are_unique_and_fit_each_other(lag, obstacles):
     layout = Layout(("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay"), lag, obstacles)
-    for names in (layout.states, layout.stage_numbers, layout.rows, VEHICLE_NUMBERS, KINDS):
+    rows, costs = [c.name for c in layout.constraints], [term.name for term in layout.terms]
+    for names in (layout.states, layout.stage_parameters, rows, costs, VEHICLE_PARAMETERS):
         assert len(set(names)) == len(names)
-    assert len(layout.kinds) == len(layout.rows) == obstacles + 7
+    assert len(rows) == obstacles + 7 and len(costs) == 8
     assert ("road_steering" in layout.states) == lag
-    kind_of = dict(zip(layout.rows, (KINDS[i] for i in layout.kinds)))
-    assert kind_of["load_rear"] == "wheel_lift" and kind_of["corridor_rear"] == "corridor" and kind_of["speed"] == "speed"
-    assert all(kind_of[f"obstacle_{i}"] == "obstacle" for i in range(obstacles))
+    group_of = {c.name: c.group or c.name for c in layout.constraints}
+    assert group_of["load_rear"] == "wheel_lift" and group_of["corridor_rear"] == "corridor" and group_of["speed"] == "speed"
+    assert all(group_of[f"obstacle_{i}"] == "obstacle" for i in range(obstacles))
 
 
 # -- Plans ------------------------------------------------------------------------------------------------------------

@@ -639,6 +639,94 @@ for intention in ("held", "fading"):
 """
 
 
+# Prints the largest errors of the Jacobian rows of both terms, then of drives past the area the clearance [m], the RMS lateral jerk
+# [m/s^3], the names in their outcomes and the cycles that are solved.
+TERMS_DRIVEN = """
+import json
+import numpy as np
+from lfdm_ros.control import Controller, Measured, Path, Reference, Settings
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
+
+VEHICLE, PATH = load_vehicle("hmmwv"), Path(np.array([[-20.0, 0.0], [120.0, 0.0]]))
+NAMES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay")
+
+def derivatives(planner):
+    start = np.zeros(len(planner.layout.states))
+    start[[planner.layout.states.index(name) for name in ("x", "y", "yaw", "vx", "vy", "steering")]] = 28.0, 0.4, 0.07, 12.0, 0.1, 0.05
+    reference, program, t = Reference(PATH, np.full(len(PATH.s), 12.0), 12.0), planner.program, planner.trajectory
+    planner.start(start, reference)
+    t.z[:, t.place["pedal"]] = 0.1  # away from the kink between throttle and brake
+    planner.set_stages(reference, None, 0.0)
+    program.linearise(reference)
+    layout, first, n = planner.layout, program.residuals.start, t.z.shape[1]
+    rows = [first + [term.name for term in layout.terms].index("lateral_jerk"),
+            program.rows.start + [constraint.name for constraint in layout.constraints].index("keep_out")]
+    worst = [0.0, 0.0]
+    for k in range(0, len(t.z) - 1, 4):
+        def value(v):
+            found = np.array(program.function(v[:n], v[n:], program.p, program.k, planner.numbers.c[k])).ravel()
+            return found[rows]
+        at = np.concatenate([t.z[k], t.w[k]])
+        for i in range(len(at)):
+            step = np.zeros(len(at))
+            step[i] = 1e-5
+            slope = (value(at + step) - value(at - step)) / 2e-5
+            error = np.abs(program.jacobian[k, rows, i] - slope) / (1.0 + np.abs(slope))
+            worst = np.maximum(worst, error).tolist()
+    assert np.abs(program.jacobian[:, rows]).max(axis=(0, 2)).min() > 0.5
+    return worst
+
+def drive(terms, solver="hpipm"):
+    controller = Controller(VEHICLE, Settings(time_budget=0.0, terms=terms, solver=solver))
+    found = derivatives(controller.planner) if terms.count(",") and solver == "hpipm" else None
+    simulator = Simulator(VEHICLE, "driven_bicycle", 0.01)
+    simulator.reset(vx=12.0)
+    controller.reset()
+    controller.follow(PATH, 12.0)
+    index, rows, names, solved = [simulator.output_index[name] for name in NAMES], [], set(), 0
+    for k in range(250):
+        values = simulator.outputs[index].tolist()
+        cycle = controller.cycle(0.02 * k, Measured(0.02 * k, dict(zip(NAMES, values))))
+        rows.append(values)
+        names |= {*cycle.active, *cycle.cost_terms}
+        solved += cycle.outcome.name == "SOLVED"
+        simulator.advance(cycle.command, cycle.command, 2)
+    x, y, ay = np.array(rows)[:, [0, 1, 7]].T
+    near = (x + VEHICLE.footprint.front > 35.0) & (x - VEHICLE.footprint.rear < 45.0)
+    jerk = np.sqrt((np.diff(ay / 0.02) ** 2).mean())
+    return found, float((y[near] - VEHICLE.footprint.half_width + 0.5).min()), float(jerk), sorted(names), solved
+
+print(json.dumps([drive(""), drive("keep_out"), drive("keep_out, lateral_jerk=0.2"), drive("keep_out=inf"), drive("keep_out=inf", "piqp")]))
+"""
+
+
+def test_terms_of_the_optimal_control_problem_in_one_file(outside):
+    """Exact derivatives, against central differences; and the closed loop keeps out of the area, soft and hard, and with less jerk."""
+    done = outside("comfort_terms.py", code=TERMS_DRIVEN)
+    assert done.returncode == 0, done.stderr
+    plain, kept, smooth, hard, other = json.loads(done.stdout)
+    assert plain[1] < -0.5 and "keep_out" not in plain[3]
+    assert all(drive[1] > 0.25 and "keep_out" in drive[3] for drive in (kept, smooth, hard, other))
+    assert "lateral_jerk" in smooth[3] and smooth[2] < 0.3 * kept[2]
+    assert max(smooth[0]) < 1e-6, smooth[0]
+    # Only a hard row that cannot be kept leaves a cycle without a plan.
+    assert plain[4] == kept[4] == smooth[4] == 250 and min(hard[4], other[4]) > 225
+    done = outside("comfort_terms.py", code="""
+from lfdm_ros.control import Controller, Settings, Term, register_mpc_term
+from lfdm_ros.errors import InputError
+from lfdm_ros.vehicles import load_vehicle
+register_mpc_term(Term("speed", lambda m, stage: stage.z.vx, 1.0))
+for terms in ("lateral_jerl", "keep_out=much", "keep_out, keep_out", "speed"):
+    try:
+        Controller(load_vehicle("hmmwv"), Settings(terms=terms))
+    except InputError as error:
+        print(error)
+""")
+    unknown, number, twice, taken = done.stdout.splitlines()
+    assert "lateral_jerk" in unknown and "0 or more" in number and "'keep_out' already" in twice and "'speed' already" in taken
+
+
 def test_laws_rules_and_intentions_of_sharing_in_one_file(outside):
     """A cubic k, the mean of the threats, and an operator whose held command hits a post that its fading one passes."""
     done = outside("own_sharing.py", code=SHARES)
@@ -653,6 +741,7 @@ PACKAGE = {  # group of entry points: module, names of what it has
     "models": ("six_by_six", ["SIX_BY_SIX", "FIVE_AXLES"]), "samplers": ("ensemble_sampler", ["ENSEMBLE"]),
     "operators": ("pursuit_operator", ["PURSUIT"]), "threats": ("brake_threat", ["Brake"]),
     "sensors": ("ultrasonic_ring", ["RING"]), "backends": ("numpy_backend", ["NUMPY"]),
+    "mpc_terms": ("comfort_terms", ["JERK", "SITE"]),
     "laws": ("own_sharing", ["SMOOTH"]), "threat_rules": ("own_sharing", ["MEAN"]), "intentions": ("own_sharing", ["FADING"]),
     "nodes": ("sideslip_monitor", ["SideslipMonitor"]),
 }
@@ -667,10 +756,11 @@ from lfdm_ros.sharing.laws import LAWS
 from lfdm_ros.sharing.threat import RULES
 from lfdm_ros.sensors import SENSORS
 from lfdm_ros.teleop.cognition import OPERATORS
+from lfdm_ros.control.ocp.terms import MPC_TERMS
 print({"dugoff"} <= SLOTS["tyre"].keys(), {"hub_motors"} <= SLOTS["powertrain"].keys(), {"hills"} <= SLOTS["ground"].keys(),
       {"six_by_six", "five_axles"} <= set(model_names()), SAMPLERS.find("ensemble").name == "ensemble",
       "pursuit" in OPERATORS, "brake" in COMPONENTS, "numpy" in BACKENDS, "ultrasonic_ring" in SENSORS,
-      "smooth" in LAWS, "mean" in RULES, "fading" in INTENTIONS,
+      {"lateral_jerk", "keep_out"} <= MPC_TERMS.keys(), "smooth" in LAWS, "mean" in RULES, "fading" in INTENTIONS,
       "sideslip_monitor" in executables())
 """
 

@@ -9,8 +9,8 @@ from differences import by_state
 from scipy import ndimage
 
 from lfdm_ros.backends import casadi_model, compiled_jacobian
-from lfdm_ros.control.ocp import problem
-from lfdm_ros.control.ocp.problem import VEHICLE_NUMBERS, Layout
+from lfdm_ros.control.ocp import terms
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout
 from lfdm_ros.control.plan import CONTROLS
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FieldTable, FrictionField, FrictionLink, Grid
@@ -157,14 +157,15 @@ def test_the_controllers_stage_is_the_same_in_casadi():
     """Value and Jacobian of a stage, compiled and by CasADi's own machine and derivatives."""
     model = get_model("driven_bicycle/friction_field")
     layout = Layout(tuple(f.name for f in model.states), False, 2)
-    function = stage_function(model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_NUMBERS, layout.stage_numbers),
-                              lambda m: problem.build(m, layout), 3)
+    function = stage_function(model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_PARAMETERS,
+                                                layout.stage_parameters),
+                              lambda m: terms.build(m, layout), 3)
     rng = np.random.default_rng(5)
     arguments = [rng.uniform(0.1, 1.0, function.size1_in(i)) for i in range(function.n_in())]
     place = {f.name: i for i, f in enumerate(model.states)}
     arguments[0][[place["x"], place["y"], place["vx"]]] = 3.0, 1.0, 12.0
     arguments[2][:] = VEHICLE.vector(model)
-    arguments[4][layout.stage_numbers.index("step")] = 0.03
+    arguments[4][layout.stage_parameters.index("step")] = 0.03
     value, jacobian = compiled_stage(function)(*arguments)
     symbols = function.sx_in()
     (graph,) = function.call(symbols)

@@ -105,6 +105,13 @@ def test_rows_that_can_be_kept_are_kept_and_others_broken_least(name):
         program.penalty[:] = penalty
         solution = SOLVERS[name](program).solve()
         assert solution.solved and solution.dx[1, 0] == pytest.approx(expected, abs=1e-4)
+    # A hard row is kept whatever the penalty, beside soft ones.
+    hard = StageQp(StageDimensions(stages=1, states=1, controls=1, bounded=(), rows=2, hard=(1,)))
+    hard.A[:] = hard.B[:] = hard.C[:] = 1.0
+    hard.R[:], hard.Q[:], hard.q[1] = 1e-6, 1.0, -1.0
+    hard.row_upper[1], hard.penalty[1] = (0.2, 0.5), 0.1
+    solution = SOLVERS[name](hard).solve()
+    assert solution.solved and solution.dx[1, 0] == pytest.approx(0.5, abs=1e-4)
     # Rows that contradict each other have a solution all the same.
     program.row_lower[1], program.row_upper[1], program.penalty[:] = 2.0, -2.0, 50.0
     assert SOLVERS[name](program).solve().solved

@@ -15,9 +15,9 @@ import numpy as np
 
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.ocp.problem import Layout, PlannedVehicle
 from lfdm_ros.control.ocp.program import Program
-from lfdm_ros.control.ocp.stages import StageNumbers
+from lfdm_ros.control.ocp.stages import StageParameters
+from lfdm_ros.control.ocp.terms import Layout, PlannedVehicle, chosen_terms
 from lfdm_ros.control.plan import PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Rates, Settings
@@ -58,10 +58,10 @@ class Planner:
         settings.require(self.model)
         PlannedVehicle.of(vehicle, self.model)  # what it lacks is said before anything is compiled
         lag = vehicle.actuators.steering_lag
-        self.layout = Layout(tuple(f.name for f in self.model.states), lag > 0.0, settings.obstacles)
+        self.layout = Layout(tuple(f.name for f in self.model.states), lag > 0.0, settings.obstacles, chosen_terms(settings))
         durations = np.array([settings.near_step] * settings.near_stages + [settings.far_step] * settings.far_stages)
         self.trajectory = Trajectory(self.layout.states, durations)
-        self.numbers = StageNumbers(self.layout, self.trajectory, settings.substeps, lag)
+        self.numbers = StageParameters(self.layout, self.trajectory, settings.substeps, lag)
         self.program = Program(self.model, self.layout, self.trajectory, self.numbers, settings)
         self.solver = self.program.solver(settings)
         self._exact = isinstance(self.solver, Ipopt)  # solves the nonlinear program, in one step

@@ -9,9 +9,8 @@ import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import addresses, native
-from lfdm_ros.control.ocp import problem
-from lfdm_ros.control.ocp.problem import KINDS, RESIDUALS, VEHICLE_NUMBERS, Layout, PlannedVehicle
-from lfdm_ros.control.ocp.stages import StageNumbers
+from lfdm_ros.control.ocp.stages import StageParameters
+from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, Layout, PlannedVehicle, build
 from lfdm_ros.control.plan import CONTROLS, PlanOutcome, Trajectory
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Rates, Settings
@@ -37,34 +36,36 @@ class Program:
         weighting: weights of the squared residuals (N+1, nr) in the last linearisation; linear: those of the states (N+1, nz).
     """
 
-    def __init__(self, model: Model, layout: Layout, trajectory: Trajectory, numbers: StageNumbers, settings: Settings):
+    def __init__(self, model: Model, layout: Layout, trajectory: Trajectory, numbers: StageParameters, settings: Settings):
         """Compiles the stage, or loads it from the cache."""
         self._trajectory, self._numbers = trajectory, numbers
         self.function = stage_function(
-            model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_NUMBERS, layout.stage_numbers),
-            lambda m: problem.build(m, layout), settings.substeps)
+            model, StageNames(layout.states[len(layout.model_states):], CONTROLS, VEHICLE_PARAMETERS, layout.stage_parameters),
+            lambda m: build(m, layout), settings.substeps)
         compiled = compiled_stage(self.function)
-        stages, n, m, rows = len(trajectory.durations), len(layout.states), len(CONTROLS), len(layout.rows)
-        self.states, self.residuals, self.rows = slice(0, n), slice(n, n + len(RESIDUALS)), slice(n + len(RESIDUALS), None)
-        self.p, self.k = np.zeros(len(model.parameters)), np.zeros(len(VEHICLE_NUMBERS))
-        self.value = np.zeros((stages + 1, n + len(RESIDUALS) + rows))
-        self.jacobian = np.zeros((stages + 1, n + len(RESIDUALS) + rows, compiled.columns))
+        stages, n, m, rows = len(trajectory.durations), len(layout.states), len(CONTROLS), len(layout.constraints)
+        residuals, self._terms, self._constraints = len(layout.terms), layout.terms, layout.constraints
+        self.states, self.residuals, self.rows = slice(0, n), slice(n, n + residuals), slice(n + residuals, None)
+        self.p, self.k = np.zeros(len(model.parameters)), np.zeros(len(VEHICLE_PARAMETERS))
+        self.value = np.zeros((stages + 1, n + residuals + rows))
+        self.jacobian = np.zeros((stages + 1, n + residuals + rows, compiled.columns))
         self._evaluate = compiled.bind_rows(trajectory.z, trajectory.w, self.p, self.k, numbers.c, results=(self.value, self.jacobian))
-        self.qp = StageQp(StageDimensions(stages, n, m, (trajectory.place["steering"], trajectory.place["pedal"]), rows))
-        self.weighting, self.linear = np.zeros((stages + 1, len(RESIDUALS))), np.zeros((stages + 1, n))
-        self._kinds = np.array(layout.kinds)  # of the rows, in order
-        kinds = np.unique(self._kinds)
-        self._kind_names = [KINDS[kind] for kind in kinds]
-        self._row_kinds = np.searchsorted(kinds, self._kinds)
-        self._paid, self._nearest, self._no_step = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros((stages + 1, n))
+        hard = tuple(i for i, constraint in enumerate(layout.constraints) if constraint.penalty == math.inf)
+        self.qp = StageQp(StageDimensions(stages, n, m, (trajectory.place["steering"], trajectory.place["pedal"]), rows, hard))
+        self.weighting, self.linear = np.zeros((stages + 1, residuals)), np.zeros((stages + 1, n))
+        self._residual = {term.name: i for i, term in enumerate(layout.terms)}
+        groups = [constraint.group or constraint.name for constraint in layout.constraints]
+        self._groups = list(dict.fromkeys(groups))
+        self._row_groups = np.array([self._groups.index(group) for group in groups], dtype=np.int64)
+        self._paid, self._nearest, self._no_step = np.zeros(len(self._groups)), np.zeros(len(self._groups)), np.zeros((stages + 1, n))
         qp, loops = self.qp, partial(native, "lfdm_ros.solvers.stage_native", sources=("lfdm_ros.solvers.stage_loops",))
         costs = loops((POINTER, POINTER, INTEGER, *[POINTER] * 6, *[INTEGER] * 6), INTEGER, entry="costs")
         self._costs = partial(costs, *addresses(
             self.value, self.jacobian, n, self.weighting, qp.Q, qp.S, qp.R, qp.q, qp.r, stages, n, m, self.value.shape[1], compiled.columns,
-            len(RESIDUALS)))
+            residuals))
         reached = loops((*[POINTER] * 7, *[INTEGER] * 4, POINTER), INTEGER, entry="reached")
         self._reached = partial(reached, *addresses(
-            qp.C, qp.row_lower, qp.row_upper, qp.penalty, self._row_kinds, self._paid, self._nearest, stages, n, rows, len(kinds)))
+            qp.C, qp.row_lower, qp.row_upper, qp.penalty, self._row_groups, self._paid, self._nearest, stages, n, rows, len(self._groups)))
         self._reach = np.array([1.0 / LONGEST_STEP.get(name, math.inf) for name in layout.states])
 
     def solver(self, settings: Settings) -> Hpipm | Piqp | Ipopt:
@@ -87,12 +88,11 @@ class Program:
         s, durations, qp = settings, self._trajectory.durations, self.qp
         self._settings, self._rates = s, rates
         spans = np.append(durations, s.weight_terminal)[:, None]
-        self._weights = spans * [s.weight_lateral, s.weight_heading, s.weight_speed, s.weight_sideslip, s.weight_steering, s.weight_pedal,
-                                 s.weight_steering_rate, s.weight_pedal_rate]
-        self._weights[-1, -2:] = 0.0
-        of_kind = np.array([s.penalty_obstacle, s.penalty_load, s.penalty_friction, s.penalty_steering, s.penalty_corridor,
-                            s.penalty_speed])
-        qp.penalty[1:] = durations[:, None] * of_kind[self._kinds]
+        self._weights = spans * [_value(term.weight, s) for term in self._terms]
+        self._weights[-1, [not term.at_end for term in self._terms]] = 0.0
+        penalties = np.array([_value(constraint.penalty, s) for constraint in self._constraints])
+        penalties[list(qp.dimensions.hard)] = 1.0  # has no effect but in what an outcome reports
+        qp.penalty[1:] = durations[:, None] * penalties
         # A little curvature keeps the slacks' multipliers apart where a penalty is at work; it is a tenth of it at one unit.
         qp.curvature[:] = 0.1 * qp.penalty
 
@@ -112,9 +112,9 @@ class Program:
     def _fill_cost(self, reference: Reference) -> None:
         qp, errors, weights = self.qp, self.value[:, self.residuals], self.weighting
         weights[:] = self._weights
-        weights[:, 0] *= reference.lateral
+        weights[:, self._residual["lateral"]] *= reference.lateral
         if reference.free_end:
-            weights[-1, 1] = 0.0
+            weights[-1, self._residual["heading"]] = 0.0
         self._costs()
         self._errors = weights * errors * errors
         # Time that remains at the end: the nearer along the path, the less.
@@ -146,17 +146,22 @@ class Program:
         Args:
             failure: why the plan is not solved; empty: it is.
         """
-        terms = dict(zip(RESIDUALS, (0.5 * self._errors.sum(axis=0)).tolist()))
+        terms = dict(zip(self._residual, (0.5 * self._errors.sum(axis=0)).tolist()))
         active: list[str] = []
         violated: list[str] = []
         self._reached(*addresses(self._no_step if dx is None else np.ascontiguousarray(dx)))
         paid, nearest = self._paid.tolist(), self._nearest.tolist()
-        for kind, cost, distance in zip(self._kind_names, paid, nearest):
-            terms[kind] = cost
+        for group, cost, distance in zip(self._groups, paid, nearest):
+            terms[group] = terms.get(group, 0.0) + cost  # a term and a group may have one name
             if distance > ACTIVE:
-                violated.append(kind)
+                violated.append(group)
             elif distance > -ACTIVE:
-                active.append(kind)
+                active.append(group)
         step = 0.0 if dx is None else float((np.abs(dx) * self._reach).max())
         return PlanOutcome(not failure, failure, iterations, residual, sum(terms.values()), terms, tuple(active), tuple(violated),
                            self.gap(), step)
+
+
+def _value(number: float | str, settings: Settings) -> float:
+    """Returns a weight or penalty, a number or the name of a setting."""
+    return float(getattr(settings, number)) if isinstance(number, str) else number

@@ -10,7 +10,7 @@ import numpy as np
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.control.limits import LimitTable
-from lfdm_ros.control.ocp.problem import Layout, PlannedVehicle
+from lfdm_ros.control.ocp.terms import BoundContext, Layout, PlannedVehicle
 from lfdm_ros.control.plan import Trajectory
 from lfdm_ros.control.routing.navigator import SLOWER
 from lfdm_ros.control.routing.path import Path
@@ -19,18 +19,18 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 
 
-class StageNumbers:
+class StageParameters:
     """Numbers c (N+1, nc) of the stages, and the bounds lower and upper (N+1, ng) of their rows; changed in place.
 
     Attributes:
-        column: of each of `problem.Layout.stage_numbers` its part of c (N+1,).
+        column: of each of `Layout.stage_parameters` its part of c (N+1,).
         obstacles: places x, y and radii [m], a part of c (N+1, slots, 3).
     """
 
     def __init__(self, layout: Layout, trajectory: Trajectory, substeps: int, lag: float):
         """lag: time constant of the steering [s]."""
         self._trajectory, count = trajectory, len(trajectory.grid)
-        names = layout.stage_numbers
+        names = layout.stage_parameters
         self.c = np.zeros((count, len(names)))
         self.column = {name: self.c[:, i] for i, name in enumerate(names)}
         step = self.column["step"]
@@ -42,9 +42,9 @@ class StageNumbers:
         self._slots, self._pose = np.empty((count, layout.obstacles, 3)), np.array([trajectory.place[name] for name in ("x", "y", "yaw")])
         self._avoid = native("lfdm_ros.control.ocp.stages_native", (POINTER, INTEGER, INTEGER, *[POINTER] * 3, INTEGER, REAL, POINTER,
                              INTEGER), INTEGER, ("lfdm_ros.control.ocp.stages",))
-        self.lower, self.upper = np.full((2, count, len(layout.rows)), np.inf)
+        self.lower, self.upper = np.full((2, count, len(layout.constraints)), np.inf)
         self.lower *= -1.0
-        self._row = {name: i for i, name in enumerate(layout.rows)}
+        self._bounds_of = [(i, constraint.bounds) for i, constraint in enumerate(layout.constraints)]
         self._stations: np.ndarray | None = None  # where on the path the stages are [m]
 
     @property
@@ -105,19 +105,9 @@ class StageNumbers:
         at_rest[:], slope[:] = limit - rise * v, rise
 
     def _bounds(self, reference: Reference, settings: Settings, vehicle: PlannedVehicle, s: np.ndarray, fastest: np.ndarray) -> None:
-        lower, upper, row, outline = self.lower, self.upper, self._row, vehicle.outline
-        lower[:, :settings.obstacles] = reference.margin if reference.margin is not None else (
-            settings.obstacle_margin + settings.obstacle_growth * self._trajectory.grid)[:, None]
-        lower[:, row["load_front"]], lower[:, row["load_rear"]] = settings.load_margin, settings.load_margin
-        upper[:, row["friction"]] = 1.0
-        lower[:, row["steering_limit"]], upper[:, row["steering_limit"]] = -1.0, 1.0
-        for name, reach in (("corridor_front", outline.front), ("corridor_rear", -outline.rear)):
-            if reference.corridor is None:
-                upper[:, row[name]], lower[:, row[name]] = np.inf, -np.inf
-                continue
-            left, right = reference.room_at(s + reach)
-            upper[:, row[name]], lower[:, row[name]] = left - outline.half_width, outline.half_width - right
-        lower[:, row["speed"]], upper[:, row["speed"]] = 0.0, fastest
+        context = BoundContext(settings, reference, vehicle.outline, s, self._trajectory.grid, fastest)
+        for i, bounds in self._bounds_of:
+            self.lower[:, i], self.upper[:, i] = bounds(context) if callable(bounds) else bounds
 
     # -- Obstacles ------------------------------------------------------------------------------------------------------
 
