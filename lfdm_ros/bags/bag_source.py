@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from lfdm_ros.bags.fields import Field, find_field, require_numeric
-from lfdm_ros.bags.mapping import Source
+from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
+from lfdm_ros.bags.mapping import MappedSource
 from lfdm_ros.bags.mapping_keys import RECORDED
+from lfdm_ros.bags.quantities import SourceTable
 from lfdm_ros.bags.reader import has_header, open_bag, stamp_of
-from lfdm_ros.bags.table import Table
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError, suggest
 
 
 @dataclass(frozen=True)
 class _Messages:
-    """Of one topic: a typestore that knows their type, the type, and each with the time at which it was recorded [ns]."""
+    """Messages of one topic: a typestore that knows their type, the type, and each message with the time at which it was recorded [ns]."""
 
     store: Any
     type: str
     each: Iterator[tuple[int, Any]]
 
 
-def read_topic(source: Source, path: Path) -> Table:
-    """The fields of a topic that the mapping takes, with the messages' times.
+def read_topic(source: MappedSource, path: Path) -> SourceTable:
+    """Reads the fields of a topic that the mapping takes, with the times of the messages.
 
     Raises:
         InputError: no readable bag, no such topic or field, or a field that is no number.
@@ -39,7 +39,7 @@ def read_topic(source: Source, path: Path) -> Table:
         raise FileNotFoundError(path)
     where = f"{path}: {source.topic}"
     with (_ros1 if path.suffix == ".bag" else _ros2)(path, source.topic) as messages:
-        leaves: dict[str, Field] = {}
+        leaves: dict[str, MessageField] = {}
         for column in source.columns:
             try:
                 leaves[column.column] = find_field(messages.store, messages.type, column.column, where)
@@ -62,7 +62,7 @@ def read_topic(source: Source, path: Path) -> Table:
     if not rows:
         raise InputError(f"{where} has no messages")
     values = np.array(rows, dtype=float).reshape(len(rows), len(leaves))
-    return Table(where, dict(zip(leaves, values.T)), len(rows), None, np.array(stamps, dtype=np.int64) / 1e9)
+    return SourceTable(where, dict(zip(leaves, values.T)), len(rows), None, np.array(stamps, dtype=np.int64) / 1e9)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _ros2(path: Path, topic: str) -> Iterator[_Messages]:
 
 @contextmanager
 def open_ros1(path: Path) -> Iterator[AnyReader]:
-    """A bag of ROS 1.
+    """Opens a bag of ROS 1.
 
     Raises:
         InputError: it cannot be read.
@@ -101,8 +101,8 @@ def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
     with open_ros1(path) as reader:
         found = [c for c in reader.connections if c.topic.lstrip("/") == topic.lstrip("/")]
         if not found:
-            known = sorted({c.topic for c in reader.connections})
-            raise InputError(f"{path} has no topic '{topic}'{suggest(topic, known, 'it has ')}")
+            available = sorted({c.topic for c in reader.connections})
+            raise InputError(f"{path} has no topic '{topic}'{suggest(topic, available, 'it has ')}")
         if len({c.msgtype for c in found}) > 1:
             raise InputError(f"{path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
         yield _Messages(reader.typestore, found[0].msgtype, (

@@ -30,7 +30,7 @@ _CONSTANTS = {"nan": Quantity(math.nan), "pi": Quantity(math.pi)}
 
 
 def unwrap(values: np.ndarray) -> np.ndarray:
-    """Angles (n,) rad without the jumps by a turn; NaN stay, and those behind them follow those before."""
+    """Removes the jumps by a turn from angles (n,) rad; NaN stay, and the values behind them follow those before."""
     values = np.array(values, dtype=float)
     finite = np.isfinite(values)
     values[finite] = np.unwrap(values[finite])
@@ -66,7 +66,7 @@ def _gradient(time: np.ndarray, x: Quantity) -> Quantity:
 
 
 def _savgol_derivative(time: np.ndarray, x: Quantity, window: Quantity) -> Quantity:
-    """Derivative of a local parabola (Savitzky and Golay 1964) over `window` seconds, on an even grid of the median step."""
+    """Differentiates by a local parabola (Savitzky and Golay 1964) over `window` seconds, on an even grid of the median step."""
     from scipy.signal import savgol_filter
 
     if np.ndim(window.values) or not abs(window.values) < 1e9 or len(time) < 3:
@@ -91,13 +91,13 @@ def _first(time: np.ndarray, x: Quantity) -> Quantity:
 
 
 def _yaw(time: np.ndarray, x: Quantity, y: Quantity, z: Quantity, w: Quantity) -> Quantity:
-    """Heading of a unit quaternion: yaw of the angles z, y', x'' (REP 103)."""
+    """Returns the heading of a unit quaternion: yaw of the angles z, y', x'' (REP 103)."""
     a, b, c, d = (_pure(part) for part in (x, y, z, w))
     return Quantity(np.arctan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c)), _one())
 
 
 def _tangent_plane(time: np.ndarray, latitude: Quantity, longitude: Quantity) -> tuple[np.ndarray, np.ndarray]:
-    """East and north [m] of the first place, in the plane that touches the ellipsoid WGS 84 there."""
+    """Returns east and north [m] of the first place, in the plane that touches the ellipsoid WGS 84 there."""
     phi, lam = (_along(time, Quantity(_pure(angle), _one())) for angle in (latitude, longitude))
     finite = np.flatnonzero(np.isfinite(phi) & np.isfinite(lam))
     if not len(finite):

@@ -34,7 +34,7 @@ _STANDARD_UNITS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedElement:
     """A step into the array `array` of a message, to the place that `name` has in its array `names`."""
 
     array: str
@@ -42,18 +42,18 @@ class Named:
     name: str
 
     def of(self, message: Any) -> Any:
-        """The value; NaN where the message has none of that name."""
+        """Returns the element; NaN where the message has none of that name."""
         try:
             return getattr(message, self.array)[getattr(message, self.names).index(self.name)]
         except (ValueError, IndexError):
             return math.nan
 
 
-Step = str | int | Named
+Step = str | int | NamedElement
 
 
 @dataclass(frozen=True)
-class Field:
+class MessageField:
     """One leaf of a message type.
 
     Attributes:
@@ -69,7 +69,7 @@ class Field:
     unit: str | None
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from a message to the leaf's value."""
+        """Returns a function from a message to the value of the leaf."""
         steps = self.steps
         if len(steps) == 1 and isinstance(steps[0], str):
             name = steps[0]
@@ -84,13 +84,13 @@ class Field:
 
 
 def follow(message: Any, step: Step) -> Any:
-    """Where a step leads to from a message or an array."""
-    if isinstance(step, Named):
+    """Returns the value at which a step from a message or an array ends."""
+    if isinstance(step, NamedElement):
         return step.of(message)
     return message[step] if isinstance(step, int) else getattr(message, step)
 
 
-def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
+def find_field(store: Any, msgtype: str, path: str, where: str) -> MessageField:
     """Follows `path` through the definition of `msgtype`.
 
     Args:
@@ -112,7 +112,7 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
         if bracket and not part.isdigit() and kind in _ARRAYS:
             if detail[0] != (Nodetype.BASE, ("float64", 0)) or (names := _names_of(store, owner, leaf)) is None:
                 raise InputError(f"{where}: {path}: the elements of {leaf} of {owner} have no names; give an index such as [0]")
-            steps[-1] = Named(leaf, names, part)
+            steps[-1] = NamedElement(leaf, names, part)
             description = detail[0]
             continue
         if part.isdigit() and kind in _ARRAYS:
@@ -130,18 +130,18 @@ def find_field(store: Any, msgtype: str, path: str, where: str) -> Field:
         steps.append(part)
     if description[0] != Nodetype.BASE:
         raise InputError(f"{where}: '{path}' of {msgtype} is {_describe(description)}, not a single value")
-    return Field(path, tuple(steps), description[1][0], _unit(msgtype, path, owner, leaf))
+    return MessageField(path, tuple(steps), description[1][0], _unit(msgtype, path, owner, leaf))
 
 
 def _names_of(store: Any, msgtype: str, array: str) -> str | None:
-    """The array of a message type that has the names of the elements of another one."""
+    """Returns the name of the array in a message type that names the elements of another array; None without one."""
     _, by, kind = array.rpartition("_by_")
     names = f"{kind}_names"
     found = dict(store.fielddefs[msgtype][1]).get(names)
     return names if by and found and found[0] in _ARRAYS and found[1][0] == (Nodetype.BASE, ("string", 0)) else None
 
 
-def require_numeric(field: Field, where: str) -> None:
+def require_numeric(field: MessageField, where: str) -> None:
     """Raises InputError when the field cannot be read as a number."""
     if field.base not in NUMERIC:
         raise InputError(f"{where}: field '{field.path}' is a {field.base}, not a number")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.bags.mapping import Source
+from lfdm_ros.bags.mapping import MappedSource
 from lfdm_ros.bags.mapping_keys import FORMATS
-from lfdm_ros.bags.table import Table
+from lfdm_ros.bags.quantities import SourceTable
 from lfdm_ros.errors import InputError, suggest
 
 _MODULES = {"h5py": "h5py", "pyarrow": "pyarrow.parquet", "asammdf": "asammdf", "python-can": "can", "cantools": "cantools"}
@@ -20,8 +20,8 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 _NESTED = 8  # structures within structures that are looked into
 
 
-def read_mat(source: Source, path: Path) -> Table:
-    """MATLAB 5 to 7.3.
+def read_mat(source: MappedSource, path: Path) -> SourceTable:
+    """Reads MATLAB files of versions 5 to 7.3.
 
     Raises:
         InputError: not such a file, or the variables that the mapping takes are not of one length.
@@ -34,18 +34,18 @@ def read_mat(source: Source, path: Path) -> Table:
         raise
     except Exception as error:  # a broken file raises whatever its bytes provoke
         raise _unreadable(path, "MATLAB file", error) from None
-    wanted = [column.column for column in source.columns if column.column in vectors]
-    lengths = {len(vectors[name]) for name in wanted or vectors}
+    taken = [column.column for column in source.columns if column.column in vectors]
+    lengths = {len(vectors[name]) for name in taken or vectors}
     if len(lengths) != 1:
-        listed = ", ".join(f"{name} ({len(vectors[name])})" for name in wanted or vectors) or "none"
+        listed = ", ".join(f"{name} ({len(vectors[name])})" for name in taken or vectors) or "none"
         raise InputError(f"{path}: the variables of a source must be numeric vectors of one length; there are {listed}; give those of "
                          "another length a source of their own")
     rows = lengths.pop()
-    return Table(str(path), {name: values for name, values in vectors.items() if len(values) == rows}, rows, None)
+    return SourceTable(str(path), {name: values for name, values in vectors.items() if len(values) == rows}, rows, None)
 
 
 def _mat_vectors(content: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, np.ndarray]]:
-    """Numeric vectors by name, those in structures by STRUCT.FIELD."""
+    """Returns numeric vectors by name, those in structures by STRUCT.FIELD."""
     for name, value in content.items():
         if name.startswith("__"):
             continue
@@ -56,7 +56,7 @@ def _mat_vectors(content: Mapping[str, Any], prefix: str = "", depth: int = 0) -
 
 
 def _is_hdf5(path: Path) -> bool:
-    """Whether a file is one of version 7.3: HDF5, behind a header of MATLAB's."""
+    """Checks for version 7.3: HDF5, behind a header of MATLAB."""
     with path.open("rb") as file:
         return _HDF5 in file.read(1024)
 
@@ -75,8 +75,8 @@ def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
     return vectors
 
 
-def read_parquet(source: Source, path: Path) -> Table:
-    """Parquet; of its columns those that the mapping takes.
+def read_parquet(source: MappedSource, path: Path) -> SourceTable:
+    """Reads Parquet, only the columns that the mapping takes.
 
     Raises:
         InputError: not such a file, or a column that is taken has no numbers.
@@ -93,7 +93,7 @@ def read_parquet(source: Source, path: Path) -> Table:
     taken = {column.column for column in source.columns}
     columns = {name: _arrow_numbers(table.column(name), f"{path}: column '{name}'") if name in taken else np.empty(0)
                for name in table.column_names}
-    return Table(str(path), columns, table.num_rows, None)
+    return SourceTable(str(path), columns, table.num_rows, None)
 
 
 def _arrow_numbers(column: Any, where: str) -> np.ndarray:
@@ -109,8 +109,8 @@ def _arrow_numbers(column: Any, where: str) -> np.ndarray:
     return values
 
 
-def read_mdf(source: Source, path: Path) -> Table:
-    """One channel group of an ASAM MDF file, 3 or 4.
+def read_mdf(source: MappedSource, path: Path) -> SourceTable:
+    """Reads one channel group of an ASAM MDF file, version 3 or 4.
 
     Raises:
         InputError: not such a file, or no group, or more than one, has the channels.
@@ -125,9 +125,9 @@ def read_mdf(source: Source, path: Path) -> Table:
     with file:
         places = {name: list(found) for name, found in file.channels_db.items()}  # [(group, channel), ...]
         group = _mdf_group(source, file, places, str(path))
-        wanted = [column.column for column in source.columns if any(g == group for g, _ in places.get(column.column, ()))]
+        taken = [column.column for column in source.columns if any(g == group for g, _ in places.get(column.column, ()))]
         columns, time = {}, np.asarray(file.get_master(group), dtype=float)
-        for name in wanted:
+        for name in taken:
             samples = file.get(name, group=group).samples
             if samples.dtype.kind not in "fiub":  # numbers that stand for texts
                 samples = file.get(name, group=group, raw=True).samples
@@ -135,10 +135,10 @@ def read_mdf(source: Source, path: Path) -> Table:
                 raise InputError(f"{path}: channel '{name}' holds no numbers")
             columns[name] = np.asarray(samples, dtype=float)
         others = {name: np.empty(0) for name, found in places.items() if name not in columns and any(g == group for g, _ in found)}
-    return Table(f"{path}, group {group}", {**columns, **others}, len(time), None, time)
+    return SourceTable(f"{path}, group {group}", {**columns, **others}, len(time), None, time)
 
 
-def _mdf_group(source: Source, file: Any, places: Mapping[str, list[tuple[int, int]]], path: str) -> int:
+def _mdf_group(source: MappedSource, file: Any, places: Mapping[str, list[tuple[int, int]]], path: str) -> int:
     called = {i: str(group.channel_group.acq_name or "") if hasattr(group.channel_group, "acq_name") else "" for i, group in
               enumerate(file.groups)}
     if source.group is not None:
@@ -162,8 +162,8 @@ def _mdf_group(source: Source, file: Any, places: Mapping[str, list[tuple[int, i
     raise InputError(f"{source.where}: groups {', '.join(map(str, sorted(fitting)))} of {path} have these channels; choose one with group:")
 
 
-def read_can(source: Source, path: Path, mapping: Path) -> Table:
-    """The frames of one message in a log of CAN frames, by a DBC file.
+def read_can(source: MappedSource, path: Path, mapping: Path) -> SourceTable:
+    """Reads the frames of one message in a log of CAN frames, by a DBC file.
 
     Raises:
         InputError: log or DBC cannot be read, the DBC has no such message, or none was received.
@@ -178,9 +178,9 @@ def read_can(source: Source, path: Path, mapping: Path) -> Table:
     try:
         message = cantools.database.load_file(dbc, strict=False).get_message_by_name(source.message)
     except KeyError:
-        known = [m.name for m in cantools.database.load_file(dbc, strict=False).messages]
+        available = [m.name for m in cantools.database.load_file(dbc, strict=False).messages]
         raise InputError(f"{source.where}.message: {dbc} has no message '{source.message}'"
-                         f"{suggest(source.message, known, 'it has ')}") from None
+                         f"{suggest(source.message, available, 'it has ')}") from None
     except Exception as error:  # as above
         raise _unreadable(dbc, "DBC file", error) from None
     signals = [signal.name for signal in message.signals]
@@ -198,7 +198,7 @@ def read_can(source: Source, path: Path, mapping: Path) -> Table:
         raise _unreadable(path, "log of CAN frames", error) from None
     if not rows:
         raise InputError(f"{path} holds no frame of the message {source.message} (0x{message.frame_id:X})")
-    return Table(f"{path}, message {source.message}", dict(zip(signals, np.array(rows).T)), len(rows), None, np.array(times))
+    return SourceTable(f"{path}, message {source.message}", dict(zip(signals, np.array(rows).T)), len(rows), None, np.array(times))
 
 
 def _library(package: str, form: str, path: Path, what: str = "") -> Any:

@@ -15,13 +15,13 @@ _SUFFIXES = (".mcap", ".db3")
 
 
 def is_bag(source: str | os.PathLike[str]) -> bool:
-    """Whether a path is a recording, not a file that a person wrote."""
+    """Checks that a path is a recording, not a ground file."""
     path = Path(source)
     return path.suffix in _SUFFIXES or path.is_dir()
 
 
 def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Ground:
-    """The ground that a recording was made on: of several messages the last.
+    """Returns the ground of a recording: the last message on its topic.
 
     Raises:
         InputError: no bag, no ground in it, or a seed, since that ground is as it was.
@@ -46,5 +46,5 @@ def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Gro
 
 
 def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> Ground:
-    """A ground by its name, from a file, or that of a recording. Raises InputError as `load_ground` and `recorded_ground`."""
+    """Returns a ground by its name, from a file, or from a recording. Raises InputError as `load_ground` and `recorded_ground`."""
     return recorded_ground(source, seed) if is_bag(source) else load_ground(source, seed)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from lfdm_ros.bags import expressions
-from lfdm_ros.bags.fields import Named, Step, follow
-from lfdm_ros.bags.mapping import ANGLES, Column, MappingFile, Source, Topic, load_mapping
-from lfdm_ros.bags.quantities import Quantity, in_unit
+from lfdm_ros.bags.fields import NamedElement, Step, follow
+from lfdm_ros.bags.mapping import ANGLES, MappedColumn, MappedSource, MappingFile, Topic, load_mapping
+from lfdm_ros.bags.quantities import Quantity, SourceTable, in_unit
 from lfdm_ros.bags.reader import is_bag_folder
 from lfdm_ros.bags.sources import check_time, declared_columns, in_order, read_table
-from lfdm_ros.bags.table import Table
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.bags.writer import BagWriter
 from lfdm_ros.errors import InputError
@@ -39,7 +38,7 @@ class _Loaded:
     wraps: Mapping[str, bool | None]  # which columns jump by a turn; None: an angle of which the mapping does not say it
 
     def at(self, time: np.ndarray, column: str) -> Quantity:
-        """A column at other times, linear in between; one that wraps goes the short way round.
+        """Interpolates a column linearly at other times; one that wraps takes the short direction.
 
         Raises:
             InputError: an angle looks like a heading that wraps, and the mapping does not say whether it is one.
@@ -128,7 +127,8 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
 
 
 def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
-    """What to import one by one: of a folder of recordings their main files, or bags, in the order of their names; else `source`.
+    """Lists the recordings to import one by one: the main files of a folder of recordings, or its bags, in the order of their names; else
+    `source`.
 
     Raises:
         InputError: the mapping is none, or wants a file of each recording's name, and the folder has none of these.
@@ -148,7 +148,7 @@ def recordings_in(source: str | Path, mapping: str | Path) -> list[Path]:
 
 
 def _named_so(folder: Path, rules: MappingFile, template: str) -> list[Path]:
-    """What in a folder a template stands for; not the further files of a recording, which other sources name."""
+    """Lists the recordings of a folder that a template matches, without the further files of a recording, which other sources name."""
     found = [one for one in sorted(folder.glob(template.replace("{recording}", "*"))) if one.is_file() or is_bag_folder(one)]
     others = {other for name in rules.source_items if (other := rules.source(name, "").file) and "{recording}" in other} - {template}
     further = {folder / other.replace("{recording}", one.stem) for one in found for other in others}
@@ -185,9 +185,9 @@ class _Files:
             self.folder = source
             self.recording = recording or source.resolve().name
             if "{recording}" in template and recording is None:
-                known = [one.stem for one in _named_so(source, rules, template)]
+                names = [one.stem for one in _named_so(source, rules, template)]
                 raise InputError(f"{source} is a folder; give one of its files, or --recording with one of: "
-                                 f"{', '.join(known) or f'none here is called {template}'}")
+                                 f"{', '.join(names) or f'none here is called {template}'}")
 
     def get(self, name: str) -> _Loaded:
         """Reads a source. Raises _Absent when it is optional and not there."""
@@ -196,10 +196,10 @@ class _Files:
         return self._loaded[name]
 
     def digests(self) -> str:
-        """What the bag was made from: names and SHA-256 of the files read."""
+        """Names and SHA-256 of the files that were read."""
         return ", ".join(f"{path.name} sha256:{content_digest(_files_of(path))}" for path in dict.fromkeys(self._read.values()))
 
-    def _load(self, source: Source) -> _Loaded:
+    def _load(self, source: MappedSource) -> _Loaded:
         path = None
         if source.file is not None:
             main = self._main if source.file == self._template else None
@@ -222,7 +222,7 @@ class _Files:
             self._read[source.name] = path
         return _Loaded(source.where, time + source.clock.offset, columns, {column.name: _wraps(column) for column in source.columns})
 
-    def _time(self, source: Source, table: Table, columns: dict[str, Quantity]) -> np.ndarray:
+    def _time(self, source: MappedSource, table: SourceTable, columns: dict[str, Quantity]) -> np.ndarray:
         clock = source.clock
         if clock.stamp is not None:
             assert table.time is not None  # which formats with times of their own give
@@ -245,22 +245,22 @@ class _Files:
         return time[clock.first_row:last]
 
 
-def _wraps(column: Column) -> bool | None:
+def _wraps(column: MappedColumn) -> bool | None:
     return column.wraps if column.wraps is not None or column.unit in ANGLES else False
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A file, or the files of a folder."""
+    """Lists a file, or the files of a folder."""
     return [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
 
 
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
-    own = files.get(topic.source)
-    time = own.time
+    table = files.get(topic.source)
+    time = table.time
 
     def lookup(name: str) -> Quantity:
-        if name in own.columns:
-            return own.columns[name]
+        if name in table.columns:
+            return table.columns[name]
         if name in rules.constants:
             return rules.constants[name]
         other, column = name.split(".")
@@ -282,8 +282,8 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
         leaves.append((leaf, values))
     rows: np.ndarray = np.flatnonzero(time >= 0.0)  # an offset may take the first below, where there are no stamps
     if topic.only_changes_of is not None:
-        held = np.asarray(own.columns[topic.only_changes_of].values)
-        rows = np.intersect1d(rows, np.flatnonzero((held[1:] != held[:-1]) & np.isfinite(held[1:])) + 1)
+        deciding = np.asarray(table.columns[topic.only_changes_of].values)
+        rows = np.intersect1d(rows, np.flatnonzero((deciding[1:] != deciding[:-1]) & np.isfinite(deciding[1:])) + 1)
     if not rows.size or not any(np.isfinite(values[rows]).any() for _, values in leaves):
         raise _Absent("the recording has none of its values")
     seconds = np.floor(time[rows])
@@ -292,7 +292,7 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
 
 
 def _messages(filled: list[_Filled]) -> Iterator[tuple[Topic, int, bytes]]:
-    """All messages in order of their stamps."""
+    """Yields all messages in order of their stamps."""
     streams = [_serialised(f) for f in filled]
     owner = np.concatenate([np.full(len(f.stamps), i) for i, f in enumerate(filled)])
     stamps = np.concatenate([f.stamps for f in filled])
@@ -302,7 +302,7 @@ def _messages(filled: list[_Filled]) -> Iterator[tuple[Topic, int, bytes]]:
 
 
 def _serialised(filled: _Filled) -> Iterator[bytes]:
-    """CDR of each message of one topic. One message object is filled over and over."""
+    """Serialises each message of one topic to CDR. One message object is reused for all."""
     topic, store = filled.topic, typestore()
     message = new_message(topic.type, float("nan") if topic.type.startswith("lfdm_ros/") else 0.0)
     for leaf, text in topic.text:
@@ -314,7 +314,7 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
         kind = bool if leaf.base == "bool" else float if leaf.base in ("float32", "float64") else int
         column: Any = values.astype(kind).tolist()
         owner, last = _owner(message, leaf.steps), leaf.steps[-1]
-        if isinstance(last, Named):
+        if isinstance(last, NamedElement):
             owner, last = getattr(owner, last.array), getattr(owner, last.names).index(last.name)
         targets.append((owner, last, column))
     stamp = message.header.stamp if hasattr(message, "header") else None
@@ -331,7 +331,7 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
 
 def _make_room(message: Any, paths: list[tuple[Step, ...]]) -> None:
     """Gives a message the names that paths lead to, in their order, and the arrays by these names a NaN for each."""
-    places = [(_owner(message, steps), last) for steps in paths if isinstance(last := steps[-1], Named)]
+    places = [(_owner(message, steps), last) for steps in paths if isinstance(last := steps[-1], NamedElement)]
     for owner, place in places:
         names = getattr(owner, place.names)
         if place.name not in names:

@@ -1,22 +1,24 @@
-"""What is in a bag, for people and for programs."""
+"""Summary of a bag, as values and as a table."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lfdm_ros.bags.bag_source import open_ros1
-from lfdm_ros.bags.driven import not_driven
 from lfdm_ros.bags.reader import Bag, content_sha256, name_of, open_bag
+from lfdm_ros.errors import InputError
 from lfdm_ros.files import content_digest
 
 ROS1 = "rosbag1"
+_STATUS = "lfdm_ros/msg/SimulatorStatus"
 
 
 def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
-    """Summary of any bag of ROS 2 or ROS 1, in types that JSON has.
+    """Returns a summary of any bag of ROS 2 or ROS 1, in types that JSON has.
 
     Args:
         path: the bag.
@@ -52,19 +54,19 @@ def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
 
 
 def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, bytes]]) -> dict[str, Any]:
-    """When it was recorded, and its topics."""
-    seen: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in connections}  # count, first, last
+    """Returns start, duration, message count and topics."""
+    entries: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in connections}  # count, first, last
     for connection, stamp, _ in messages:
-        entry = seen[connection.topic, connection.msgtype]
+        entry = entries[connection.topic, connection.msgtype]
         if not entry[0]:
             entry[1] = stamp
         entry[0] += 1
         entry[2] = stamp
-    used = [entry for entry in seen.values() if entry[0]]
+    used = [entry for entry in entries.values() if entry[0]]
     start = min((entry[1] for entry in used), default=None)
     end = max((entry[2] for entry in used), default=None)
     topics = []
-    for (topic, msgtype), (count, first, last) in sorted(seen.items()):
+    for (topic, msgtype), (count, first, last) in sorted(entries.items()):
         rate = (count - 1) / ((last - first) / 1e9) if last > first else None
         topics.append({"topic": topic, "type": msgtype, "count": count, "rate": rate,
                        "start": (first - start) / 1e9 if count and start is not None else None,
@@ -74,7 +76,7 @@ def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, byt
 
 
 def format_info(info: dict[str, Any]) -> str:
-    """The summary as a table for a terminal."""
+    """Formats the summary as a table for a terminal."""
     lines = [f"recording  {info['recording']}", f"storage    {info['storage']}, {_size(info['size'])}"]
     if info["note"]:
         lines.append(f"note       {info['note']}")
@@ -96,6 +98,18 @@ def format_info(info: dict[str, Any]) -> str:
         lines.append("")
         lines += [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}" for a, b, c, d in rows]
     return "\n".join(lines)
+
+
+def not_driven(bag: Bag) -> str:
+    """Returns the reason from the last status of a recorded simulator why the vehicle did not follow its commands, see SimulatorStatus.msg;
+    empty: it did, or there is no status."""
+    connections = [connection for connection in bag.connections if connection.msgtype == _STATUS]
+    last = {connection.topic: cdr for connection, _, cdr in (bag.raw(connections) if connections else ())}
+    for cdr in last.values():
+        with suppress(InputError):  # one that does not fit its type says nothing
+            if why := getattr(bag.decode(cdr, _STATUS), "not_driven", ""):  # bags of former versions lack it
+                return str(why)
+    return ""
 
 
 def _size_on_disk(path: Path) -> int:

@@ -28,7 +28,7 @@ from typing import Any
 
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
-from lfdm_ros.bags.fields import Field, find_field, require_numeric
+from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
 from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, HEADER, RECORDED, SOURCE_KEYS, TIME_KEYS, TOPIC_KEYS, names
 from lfdm_ros.bags.quantities import Quantity, from_unit, in_unit
 from lfdm_ros.bags.reader import HOLD, LINEAR
@@ -39,7 +39,7 @@ ANGLES = ("rad", "deg", "degree", "degrees", "radian", "radians", "°")  # units
 
 
 @dataclass(frozen=True)
-class Column:
+class MappedColumn:
     """A column of a source: its name in the file and how to read it."""
 
     name: str
@@ -53,7 +53,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the times of a source come from: exactly one of column, rate, source and stamp, which is the file's own time. All shifted."""
+    """Origin of the times of a source: exactly one of column, rate, source and stamp (the time of the file itself). The offset shifts all.
+    """
 
     column: str | None = None
     rate: float | None = None  # Hz
@@ -65,7 +66,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Source:
+class MappedSource:
     """One file, or one table inside the mapping, for one recording."""
 
     name: str
@@ -77,7 +78,7 @@ class Source:
     names: tuple[str, ...] | None
     transpose: bool
     clock: Clock
-    columns: tuple[Column, ...]
+    columns: tuple[MappedColumn, ...]
     optional: bool
     sort: bool = False
     topic: str = ""  # of a bag
@@ -95,8 +96,8 @@ class Topic:
     type: str
     source: str
     only_changes_of: str | None
-    fields: tuple[tuple[Field, str, ast.expr], ...]  # field, expression as written, parsed
-    text: tuple[tuple[Field, str], ...]
+    fields: tuple[tuple[MessageField, str, ast.expr], ...]  # field, expression as written, parsed
+    text: tuple[tuple[MessageField, str], ...]
 
 
 @dataclass(frozen=True)
@@ -109,18 +110,18 @@ class MappingFile:
     constants: Mapping[str, Quantity]
     source_items: Mapping[str, Mapping[str, Any]]
     topics: tuple[Topic, ...]
-    _cache: dict[tuple[str, str], Source] = field(default_factory=dict, compare=False)
+    _cache: dict[tuple[str, str], MappedSource] = field(default_factory=dict, compare=False)
 
-    def source(self, name: str, recording: str) -> Source:
-        """The source as it applies to one recording."""
+    def source(self, name: str, recording: str) -> MappedSource:
+        """Returns a source as it applies to one recording."""
         key = (name, recording)
         if key not in self._cache:
             items = dict(self.source_items[name])
-            own = {str(stem): override for stem, override in (items.pop("by_recording", None) or {}).items()}
+            overrides = {str(stem): override for stem, override in (items.pop("by_recording", None) or {}).items()}
             where = f"{self.path}: sources.{name}"
-            for stem, override in own.items():
+            for stem, override in overrides.items():
                 documents.mapping(override, f"{where}.by_recording.{stem}", optional=_OVERRIDABLE)
-            items.update(own.get(recording) or {})
+            items.update(overrides.get(recording) or {})
             self._cache[key] = _source(name, items, where)
         return self._cache[key]
 
@@ -169,19 +170,19 @@ def load_mapping(path: str | Path) -> MappingFile:
 
 
 def _check_names(mapping: MappingFile, topic: Topic) -> None:
-    """Every name in an expression must be a column or constant: a typing error should not wait for the recording."""
+    """Checks that every name in an expression is a column or constant: a typing error is reported before any recording is read."""
     declared = {name: {c.name for r in ("", *map(str, items.get("by_recording") or {})) for c in mapping.source(name, r).columns}
                 for name, items in mapping.source_items.items()}
-    known = declared[topic.source] | set(mapping.constants) | {f"{s}.{c}" for s, columns in declared.items() for c in columns}
+    available = declared[topic.source] | set(mapping.constants) | {f"{s}.{c}" for s, columns in declared.items() for c in columns}
     for leaf, text, tree in topic.fields:
-        for name in sorted(expressions.names(tree) - known):
-            raise InputError(f"{topic.where}.fields.{leaf.path}: no column or constant '{name}' in '{text}'{suggest(name, known)}; "
+        for name in sorted(expressions.names(tree) - available):
+            raise InputError(f"{topic.where}.fields.{leaf.path}: no column or constant '{name}' in '{text}'{suggest(name, available)}; "
                              f"source {topic.source} declares {', '.join(sorted(declared[topic.source]))}")
     if topic.only_changes_of is not None and topic.only_changes_of not in declared[topic.source]:
         raise InputError(f"{topic.where}.only_changes_of: source {topic.source} declares no column '{topic.only_changes_of}'")
 
 
-def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
+def _source(name: str, items: Mapping[str, Any], where: str) -> MappedSource:
     file, table = items.get("file"), items.get("table")
     if file is not None and table is not None:
         raise InputError(f"{where}: give file or table, not both")
@@ -201,7 +202,7 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> Source:
     clock = _clock({} if FORMATS[form].timed and "time" not in items else _section(items, "time", where), f"{where}.time", form)
     if clock.column is not None and clock.column not in {c.name for c in columns}:
         raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
-    return Source(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
+    return MappedSource(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
                   names=None if given is None else tuple(map(str, given)), transpose=_flag(items, "transpose", where), clock=clock,
                   columns=columns, optional=_flag(items, "optional", where), sort=_flag(items, "sort", where),
                   topic=str(items.get("topic", "")), dbc=Path(str(items["dbc"])) if "dbc" in items else None,
@@ -229,7 +230,7 @@ def _group(value: Any, where: str) -> str | int | None:
     return value
 
 
-def _column(name: str, value: Any, where: str) -> Column:
+def _column(name: str, value: Any, where: str) -> MappedColumn:
     if not name.isidentifier():
         raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write for example "
                          f"{_identifier(name)}: {{column: \"{name}\", unit: ...}}")
@@ -238,10 +239,10 @@ def _column(name: str, value: Any, where: str) -> Column:
     if items.get("unit") is None:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
-    _unit_known(unit, where)
+    _check_unit(unit, where)
     if "wraps" in items and unit not in ANGLES:
         raise InputError(f"{where}.wraps: only an angle wraps, and {unit} is no unit of angle; write one of {', '.join(ANGLES)}")
-    return Column(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
+    return MappedColumn(name, str(items.get("column", name)), unit, _flag(items, "optional", where), _flag(items, "allow_nan", where),
                   _flag(items, "wraps", where) if "wraps" in items else None, _range(items, where))
 
 
@@ -343,7 +344,7 @@ def _number_and_unit(value: Any, where: str) -> Quantity:
         raise InputError(f"{where}: {error}") from None
 
 
-def _unit_known(unit: str, where: str) -> None:
+def _check_unit(unit: str, where: str) -> None:
     try:
         from_unit(0.0, unit)
     except ValueError as error:

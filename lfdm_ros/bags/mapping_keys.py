@@ -1,4 +1,4 @@
-"""What a mapping file may say: its keys and the formats of its sources, for the reader of mappings and for the page about them."""
+"""Keys of a mapping file and formats of its sources, for the reader of mappings and the page about them."""
 
 from __future__ import annotations
 
@@ -110,5 +110,5 @@ TOPIC_KEYS = (
 
 
 def names(keys: Sequence[Key]) -> tuple[str, ...]:
-    """Of keys."""
+    """Returns the names of keys."""
     return tuple(key.name for key in keys)

@@ -1,4 +1,4 @@
-"""What of an MCAP file stands, record by record (https://mcap.dev/spec), and what is lost between.
+"""Intact and lost parts of an MCAP file, record by record (https://mcap.dev/spec).
 
 A record is one byte of opcode, eight of length, and its content. All but messages say their length a second time inside, so that a
 false length is seen and mended; chunks have a checksum. After what cannot be read, the next thing that is a record is looked for.
@@ -48,7 +48,7 @@ class Range(NamedTuple):
 
 
 @dataclass
-class Survey:
+class McapSurvey:
     """A file in pieces: ranges, or bytes of a few records.
 
     Attributes:
@@ -62,14 +62,14 @@ class Survey:
     doubts: list[Gap] = field(default_factory=list)
 
     def lost(self, start: int) -> str:
-        """What is lost, as one phrase; empty when nothing is.
+        """Describes the losses in one phrase; empty without any.
 
         Args:
-            start: ns, of the bag: times are said in seconds since then.
+            start: ns, of the bag: times are phrases in seconds since then.
         """
-        said = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
-        said += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
-        return "; ".join(said)
+        phrases = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
+        phrases += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
+        return "; ".join(phrases)
 
 
 def _places(gaps: list[Gap], start: int) -> str:
@@ -80,7 +80,7 @@ def _places(gaps: list[Gap], start: int) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether nothing is amiss in a file, the summary and the end included; looks no further than the first flaw.
+    """Checks that a file is intact, the summary and the end included; stops at the first flaw.
 
     Raises:
         OSError: it cannot be read.
@@ -88,10 +88,10 @@ def is_whole(path: Path) -> bool:
     if not path.stat().st_size:
         return False
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _Walk(data).is_whole()
+        return _McapWalk(data).is_whole()
 
 
-def survey(path: Path, rewritten: Path) -> Survey:
+def survey(path: Path, rewritten: Path) -> McapSurvey:
     """Reads the structure of a file, and the content of its chunks for their checksums.
 
     Args:
@@ -105,15 +105,15 @@ def survey(path: Path, rewritten: Path) -> Survey:
     if not size:
         raise InputError(f"{path} is empty")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, rewritten.open("wb") as target:
-        return _Walk(data, target).survey(path)
+        return _McapWalk(data, target).survey(path)
 
 
-class _Walk:
+class _McapWalk:
     def __init__(self, data: Any, rewritten: BinaryIO | None = None) -> None:
         self._data = data
         self._rewritten = rewritten
         self._size = len(data)
-        self._found = Survey()
+        self._found = McapSurvey()
         self._defined: dict[int, set[int]] = {SCHEMA: set(), CHANNEL: set()}
         self._doubtful: dict[tuple[int, int], bytes] = {}  # definitions in chunks whose checksum does not fit
         self._summary = self._summarised()
@@ -133,14 +133,14 @@ class _Walk:
                 return ended and data[end:] == MCAP_MAGIC
             if opcode in (SCHEMA, CHANNEL):
                 self._defined[opcode].add(_number(data, position + 9))
-            elif opcode == MESSAGE and not self._known(position + 9):
+            elif opcode == MESSAGE and not self._is_defined(position + 9):
                 return False
             ended = ended or opcode == DATA_END
             position = end
         return False
 
     def _is_sound(self, start: int) -> bool:
-        """Whether a chunk is as it was written: its checksum says so, where the summary has the channels; else each record is looked at."""
+        """Checks that a chunk is as it was written: by its checksum, where the summary has the channels; else record by record."""
         content, crc = self._content(start)
         if content is None or (crc and zlib.crc32(content) != crc):
             return False
@@ -148,14 +148,14 @@ class _Walk:
             return True
         position = 0
         for opcode, begin, end in chunk_records(content):
-            if begin != position or (opcode == MESSAGE and not self._known(begin + 9, content)):
+            if begin != position or (opcode == MESSAGE and not self._is_defined(begin + 9, content)):
                 return False
             if opcode != MESSAGE:
                 self._defined[opcode].add(_number(content, begin + 9))
             position = end
         return position == len(content)
 
-    def survey(self, path: Path) -> Survey:
+    def survey(self, path: Path) -> McapSurvey:
         found, data = self._found, self._data
         begun, ended = data[:8] == MCAP_MAGIC, False
         first = self._at(8) if data[8:9] == bytes([HEADER]) else None
@@ -166,14 +166,14 @@ class _Walk:
             end = self._at(position)
             opcode = data[position]
             if end is None:
-                repaired = self._mended(position)
+                repaired = self._repaired(position)
                 if repaired is not None:
                     end, head = repaired
                     self._take(opcode, position + 9, end, head)
                     position = end
                     continue
                 after = self._next(position + 1)
-                if not ended:  # the summary says nothing that is not said before
+                if not ended:  # the summary says nothing that is not phrases before
                     self._lose(after - position)
                 position = after
                 continue
@@ -193,41 +193,42 @@ class _Walk:
     # --- one record ---------------------------------------------------------------------------------------------------
 
     def _at(self, position: int) -> int | None:
-        """Where the record at a position ends; None: there is none that fits its own length."""
+        """Returns the end of the record at a position; None: there is none that fits its own length."""
         end = self._end(position)
         if end is None or _fits(self._data, self._data[position], position + 9, end) or self._is_foreign(position, end):
             return end
         return None
 
     def _exactly_at(self, position: int) -> int | None:
-        """As `_at`, of a record that is ours to the last field."""
+        """Returns the end as `_at` does, only for a record of the specification without further fields."""
         end = self._end(position)
         return end if end is not None and _fits(self._data, self._data[position], position + 9, end) else None
 
     def _end(self, position: int) -> int | None:
-        """Where the record at a position says that it ends."""
+        """Returns the end of the record at a position by its declared length."""
         if position + 9 > self._size:
             return None
         end = int(position + 9 + _HEAD.unpack_from(self._data, position)[1])
         return end if end <= self._size else None
 
     def _is_foreign(self, position: int, end: int) -> bool:
-        """Whether a record is of a program's own, or has more fields than we know. As that says little, something must follow it."""
+        """Checks for a record with a private opcode, or with more fields than the known ones. That alone is weak evidence: a record must
+        follow."""
         data, opcode, start = self._data, self._data[position], position + 9
         if not (end == self._size or self._exactly_at(end) is not None or data[end:end + 8] == MCAP_MAGIC or (
                 data[end] >= _PRIVATE and self._end(end) is not None)):
             return False
         if opcode >= _PRIVATE:  # or is it one of ours with a bit flipped
-            known = opcode - _PRIVATE
-            return not (_fits(data, known, start, end) and (known != MESSAGE or self._known(start)))
+            unflagged = opcode - _PRIVATE
+            return not (_fits(data, unflagged, start, end) and (unflagged != MESSAGE or self._is_defined(start)))
         length = _inner_length(data, opcode, start)
         if length is None or start + length >= end or self._exactly_at(start + length) is not None:
             return False
         # After a hole a true length may end anywhere, on a message within a chunk too.
         return data[end:end + 1] != bytes([MESSAGE]) and (opcode != CHUNK or self._content(start)[0] is not None)
 
-    def _mended(self, position: int) -> tuple[int, bytes] | None:
-        """(end, head) of a record whose length is false: it says it again inside, and a record follows."""
+    def _repaired(self, position: int) -> tuple[int, bytes] | None:
+        """Returns (end, head) of a record with a false length: its content gives the length again, and a record follows."""
         if position + 9 > self._size:
             return None
         opcode = self._data[position]
@@ -240,17 +241,17 @@ class _Walk:
         return end, _HEAD.pack(opcode, length)
 
     def _next(self, position: int) -> int:
-        """Where the next record stands that is followed by another, or by the end of the file."""
+        """Returns the position of the next record that is followed by another, or by the end of the file."""
         for match in _CANDIDATE.finditer(self._data, position):
             end = self._exactly_at(match.start())
             # A message says nothing of itself; its channel must be known, and its time must fit.
-            if end is None or (self._data[match.start()] == MESSAGE and not self._known(match.start() + 9)):
+            if end is None or (self._data[match.start()] == MESSAGE and not self._is_defined(match.start() + 9)):
                 continue
             if end == self._size or self._at(end) is not None or self._data[end:end + 8] == MCAP_MAGIC:
                 return match.start()
         return self._size
 
-    def _known(self, start: int, data: Any = None) -> bool:
+    def _is_defined(self, start: int, data: Any = None) -> bool:
         channel, _, stamp, sent = _MESSAGE.unpack_from(self._data if data is None else data, start)
         return stamp < _LATEST and sent < _LATEST and (
             channel in self._defined[CHANNEL] or (CHANNEL, channel) in self._doubtful or (CHANNEL, channel) in self._summary
@@ -324,25 +325,25 @@ class _Walk:
     # --- chunks ---------------------------------------------------------------------------------------------------------
 
     def _content(self, start: int) -> tuple[bytes | None, int]:
-        """The records of a chunk, None where they cannot be had, and their checksum, 0 where there is none."""
+        """Returns the records of a chunk, None where they cannot be decompressed, and their checksum, 0 without one."""
         size, crc = struct.unpack_from("<QI", self._data, start + 16)
         name_end = start + 32 + int.from_bytes(self._data[start + 28:start + 32], "little")
         length = int.from_bytes(self._data[name_end:name_end + 8], "little")
         return _decompressed(self._data[name_end + 8:name_end + 8 + length], bytes(self._data[start + 32:name_end]), size), crc
 
     def _chunk(self, start: int) -> tuple[bytes | None, int | None, int | None] | None:
-        """(records in the place of the chunk, or None where it is as it should be; first and last time). None: nothing to trust."""
+        """Returns (records that replace the chunk, or None where it is intact; first and last time). None: no record can be trusted."""
         content, crc = self._content(start)
         if content is None:
             return None
         whole = trusted = not crc or zlib.crc32(content) == crc
-        if not trusted and (mended := _mended_record(content, crc)) is not None:
+        if not trusted and (mended := _repaired_record(content, crc)) is not None:
             content, trusted = mended, True
-        good, known, first, last = [], 0, None, None
+        good, doubtful, first, last = [], 0, None, None
         for opcode, begin, finish in chunk_records(content):
             if opcode == MESSAGE:
                 stamp = _MESSAGE.unpack_from(content, begin + 9)[2]
-                if not self._known(begin + 9, content):
+                if not self._is_defined(begin + 9, content):
                     continue
                 self._messages += 1
                 first = stamp if first is None else min(first, stamp)
@@ -351,24 +352,24 @@ class _Walk:
                 self._defined[opcode].add(_number(content, begin + 9))
             else:
                 self._doubtful[opcode, _number(content, begin + 9)] = content[begin:finish]
-                known += finish - begin
+                doubtful += finish - begin
                 continue
             good.append(content[begin:finish])
-        kept = b"".join(good)
-        if len(kept) + known < len(content):
-            self._lose(len(content) - len(kept) - known)
+        records = b"".join(good)
+        if len(records) + doubtful < len(content):
+            self._lose(len(content) - len(records) - doubtful)
         if not trusted:
-            self._found.doubts.append(Gap(len(kept), first, last))
-        return (None if whole and len(kept) == len(content) else kept), first, last
+            self._found.doubts.append(Gap(len(records), first, last))
+        return (None if whole and len(records) == len(content) else records), first, last
 
 
 def _number(data: Any, start: int) -> int:
-    """Of a schema or channel."""
+    """Returns the number of a schema or channel."""
     return int.from_bytes(data[start:start + 2], "little")
 
 
 def chunk_records(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """(opcode, start, end) of the records in a chunk; what is no record is left out."""
+    """Yields (opcode, start, end) of the records in a chunk; bytes that are no record are left out."""
     position = 0
     while position < len(content):
         end = _record_end(content, position)
@@ -386,7 +387,7 @@ def chunk_records(content: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _record_end(content: bytes, position: int) -> int | None:
-    """Where the record at a position in a chunk ends; None: there is none."""
+    """Returns the end of the record at a position in a chunk; None: there is none."""
     if position + 9 > len(content):
         return None
     opcode, length = _HEAD.unpack_from(content, position)
@@ -396,8 +397,8 @@ def _record_end(content: bytes, position: int) -> int | None:
     return int(end)
 
 
-def _mended_record(content: bytes, crc: int) -> bytes | None:
-    """A chunk in which one record had a false length; the checksum says whether that was all."""
+def _repaired_record(content: bytes, crc: int) -> bytes | None:
+    """Repairs a chunk in which one record had a false length; the checksum decides if that was all."""
     end = 0
     for _, begin, finish in chunk_records(content):
         if begin > end:
@@ -410,7 +411,7 @@ def _mended_record(content: bytes, crc: int) -> bytes | None:
 
 
 def _fits(data: Any, opcode: int, start: int, end: int) -> bool:
-    """Whether the content of a record agrees with its length."""
+    """Checks that the content of a record agrees with its length."""
     if opcode == MESSAGE:
         return bool(end - start >= 22)
     return _inner_length(data, opcode, start) == end - start
@@ -420,7 +421,7 @@ _FIXED = {FOOTER: 20, 0x0E: 17, DATA_END: 4}
 
 
 def _inner_length(data: Any, opcode: int, start: int) -> int | None:
-    """The length that a record's content adds up to; None: no such record, or a message, which does not say."""
+    """Returns the length of a record as its content adds up; None: no such record, or a message, which has no inner length."""
     if opcode in _FIXED:
         return _FIXED[opcode]
     # Sizes of numbers, and the lengths of what follows: s a text or bytes, q bytes with a length of eight, a 4 bytes of CRC.
@@ -447,7 +448,7 @@ _LAYOUTS: dict[int, tuple[int | str, ...]] = {
 
 
 def _decompressed(data: bytes, name: bytes, size: int) -> bytes | None:
-    """A chunk's records; None where they cannot be had."""
+    """Returns the records of a chunk; None where they cannot be decompressed."""
     if not name:
         return data if len(data) == size else None
     from rosbags.rosbag2.storage_mcap import DECOMPRESSORS

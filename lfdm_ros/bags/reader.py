@@ -95,7 +95,8 @@ class Bag:
 
     @property
     def between_rows(self) -> str:
-        """What the recorded inputs did between two messages: LINEAR where an import says so, else HOLD as commands on a topic do."""
+        """Interpolation of the recorded inputs between two messages: LINEAR where an import declares it, else HOLD as of commands on a
+        topic."""
         return self.custom.get("between_rows", HOLD)
 
     def select(self, topic: str) -> list[Any]:
@@ -117,14 +118,14 @@ class Bag:
         return found
 
     def raw(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
-        """(connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
+        """Yields (connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
         try:
             yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
         except Exception as error:  # damaged content: each layer below has its own exceptions
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
     def decode(self, cdr: bytes, msgtype: str) -> Any:
-        """The message as a rosbags object.
+        """Returns the message as a rosbags object.
 
         Raises:
             InputError: the bytes do not fit the type, or the type is unknown.
@@ -137,7 +138,7 @@ class Bag:
             raise InputError(f"{self.path} is damaged: a message does not fit {msgtype}: {_one_line(error)}") from None
 
     def origin_ns(self) -> int:
-        """The stamp at which `Series.time` is zero."""
+        """Returns the stamp at which `Series.time` is zero."""
         declared = self.custom.get("origin_ns")
         if declared is not None:
             if not re.fullmatch(r"-?\d{1,19}", declared) or not -_LATEST <= int(declared) <= _LATEST:
@@ -151,7 +152,7 @@ class Bag:
         if not has_header(self.typestore, connection.msgtype):
             return None
         for _, _, cdr in self.raw([connection]):
-            with suppress(InputError):  # one that does not fit its type says nothing, and the next may
+            with suppress(InputError):  # one that does not fit its type has no stamp, and the next may
                 return stamp_of(self.decode(cdr, connection.msgtype)) or None
         return None
 
@@ -204,7 +205,7 @@ class Bag:
         return "not closed properly" if self.custom.pop("closed", "") == "false" else None
 
     def _metadata_lies(self) -> str | None:
-        """What metadata.yaml says of the topics and messages that is not so in the files; None: nothing."""
+        """Describes a contradiction between metadata.yaml and the topics and messages of the files; None: there is none."""
         storages = [s for reader in self._reader.readers for s in getattr(reader.storage, "storages", [])]  # type: ignore[union-attr]
         if not storages:  # one file, without metadata
             return None
@@ -234,13 +235,13 @@ class Bag:
         self.note = "; ".join([f"{reason}, {count} messages recovered", *filter(None, (lost(start) for _, lost in recovered))])
 
     def _scan(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
-        """The messages of MCAP files in the order in which they are in the files."""
+        """Yields the messages of MCAP files in the order of the files."""
         for reader in self._reader.readers:
             storage: Any = reader.storage  # type: ignore[union-attr]
             yield from storage.messages_scan([c for c in connections or storage.connections if c.owner is storage])
 
     def _shuffled(self, connections: Sequence[Any]) -> list[tuple[Any, int, bytes]]:
-        """In order of time: rosbags refuses to do it in a file without index whose clock was reset on the way."""
+        """Sorts messages by time: rosbags refuses to do it in a file without index whose clock was reset on the way."""
         return sorted(self._scan(connections), key=lambda message: message[1])
 
     def _enter(self, paths: Sequence[Any]) -> AnyReader:
@@ -249,9 +250,9 @@ class Bag:
 
 
 def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
-    """The message of CDR bytes; raises what rosbags raises where they do not fit the type.
+    """Returns the message of CDR bytes; raises the errors of rosbags where the bytes do not fit the type.
 
-    What rclpy's serialize_message gives is too long by up to 4 bytes for each array of variable length that is empty.
+    The output of rclpy's serialize_message is too long by up to 4 bytes for each array of variable length that is empty.
     """
     try:
         return store.deserialize_cdr(cdr, msgtype)
@@ -264,12 +265,12 @@ def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
 
 
 def is_bag_folder(path: Path) -> bool:
-    """Whether a path is the folder of a rosbag2 recording."""
+    """Checks that a path is the folder of a rosbag2 recording."""
     return path.is_dir() and any(file.name == "metadata.yaml" or file.suffix in _SUFFIXES for file in path.iterdir())
 
 
 def bags_in(path: Path) -> list[Path]:
-    """The bags of a folder that is none itself, in the order of their names; else the path as it is."""
+    """Lists the bags in a folder, in the order of their names; a path that is a bag itself, or holds none, stands alone."""
     if not path.is_dir() or is_bag_folder(path):
         return [path]
     return sorted(one for one in path.iterdir() if is_bag_folder(one)) or [path]
@@ -329,8 +330,8 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
     return Series(time=(np.array(stamps, dtype=np.int64) - zero) / 1e9, values=values, stamp0=zero)
 
 
-def known_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bool]:
-    """Which of `fields` the messages of a topic have.
+def existing_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bool]:
+    """Returns those of `fields` that the messages of a topic have.
 
     Raises:
         InputError: no such bag or topic.
@@ -338,7 +339,7 @@ def known_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bo
     with open_bag(path) as bag:
         msgtype = bag.select(topic)[0].msgtype
 
-        def known(field: str) -> bool:
+        def exists(field: str) -> bool:
             try:
                 find_field(bag.typestore, msgtype, field, "")
             except InputError:
@@ -347,28 +348,28 @@ def known_fields(path: str | Path, topic: str, fields: Sequence[str]) -> list[bo
 
         if msgtype not in bag.typestore.fielddefs:
             raise InputError(f"{path}: {topic}: no definition of {msgtype} in the bag")
-        return [known(field) for field in fields]
+        return [exists(field) for field in fields]
 
 
 def recording_name(path: str | Path) -> str:
-    """The recording's name: custom_data `recording`, else the folder's name."""
+    """Returns the name of the recording: custom_data `recording`, else the name of the folder."""
     with open_bag(path) as bag:
         return name_of(bag)
 
 
 def name_of(bag: Bag) -> str:
-    """As `recording_name`, of an open bag."""
+    """Returns `recording_name` of an open bag."""
     return bag.custom.get("recording") or bag.path.resolve().stem
 
 
 def recording_sha256(path: str | Path) -> str:
-    """SHA-256 of the recording's content: the same in either storage, however the messages are split and interleaved."""
+    """Hashes the content of the recording by SHA-256: the same in either storage, for any split and interleaving of messages."""
     with open_bag(path) as bag:
         return content_sha256(bag)
 
 
 def content_sha256(bag: Bag) -> str:
-    """As `recording_sha256`, of an open bag.
+    """Returns `recording_sha256` of an open bag.
 
     Hashes, topic by topic in order of name, the type and each message's time and content, serialised again: the padding of
     CDR bytes from rclpy is uninitialised memory and differs between recordings of the same content.
@@ -376,10 +377,10 @@ def content_sha256(bag: Bag) -> str:
     total = hashlib.sha256()
     for connection in bag.connections:
         digest = hashlib.sha256(f"{connection.topic}\n{connection.msgtype}\n".encode())
-        known = connection.msgtype in bag.typestore.fielddefs
+        defined = connection.msgtype in bag.typestore.fielddefs
         for _, stamp, cdr in bag.raw([connection]):
             digest.update(stamp.to_bytes(8, "little", signed=True))
-            digest.update(_without_padding(bag, cdr, connection.msgtype) if known else cdr)
+            digest.update(_without_padding(bag, cdr, connection.msgtype) if defined else cdr)
         total.update(digest.digest())
     return total.hexdigest()
 
@@ -403,19 +404,19 @@ def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:
 
 
 def has_header(store: Any, msgtype: str) -> bool:
-    """Whether messages of a type have a header."""
+    """Checks that messages of a type have a header."""
     fields = store.fielddefs.get(msgtype, ((), ()))[1]
     return bool(fields) and fields[0][0] == "header" and fields[0][1][1] == "std_msgs/msg/Header"
 
 
 def stamp_of(message: Any) -> int:
-    """The stamp of a message with a header [ns]."""
+    """Returns the stamp of a message with a header [ns]."""
     stamp = message.header.stamp
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
 
 def _split_order(path: Path) -> tuple[str, int, str]:
-    """Files of a split bag are NAME_0, NAME_1, ..., NAME_10."""
+    """Returns the sort key of a file of a split bag: NAME_0, NAME_1, ..., NAME_10."""
     stem, _, number = path.stem.rpartition("_")
     return (stem, int(number), path.name) if number.isdigit() else (path.stem, -1, path.name)
 

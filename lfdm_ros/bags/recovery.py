@@ -24,7 +24,8 @@ from lfdm_ros.errors import InputError
 
 
 def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
-    """Something that rosbags' AnyReader opens, for one storage file (.mcap or .db3), and what says in a phrase what is lost.
+    """Returns an object that AnyReader of rosbags opens, for one storage file (.mcap or .db3), and a function that describes the losses in
+    a phrase.
 
     Args:
         scratch: an empty folder for copies; must outlive the reader.
@@ -43,7 +44,7 @@ def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether a storage file is not as its writer left it, as far as its structure and its checksums tell.
+    """Checks a storage file for damage, as far as its structure and its checksums show it.
 
     Raises:
         InputError: the file cannot be read.
@@ -67,15 +68,12 @@ def _is_whole_mcap(path: Path, *identity: int) -> bool:
 
 
 class SplicedFile:
-    """What stands of an MCAP file, with a proper end; the part of pathlib's interface that rosbags uses."""
+    """Intact parts of an MCAP file, with a proper end; the part of pathlib's interface that rosbags uses."""
 
     suffix = ".mcap"
 
     def __init__(self, path: Path, rewritten: Path, pieces: Sequence[Range | bytes]) -> None:
-        """
-        Args:
-            rewritten: file of the ranges that are not in `path`.
-        """
+        """Takes in `rewritten` the file of the ranges that are not in `path`."""
         self.path, self._rewritten = path, rewritten
         self.pieces = [*pieces, MCAP_END]
 
@@ -145,7 +143,7 @@ _TABLES = {
 
 
 def _page_size(path: Path) -> int:
-    """From the file's header (section 1.3 of the format); what bags have where the header is damaged."""
+    """Returns the page size from the header of the file (section 1.3 of the format); the default of bags where the header is damaged."""
     with path.open("rb") as file:
         header = file.read(18)
     size = int.from_bytes(header[16:], "big")
@@ -155,13 +153,14 @@ def _page_size(path: Path) -> int:
 
 
 def _beside(path: Path) -> list[Path]:
-    """What a recorder that was killed inside a commit, or that wrote ahead, left beside the file: it belongs to its content."""
+    """Lists the journals beside the file, left by a recorder that was killed inside a commit, or that wrote ahead: they belong to its
+    content."""
     files = [path.with_name(path.name + suffix) for suffix in ("-journal", "-wal")]
     return [file for file in files if file.is_file() and file.stat().st_size]
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite finds its own structure as it should be."""
+    """Runs the integrity check of SQLite."""
     if path.stat().st_size % _page_size(path):  # SQLite itself takes such a file for one that ends in zeros
         return False
     try:
@@ -172,7 +171,7 @@ def _is_sound(path: Path) -> bool:
 
 
 def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int], str]]:
-    """The file itself where it is sound, else a copy of what can be read; and what says in a phrase what is lost."""
+    """Returns the file itself where it is sound, else a copy of its readable rows; and a function that describes the losses in a phrase."""
     beside = _beside(path)
     if beside:
         # SQLite rolls back, or takes over what was written ahead, on opening and closing: here in a copy.
@@ -189,9 +188,9 @@ def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int],
         inserts = {table: f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({','.join('?' * len(columns.split(',')))})"
                    for table, columns in _TABLES.items()}
         for rowid, values in rows(path, _page_size(path)):
-            table, kept = _belongs(values)
+            table, fields = _belongs(values)
             if table and rowid < 1 << 63:
-                target.execute(inserts[table], (rowid, *kept))
+                target.execute(inserts[table], (rowid, *fields))
         gaps = _gaps(target.execute("SELECT id, timestamp FROM messages ORDER BY id"))
         unknown = target.execute("DELETE FROM messages WHERE topic_id NOT IN (SELECT id FROM topics)").rowcount
         left = target.execute("SELECT 1 FROM messages LIMIT 1").fetchone()
@@ -203,7 +202,8 @@ def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int],
 
 
 def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
-    """(table, values without the key) of a row; "" where it is of none that matters. The key's own place in a row is empty."""
+    """Returns (table, values without the key) of a row; "" where it belongs to no table of a bag. The place of the key in a row is empty.
+    """
     key, rest = values[0], values[1:]
     kinds = [type(value) for value in rest]
     if key is not None:
@@ -219,7 +219,7 @@ def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
 
 
 def _gaps(stamped: Iterable[tuple[int, int]]) -> list[tuple[int, int | None, int]]:
-    """(messages, time before, time after) of what is missing, times in ns; None: nothing is before."""
+    """Returns (messages, time before, time after) of each gap, times in ns; None: no message is before."""
     gaps, last, time = list[tuple[int, int | None, int]](), 0, None
     for number, stamp in stamped:
         if number > last + 1:
@@ -229,7 +229,7 @@ def _gaps(stamped: Iterable[tuple[int, int]]) -> list[tuple[int, int | None, int
 
 
 def _missing(gaps: list[tuple[int, int | None, int]], start: int) -> list[str]:
-    """Which messages are lost: their numbers are consecutive. Those after the last one nobody knows of."""
+    """Describes the lost messages by their numbers, which are consecutive. Messages lost after the last one cannot be counted."""
     if not gaps:
         return []
     places = [f"{'the beginning' if before is None else f'{(before - start) / 1e9:.3f}'} and {(after - start) / 1e9:.3f} s"

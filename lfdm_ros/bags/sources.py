@@ -11,13 +11,12 @@ import numpy as np
 
 from lfdm_ros.bags import formats
 from lfdm_ros.bags.bag_source import read_topic
-from lfdm_ros.bags.mapping import Source
-from lfdm_ros.bags.quantities import Quantity, from_unit
-from lfdm_ros.bags.table import Table
+from lfdm_ros.bags.mapping import MappedSource
+from lfdm_ros.bags.quantities import Quantity, SourceTable, from_unit
 from lfdm_ros.errors import InputError, suggest
 
 
-def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
+def read_table(source: MappedSource, path: Path | None, mapping: Path) -> SourceTable:
     """Reads the file of a source, or the table written in the mapping.
 
     Args:
@@ -29,7 +28,7 @@ def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
     if path is None:
         assert source.table is not None and source.names is not None
         values = np.array(source.table, dtype=float)
-        return Table(f"{source.where}.table", dict(zip(source.names, values.T)), len(values), None)
+        return SourceTable(f"{source.where}.table", dict(zip(source.names, values.T)), len(values), None)
     try:
         return READERS[source.format](source, path, mapping)
     except FileNotFoundError:
@@ -38,8 +37,9 @@ def read_table(source: Source, path: Path | None, mapping: Path) -> Table:
         raise InputError(f"{source.where}: cannot read {path}: {error.strerror or error}") from None
 
 
-def declared_columns(source: Source, table: Table, warn: Callable[[str], None]) -> dict[str, Quantity]:
-    """The columns that the mapping declares, in SI units. Optional columns that are absent are NaN, and so is what lies outside its range.
+def declared_columns(source: MappedSource, table: SourceTable, warn: Callable[[str], None]) -> dict[str, Quantity]:
+    """Returns the columns that the mapping declares, in SI units. Optional columns that are absent are NaN, and so are values outside their
+    range.
 
     Args:
         warn: called with a line for each column that has values outside its range.
@@ -72,7 +72,7 @@ def declared_columns(source: Source, table: Table, warn: Callable[[str], None]) 
     return result
 
 
-def check_time(time: np.ndarray, table: Table) -> None:
+def check_time(time: np.ndarray, table: SourceTable) -> None:
     """Raises InputError where time is negative, stands still or runs backwards."""
     if time[0] < 0.0:
         raise InputError(f"{table.place(0)}: time begins at {time[0]:g} s; a message cannot have a negative stamp")
@@ -85,13 +85,13 @@ def check_time(time: np.ndarray, table: Table) -> None:
 
 
 def in_order(time: np.ndarray) -> np.ndarray:
-    """Places of the rows (m,) in the order of time; of rows with one stamp the last, and none with a negative one."""
+    """Returns the places of the rows (m,) in the order of time; of rows with one stamp the last, and none with a negative stamp."""
     order = np.argsort(time, kind="stable")
     last = np.append(np.diff(time[order]) > 0.0, True)
     return order[last & (time[order] >= 0.0)]
 
 
-def _read_csv(source: Source, path: Path) -> Table:
+def _read_csv(source: MappedSource, path: Path) -> SourceTable:
     where = str(path)
     lines: list[int] = []
     rows: list[list[str]] = []
@@ -144,18 +144,18 @@ def _read_csv(source: Source, path: Path) -> Table:
         if len(row) != len(names):
             raise InputError(f"{where}, line {number}: {len(row)} columns where {len(names)} are expected")
         values[index] = _numbers(row, names, f"{where}, line {number}")
-    return Table(where, dict(zip(names, values.T)), len(rows), lines)
+    return SourceTable(where, dict(zip(names, values.T)), len(rows), lines)
 
 
 def _of_comment(record: list[str]) -> list[str]:
-    """The names in a line that begins with # and may be a header."""
+    """Returns the names in a line that begins with # and may be a header."""
     cells = [cell.strip() for cell in record]
     if cells:
         cells[0] = cells[0].lstrip("# \t")
     return cells if all(cells) else [cell for cell in cells if cell]
 
 
-def _transposed(source: Source, where: str, rows: list[list[str]], lines: list[int]) -> Table:
+def _transposed(source: MappedSource, where: str, rows: list[list[str]], lines: list[int]) -> SourceTable:
     if source.names is None or len(source.names) != len(rows):
         raise InputError(f"{where} has {len(rows)} rows; {source.where}.names must list as many columns")
     columns = {}
@@ -163,7 +163,7 @@ def _transposed(source: Source, where: str, rows: list[list[str]], lines: list[i
         if len(row) != len(rows[0]):
             raise InputError(f"{where}, line {number}: {len(row)} values where line {lines[0]} has {len(rows[0])}")
         columns[name] = np.array(_numbers(row, [f"value {i + 1}" for i in range(len(row))], f"{where}, line {number}"))
-    return Table(where, columns, len(rows[0]), None)
+    return SourceTable(where, columns, len(rows[0]), None)
 
 
 def _numbers(row: list[str], names: Sequence[str], where: str) -> list[float]:
@@ -182,7 +182,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_npy(source: Source, path: Path) -> Table:
+def _read_npy(source: MappedSource, path: Path) -> SourceTable:
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -192,11 +192,11 @@ def _read_npy(source: Source, path: Path) -> Table:
     columns = np.atleast_2d(array if source.transpose else array.T)
     if source.names is None or len(source.names) != len(columns):
         raise InputError(f"{path} has {len(columns)} columns; {source.where}.names must list as many")
-    return Table(str(path), dict(zip(source.names, columns.astype(float))), columns.shape[1], None)
+    return SourceTable(str(path), dict(zip(source.names, columns.astype(float))), columns.shape[1], None)
 
 
 # By the names of `mapping_keys.FORMATS`.
-READERS: dict[str, Callable[[Source, Path, Path], Table]] = {
+READERS: dict[str, Callable[[MappedSource, Path, Path], SourceTable]] = {
     "csv": lambda source, path, mapping: _read_csv(source, path),
     "mat": lambda source, path, mapping: formats.read_mat(source, path),
     "npy": lambda source, path, mapping: _read_npy(source, path),

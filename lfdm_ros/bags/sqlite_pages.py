@@ -1,8 +1,8 @@
-"""Rows of a damaged SQLite file, page by page (https://sqlite.org/fileformat.html): what no damaged page hides can be read.
+"""Rows of a damaged SQLite file, page by page (https://sqlite.org/fileformat.html): all that is not in a damaged page.
 
 Rows of a table are in its leaf pages, each of which says by itself where its rows begin; a row that does not fit goes on in overflow
-pages. Neither the tree above nor the schema is needed: the tables of a bag are told apart by their columns. SQLite has no checksums, so
-that a changed byte within a value cannot be seen.
+pages. Neither the tree above nor the schema is needed: the tables of a bag differ by their columns. SQLite has no checksums, so
+that a changed byte within a value cannot be visited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = tuple[int, list[Any]]
 
 
 def rows(path: Path, page_size: int) -> Iterator[Row]:
-    """(rowid, values) of all rows in leaf pages that can be read, in the order of the pages; the primary key's own value is None."""
+    """Yields (rowid, values) of all readable rows in leaf pages, in the order of the pages; the value of the primary key is None."""
     if path.stat().st_size < page_size:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -62,22 +62,22 @@ def _row(content: mmap.mmap, page: bytes, place: int, page_size: int) -> Row:
 
 
 def _payload(content: mmap.mmap, page: bytes, place: int, size: int, page_size: int) -> bytes:
-    """A row's bytes, those in overflow pages included (section 1.6 of the format)."""
+    """Returns the bytes of a row, those in overflow pages included (section 1.6 of the format)."""
     if not 0 < size <= len(content):
         raise ValueError
-    largest, least = page_size - 35, (page_size - 12) * 32 // 255 - 23
+    largest, smallest = page_size - 35, (page_size - 12) * 32 // 255 - 23
     if size <= largest:
         parts = [page[place:place + size]]
     else:
-        local = least + (size - least) % (page_size - 4)
-        local = local if local <= largest else least
-        parts, missing, seen = [page[place:place + local]], size - local, set[int]()
+        local = smallest + (size - smallest) % (page_size - 4)
+        local = local if local <= largest else smallest
+        parts, missing, visited = [page[place:place + local]], size - local, set[int]()
         following = int.from_bytes(page[place + local:place + local + 4], "big")
         while missing > 0:
             start = (following - 1) * page_size
-            if following < 2 or start + page_size > len(content) or following in seen:
+            if following < 2 or start + page_size > len(content) or following in visited:
                 raise ValueError
-            seen.add(following)
+            visited.add(following)
             parts.append(content[start + 4:start + 4 + min(page_size - 4, missing)])
             missing -= len(parts[-1])
             following = int.from_bytes(content[start:start + 4], "big")

@@ -37,7 +37,9 @@ MCAP_END = struct.pack("<BQI", 0x0F, 4, 0) + struct.pack("<BQQQI", 0x02, 20, 0, 
 
 
 class _OnDisk:
-    """What McapWriter keeps in a list until the end, the index of each chunk, in a file without a name: two a second fill the memory."""
+    """Index of each chunk, which McapWriter keeps in a list until the end, in a file without a name: two entries a second would fill the
+    memory.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as long as the bag is open
@@ -147,7 +149,7 @@ class CheckpointWriter(Writer):
             raise
 
     def _metadata(self, file: str) -> dict[str, Any]:
-        """What `close` writes in the end, as far as it is known; rosbags' own words for ten topics take 50 ms, twice a second."""
+        """Returns the known part of the final metadata; rosbags' own text for ten topics takes 50 ms, twice a second."""
         count = sum(self.counts.values())
         start, duration = {"nanoseconds_since_epoch": self.min_timestamp}, {"nanoseconds": max(0, self.max_timestamp - self.min_timestamp)}
         topics = [{"topic_metadata": {"name": c.topic, "type": c.msgtype, "serialization_format": c.ext.serialization_format,

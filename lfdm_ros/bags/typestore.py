@@ -25,7 +25,7 @@ NUMERIC = (*_INTEGERS, *_FLOATS, "bool")
 
 @functools.lru_cache(maxsize=1)
 def typestore() -> Any:
-    """The one rosbags typestore of this process: ROS 2 Jazzy plus every file in msg/."""
+    """Returns the one rosbags typestore of this process: ROS 2 Jazzy plus every file in msg/."""
     store = get_typestore(Stores.ROS2_JAZZY)
     types: dict[str, Any] = {}
     for path in sorted((share_directory() / "msg").glob("*.msg")):
@@ -58,7 +58,7 @@ def require_type(msgtype: str) -> None:
 
 
 def definition_file(msgtype: str) -> Path:
-    """Where a type of message is defined. Raises InputError: nowhere, or no type."""
+    """Finds the file that defines a message type. Raises InputError: there is none, or the name is not a type."""
     match = re.fullmatch(r"(\w+)/msg/(\w+)", msgtype)
     if match is None:
         raise InputError(f"'{msgtype}' is not a message type; write it as PACKAGE/msg/NAME")
@@ -79,7 +79,7 @@ def _nested(description: Any) -> str | None:
 
 
 def new_message(msgtype: str, real: float = 0.0) -> Any:
-    """A message with every field set: `real` in each floating-point number, 0, False, "" or empty elsewhere."""
+    """Returns a message with every field set: `real` in each floating-point number, 0, False, "" or empty elsewhere."""
     store = typestore()
     values = {name: _default(store, description, real) for name, description in store.fielddefs[msgtype][1]}
     return store.types[msgtype](**values)
@@ -101,7 +101,7 @@ def _default(store: Any, description: Any, real: float) -> Any:
 
 
 def build_message(msgtype: str, values: Mapping[str, Any], real: float = 0.0, where: str | None = None) -> Any:
-    """A message from nested dictionaries; what they leave out has the defaults of `new_message`.
+    """Builds a message from nested dictionaries; fields that are left out have the defaults of `new_message`.
 
     Raises:
         InputError: a key is no field of the message.

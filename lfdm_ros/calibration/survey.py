@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.bags import known_fields, read_series
+from lfdm_ros.bags import existing_fields, read_series
 from lfdm_ros.errors import InputError
 from lfdm_ros.inference.dataset import Recording
 from lfdm_ros.inference.plan import DEFAULT_INPUTS, DEFAULT_STATE
@@ -67,7 +67,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> Survey:
     """
     where = f"{recording.path} ({recording.name})"
     try:
-        known = known_fields(recording.path, DEFAULT_STATE, FIELDS)
+        known = existing_fields(recording.path, DEFAULT_STATE, FIELDS)
     except InputError as error:
         raise InputError(f"{error}; a recipe is proposed from {DEFAULT_STATE}: import the recording with a mapping that fills it "
                          "(docs/own_vehicle.md)") from None

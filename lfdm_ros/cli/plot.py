@@ -91,7 +91,7 @@ def _read_csv(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
 
 
 def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, Trace]:
-    from lfdm_ros.bags import known_fields, open_bag, read_series
+    from lfdm_ros.bags import existing_fields, open_bag, read_series
 
     with open_bag(path) as bag:
         topics = {connection.topic.lstrip("/") for connection in bag.connections}
@@ -105,7 +105,7 @@ def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
         if not all_needed:
             if topic.lstrip("/") not in topics:
                 continue
-            leaves = [leaf for leaf, known in zip(leaves, known_fields(path, topic, leaves)) if known]
+            leaves = [leaf for leaf, known in zip(leaves, existing_fields(path, topic, leaves)) if known]
         if leaves:
             series = read_series(path, topic, leaves)
             for column, leaf in enumerate(leaves):

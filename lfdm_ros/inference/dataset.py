@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lfdm_ros.bags import Series, bags_in, known_fields, not_driven, open_bag, read_series
+from lfdm_ros.bags import Series, bags_in, existing_fields, not_driven, open_bag, read_series
 from lfdm_ros.bags.grounds import find_ground
 from lfdm_ros.bags.reader import HOLD, content_sha256, name_of
 from lfdm_ros.errors import InputError
@@ -318,7 +318,7 @@ def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, s
 @lru_cache(maxsize=64)
 def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
     fields = {f.name: field_of(f.name) for f in get_model(model).states}
-    known = known_fields(recording.path, topic, list(fields.values()))
+    known = existing_fields(recording.path, topic, list(fields.values()))
     return tuple(item for item, has in zip(fields.items(), known) if has)
 
 

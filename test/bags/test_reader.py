@@ -5,7 +5,7 @@ import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from lfdm_ros.bags import BagWriter, bag_info, known_fields, open_bag, read_series, recording_name
+from lfdm_ros.bags import BagWriter, bag_info, existing_fields, open_bag, read_series, recording_name
 from lfdm_ros.bags.fields import find_field
 from lfdm_ros.bags.typestore import build_message, new_message, typestore
 from lfdm_ros.errors import InputError
@@ -143,8 +143,8 @@ def test_a_bag_of_before_has_its_own_definition(tmp_path, storage):
         assert read_series(tmp_path / "before", "vehicle/state", ["vx", "wheel_speeds[3]", "gear"]).values.tolist() == [
             [5.0, 3.0, 1.0], [5.0, 4.0, 1.0], [5.0, 5.0, 1.0]]
         assert read_series(tmp_path / "now", "vehicle/state", ["vx", "speed_by_wheel[ml]"]).values.tolist() == [[7.0, 8.0]]
-    assert known_fields(tmp_path / "before", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, False]
-    assert known_fields(tmp_path / "now", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, True]
+    assert existing_fields(tmp_path / "before", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, False]
+    assert existing_fields(tmp_path / "now", "vehicle/state", ["x", "speed_by_wheel[ml]"]) == [True, True]
     with pytest.raises(InputError, match="has no field 'speed_by_wheel'"):
         read_series(tmp_path / "before", "vehicle/state", ["speed_by_wheel[ml]"])
 

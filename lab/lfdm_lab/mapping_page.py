@@ -1,4 +1,4 @@
-"""The tables in docs/own_vehicle.md, from the declarations: python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md"""
+"""The tables in docs/own_vehicle.md, from the declarations: python -m lfdm_lab.mapping_page docs/own_vehicle.md"""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from lfdm_ros.bags.mapping_keys import COLUMN_KEYS, FILE_KEYS, FORMATS, SOURCE_K
 from lfdm_ros.files import write_text
 from lfdm_ros.resources import share_directory
 
-BEGIN, END = "<!-- mapping tables: python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md -->", "<!-- end of mapping tables -->"
+BEGIN, END = "<!-- mapping tables: python -m lfdm_lab.mapping_page docs/own_vehicle.md -->", "<!-- end of mapping tables -->"
 # Topics that calibrations read, with the type of their messages.
 TOPICS = {"vehicle/state": "VehicleState", "control/command": "DriverCommand"}
 
 
 def markdown() -> str:
-    """The tables: keys of a file, of its sources and topics, formats, functions, and the fields of the topics that calibrations read."""
+    """Returns the tables: keys of a file, of its sources and topics, formats, functions, and the fields of the topics that calibrations
+    read."""
     parts = ["### The file", *_keys(FILE_KEYS), "### A source", *_keys(SOURCE_KEYS), "### Its `time`", *_keys(TIME_KEYS), "### A column",
              *_keys(COLUMN_KEYS), "### Formats", *_formats(), "### A topic", *_keys(TOPIC_KEYS), "### Functions of expressions", "",
              "Beside `+ - * / **`, comparisons, `and`, `or`, `not`, `pi` and `nan`; `source.column` is a column of another source, linear "
@@ -29,7 +30,7 @@ def markdown() -> str:
 
 
 def written_into(page: str) -> str:
-    """A page with the tables between its marks."""
+    """Returns a page with the tables between its marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"

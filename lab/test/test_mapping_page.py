@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lfdm_lab.mapping_page import BEGIN, written_into
 from lfdm_ros.bags.mapping import load_mapping
 from lfdm_ros.bags.mapping_keys import FORMATS, SOURCE_KEYS
-from lfdm_ros.bags.mapping_reference import BEGIN, written_into
 from lfdm_ros.bags.sources import READERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own_vehicle.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "own_vehicle.md").read_text(encodin
 
 def test_the_tables_are_those_of_the_declarations():
     assert PAGE.count(BEGIN) == 1
-    assert written_into(PAGE) == PAGE, "python -m lfdm_ros.bags.mapping_reference docs/own_vehicle.md"
+    assert written_into(PAGE) == PAGE, "python -m lfdm_lab.mapping_page docs/own_vehicle.md"
 
 
 def test_every_format_has_a_reader_and_its_keys_are_told():
