@@ -1,11 +1,9 @@
 """The equations of `lfdm_ros.models` on CasADi's symbols and NumPy's arrays, and their kernels: one vehicle or many, with derivatives."""
 
-from lfdm_ros.backends.array_operations import ARRAYS
 from lfdm_ros.backends.batch_backend import BACKENDS, BatchBackend, RunBatch, compile_batch, default_backend, register_backend
 from lfdm_ros.backends.casadi_backend import CasadiModel, casadi_model
 from lfdm_ros.backends.hazard_kernel import HazardKernel, hazard_kernel
-from lfdm_ros.backends.implicit import SolverFailed, implicit_interval
-from lfdm_ros.backends.model_functions import compiled_jacobian, compiled_model_function
+from lfdm_ros.backends.model_functions import ARRAYS, SolverFailed, compiled_jacobian, compiled_model_function, implicit_interval
 from lfdm_ros.backends.numba_functions import constants, numba_function, write_object
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel

@@ -21,7 +21,7 @@ import numpy as np
 from lfdm_ros.engine.background import Share
 from lfdm_ros.engine.calibration_process import last_line
 from lfdm_ros.ground.learned_ground import GroundPrior, LearnerSettings, Stretch
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.vehicles import Vehicle
 
 CHILD = "lfdm_ros.engine.learning_child"

@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from lfdm_ros.ground.field import FrictionField
+from lfdm_ros.ground.friction_field import LARGEST, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
-from lfdm_ros.ground.link import LARGEST, FrictionLink
-from lfdm_ros.ground.resistance import ResistanceMap
-from lfdm_ros.ground.soil_map import SoilMap
+from lfdm_ros.ground.maps import ResistanceMap
 from lfdm_ros.ground.soil_wheel import Motion, SoilForces, SoilWheel, settle
-from lfdm_ros.ground.soils import Soil
+from lfdm_ros.ground.soils import Soil, SoilMap
 from lfdm_ros.models import fiala
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.equations import Record

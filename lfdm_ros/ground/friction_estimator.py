@@ -16,8 +16,8 @@ import numpy as np
 from scipy import linalg
 
 from lfdm_ros.errors import InputError, suggest
+from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.learning import Felt
-from lfdm_ros.ground.link import FrictionLink
 from lfdm_ros.ground.prior import FieldPrior
 from lfdm_ros.models.ground import FRICTION_SCALE
 from lfdm_ros.simulation import BatchRollout, initial_state, with_ground

@@ -1,13 +1,18 @@
-"""The nodes of a map."""
+"""Nodes of a map, and the cubic spline between them, with zero slope across the map's edges.
+
+In B-splines, so that a place takes 16 coefficients. Beyond an edge the value of its nearest point holds: the field stays once
+differentiable there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
-from lfdm_ros.errors import InputError
-from lfdm_ros.ground.link import require_number
+from lfdm_ros.errors import InputError, quote
 
 MIN_NODES, MAX_NODES = 4, 8192  # nodes of a side: those of one cell of a cubic spline, and of a map that fits into a message
 
@@ -73,3 +78,59 @@ class Grid:
         """Finds the places, of any shape, that are not on the map; NaN is not."""
         inside = (x >= self.x) & (x <= self.xs[-1]) & (y >= self.y) & (y <= self.ys[-1])
         return np.asarray(~inside)
+
+
+def coefficients(latent: np.ndarray) -> np.ndarray:
+    """Computes the coefficients (..., ny + 2, nx + 2) of the spline through values (..., ny, nx): those of the nodes, and one more on each
+    side."""
+    values = np.asarray(latent, float)
+    for axis in (-2, -1):
+        values = ndimage.spline_filter1d(values, 3, axis, mode="mirror")
+    edges = [(0, 0)] * (values.ndim - 2) + [(1, 1), (1, 1)]
+    return np.pad(values, edges, mode="reflect")
+
+
+def refined(coefficients: np.ndarray, finer: int) -> np.ndarray:
+    """Computes values of the spline at the nodes and at finer - 1 places between two: ((ny - 1) finer + 1, (nx - 1) finer + 1)."""
+    values = coefficients
+    for _ in range(2):  # along x, then along y
+        cells = values.shape[1] - 3
+        found = np.empty((len(values), cells * finer + 1))
+        for k in range(finer + 1):
+            _, (first, second, third, last), _ = weights(np.array([k / finer]), 2)
+            along = first * values[:, :-3] + second * values[:, 1:-2] + third * values[:, 2:-1] + last * values[:, 3:]
+            found[:, k::finer] = along if k else np.column_stack([along, along[:, -1]])
+        values = found.T
+    return values
+
+
+def weights(place: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Computes for places (n,) in spacings from the first node the first of the four coefficients (n,), their weights (4, n), and these's
+    slopes."""
+    inside = np.fmin(np.fmax(place, 0.0), nodes - 1.0)  # what is no number is at the first node
+    first = np.minimum(np.floor(inside), nodes - 2.0)
+    t = inside - first
+    s = 1.0 - t
+    within = np.where((place > 0.0) & (place < nodes - 1.0), 1.0, 0.0)
+    values = np.stack([s * s * s, 4.0 - 3.0 * t * t * (1.0 + s), 4.0 - 3.0 * s * s * (1.0 + t), t * t * t]) / 6.0
+    slopes = np.stack([-s * s, t * (3.0 * t - 4.0), s * (4.0 - 3.0 * s), t * t]) * 0.5 * within
+    return first.astype(np.int64), values, slopes
+
+
+def look_up(coefficients: np.ndarray, grid: Grid, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the spline and its slopes along x and y [1/m] at places (n,) [m]: three arrays (n,)."""
+    column, across, across_slope = weights((x - grid.x) / grid.spacing, grid.nx)
+    row, along, along_slope = weights((y - grid.y) / grid.spacing, grid.ny)
+    steps = np.arange(4)
+    near = coefficients[row + steps[:, None, None], column + steps[None, :, None]]  # (4, 4, n)
+    lines = np.einsum("jin,in->jn", near, across)
+    value = np.einsum("jn,jn->n", lines, along)
+    slope_x = np.einsum("jin,in,jn->n", near, across_slope, along) / grid.spacing
+    slope_y = np.einsum("jn,jn->n", lines, along_slope) / grid.spacing
+    return value, slope_x, slope_y
+
+
+def require_number(name: str, value: Any) -> None:
+    """Raises InputError, which names the key, for what is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
+        raise InputError(f"{name}: {quote(value)} is no finite number")

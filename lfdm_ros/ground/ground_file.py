@@ -11,15 +11,12 @@ import numpy as np
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.ground.field import FrictionField
+from lfdm_ros.ground.friction_field import LARGEST, MARGIN, FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
-from lfdm_ros.ground.height import HeightMap
-from lfdm_ros.ground.link import LARGEST, MARGIN, FrictionLink
-from lfdm_ros.ground.observations import Observations
+from lfdm_ros.ground.maps import HeightMap
 from lfdm_ros.ground.posterior import FieldPosterior
-from lfdm_ros.ground.prior import FieldPrior
-from lfdm_ros.ground.soil_map import SoilMap, SoilRegion, within
-from lfdm_ros.ground.soils import Soil, load_soil
+from lfdm_ros.ground.prior import FieldPrior, Observations
+from lfdm_ros.ground.soils import Soil, SoilMap, SoilRegion, load_soil, within
 
 _KEYS = ("name", "description", "area", "seed", "friction", "observations", "patches", "soil", "soils", "heights")
 _LINK = tuple(f.name for f in fields(FrictionLink))

@@ -15,14 +15,12 @@ from typing import ClassVar
 import numpy as np
 
 from lfdm_ros.ground.friction_estimator import LATENT, Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.ground_file import Ground
 from lfdm_ros.ground.learning import Felt, observations_of, sites, tilted
-from lfdm_ros.ground.link import FrictionLink
-from lfdm_ros.ground.observations import Observations
-from lfdm_ros.ground.posterior import FieldPosterior
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
-from lfdm_ros.ground.prior import FieldPrior
+from lfdm_ros.ground.posterior import FieldPosterior, FrictionPosteriorMap
+from lfdm_ros.ground.prior import FieldPrior, Observations
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.vehicles import Vehicle
 

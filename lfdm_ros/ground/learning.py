@@ -13,9 +13,8 @@ import numpy as np
 from scipy import linalg
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.dense import DensePosterior
-from lfdm_ros.ground.observations import Observations
-from lfdm_ros.ground.prior import FieldPrior
+from lfdm_ros.ground.posterior import DensePosterior
+from lfdm_ros.ground.prior import FieldPrior, Observations
 
 _NODES = np.linspace(-6.0, 6.0, 241)  # of the quadrature, in standard deviations of the cavity
 _BETWEEN = 5  # of its nodes between two values of the likelihood

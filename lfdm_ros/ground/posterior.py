@@ -1,27 +1,83 @@
-"""Posterior of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9).
+"""Posterior of a field: mean, deviation and samples on a grid (paper 004, eqs 5-9), or at any places by a dense matrix.
 
-Samples by Matheron's rule (Journel & Huijbregts 1978; Wilson et al. 2021, "Pathwise conditioning of Gaussian processes"): a sample of the
-prior, moved by what it misses of the observations. Between nodes the sample is continued exactly: by its conditional mean given all nodes
-plus a draw of what the nodes leave open. The kernel being a product, the covariances of all nodes with the observations are
-kept as two thin matrices, the conditional mean is a product of weights along both sides, and nothing of the size of the grid squared is
-ever made.
+Samples of the prior are exact, by circulant embedding (Dietrich & Newsam 1997; Wood & Chan 1994): the grid is continued to a torus of at
+least twice its size, on which the covariance is diagonal in Fourier's basis. The kernel being a product, so are the eigenvalues: two short
+transforms give them all.
+
+Samples of the posterior follow by Matheron's rule (Journel & Huijbregts 1978; Wilson et al. 2021, "Pathwise conditioning of Gaussian
+processes"): a sample of the prior, moved by what it misses of the observations. Between nodes the sample is continued exactly: by its
+conditional mean given all nodes plus a draw of what the nodes leave open. The covariances of all nodes with the observations are kept as
+two thin matrices, the conditional mean is a product of weights along both sides, and nothing of the size of the grid squared is ever made.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy import linalg
+from scipy import fft, linalg
 from scipy.linalg.lapack import dpstrf
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.embedding import Embedding
+from lfdm_ros.ground.friction_field import FrictionField, FrictionLink
 from lfdm_ros.ground.grid import Grid
-from lfdm_ros.ground.observations import Observations
-from lfdm_ros.ground.prior import FieldPrior, factor
+from lfdm_ros.ground.prior import FieldPrior, Observations, factor
 
-JITTER = 1e-10  # of the variance: observations without noise may lie on each other, nodes of a smooth field nearly decide each other
+# Negative eigenvalues that are set to 0, as a share of the largest: rounding, or a torus that is too short. A longer one is tried until it
+# is LONGEST times the side.
+NEGATIVE, LONGEST = 1e-9, 32.0
+# Shares of the variance that are added: observations without noise may lie on each other, nodes of a smooth field nearly decide each other.
+JITTER, DENSE_JITTER = 1e-10, 1e-8
+
+
+class Embedding:
+    """Draws fields of zero mean with a prior's covariance at the nodes of a grid."""
+
+    def __init__(self, prior: FieldPrior, grid: Grid):
+        """Raises InputError: no torus that fits into memory has a covariance; the patches are far longer than the map."""
+        self._shape = grid.shape
+        self._roots = tuple(_roots(size, grid.spacing / alpha, prior.gamma, name)
+                            for size, alpha, name in ((grid.ny, prior.alpha_y, "alpha_y"), (grid.nx, prior.alpha_x, "alpha_x")))
+        self._scale = prior.sigma_f
+
+    @property
+    def torus(self) -> tuple[int, int]:
+        """Nodes of the torus along y and x."""
+        return len(self._roots[0]), len(self._roots[1])
+
+    def pair(self, rng: np.random.Generator) -> np.ndarray:
+        """Returns two independent fields (2, ny, nx): real and imaginary part of one transform."""
+        rows, columns = self._roots
+        ny, nx = self._shape
+        noise = rng.standard_normal((len(rows), len(columns), 2)).view(complex)[..., 0]
+        noise *= columns
+        # What lies beyond the grid is dropped before the second transform.
+        within = fft.fft(noise, axis=1, overwrite_x=True)[:, :nx] * (self._scale * rows)[:, None]
+        field = fft.fft(within, axis=0, overwrite_x=True)[:ny]
+        return np.stack([field.real, field.imag])
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws `count` independent fields (count, ny, nx)."""
+        fields = np.empty((count, *self._shape))
+        for k in range(0, count, 2):
+            fields[k:k + 2] = self.pair(rng)[:count - k]
+        return fields
+
+
+@lru_cache(maxsize=64)
+def _roots(size: int, spacing: float, gamma: float, name: str) -> np.ndarray:
+    """Computes the square roots of the eigenvalues along one side, over its number of nodes; `spacing` in lengths of a patch."""
+    length = fft.next_fast_len(2 * (size - 1))
+    while length <= LONGEST * size:
+        steps = np.arange(length)
+        values = fft.fft(factor(spacing * np.minimum(steps, length - steps), 1.0, gamma)).real
+        if values.min() >= -NEGATIVE * values.max():
+            roots = np.sqrt(np.maximum(values, 0.0) / length)
+            roots.setflags(write=False)
+            return roots
+        length = fft.next_fast_len(int(1.5 * length))
+    raise InputError(f"{name}: patches {1.0 / (spacing * (size - 1)):.3g} times as long as the map; give shorter ones, or a larger map")
 
 
 class FieldPosterior:
@@ -110,3 +166,67 @@ def root(prior: FieldPrior, seen: Observations) -> np.ndarray:
     covariance = prior.covariance(seen.places, seen.places)
     covariance[np.diag_indices_from(covariance)] += seen.noise**2 + JITTER * prior.sigma_f**2
     return np.asarray(linalg.cholesky(covariance, lower=True)) if len(seen) else covariance
+
+
+class DensePosterior:
+    """The latent field at places (n, 2) [m], given a prior and observations: `mean` (n,) and `covariance` (n, n); eqs 6-9 as printed.
+
+    For some hundred places that lie on no grid. Its time grows with their cube, and for smooth fields the matrix is nearly singular.
+    """
+
+    def __init__(self, prior: FieldPrior, places: np.ndarray, observations: Observations | None = None):
+        """Raises InputError as `FieldPosterior`, but for the map."""
+        seen = Observations.none() if observations is None else observations
+        self.mean, self.covariance = prior.mean(*places.T), prior.covariance(places, places)
+        self._variance = prior.sigma_f**2
+        if len(seen):
+            gain = linalg.solve_triangular(root(prior, seen), prior.covariance(seen.places, places), lower=True)
+            missing = linalg.solve_triangular(root(prior, seen), seen.latent - prior.mean(*seen.places.T), lower=True)
+            self.mean, self.covariance = self.mean + gain.T @ missing, self.covariance - gain.T @ gain
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws `count` samples (count, n)."""
+        lifted = self.covariance + DENSE_JITTER * self._variance * np.eye(len(self.mean))
+        noise = rng.standard_normal((count, len(self.mean)))
+        return np.asarray(self.mean + noise @ linalg.cholesky(lifted, lower=True).T)
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionPosteriorMap:
+    """Latent friction at the nodes of a grid: mean and standard deviation (ny, nx), and samples (D, ny, nx), D may be 0.
+
+    Raises:
+        InputError: shapes that do not fit, what is not finite, or a deviation below 0.
+    """
+
+    grid: Grid
+    link: FrictionLink
+    mean: np.ndarray
+    sd: np.ndarray
+    draws: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, values in (("mean", self.mean), ("sd", self.sd), ("draws", self.draws)):
+            shape = (len(values), *self.grid.shape) if name == "draws" else self.grid.shape
+            if values.shape != shape:
+                raise InputError(f"known friction: {name} of shape {values.shape} for a grid of (ny, nx) = {self.grid.shape}")
+            if not np.isfinite(values).all():
+                raise InputError(f"known friction: {name} is not finite everywhere")
+        if (self.sd < 0.0).any():
+            raise InputError("known friction: a standard deviation is below 0")
+
+    @classmethod
+    def of(cls, posterior: FieldPosterior, link: FrictionLink, draws: int, seed: int = 1) -> FrictionPosteriorMap:
+        """Makes the map of a posterior with `draws` samples; one seed, so that they change no more than the posterior does."""
+        drawn = posterior.draw(draws, np.random.default_rng(seed)) if draws else np.empty((0, *posterior.grid.shape))
+        return cls(posterior.grid, link, posterior.mean(), posterior.sd(), drawn)
+
+    @property
+    def median(self) -> FrictionField:
+        """The median of the friction, which is that of the latent friction's mean."""
+        return FrictionField(self.grid, self.mean, self.link)
+
+    @property
+    def drawn(self) -> list[FrictionField]:
+        """The samples."""
+        return [FrictionField(self.grid, one, self.link) for one in self.draws]

@@ -1,4 +1,4 @@
-"""Prior of the latent field: a Gaussian process (paper 004, eqs 3-4).
+"""Prior of the latent field, a Gaussian process (paper 004, eqs 3-4), and observations of it, each with its own noise.
 
 The kernel is a product of one along x and one along y. All that is fast here lives on that: covariances between places and a whole grid
 are two thin matrices, and the eigenvalues of a grid's covariance the products of those of its sides.
@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.ground.link import require_number
+from lfdm_ros.ground.friction_field import FrictionLink
+from lfdm_ros.ground.grid import require_number
 
 UNITS = {"a0": "1", "a1": "1/m", "a2": "1/m", "alpha_x": "m", "alpha_y": "m", "gamma": "1", "sigma_f": "1", "sigma_n": "1"}
 POSITIVE = ("alpha_x", "alpha_y", "sigma_f")
@@ -99,3 +101,56 @@ def factor(distance: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
     if gamma != 1.0:
         power **= 1.0 / gamma
     return np.where(power < 69.0, np.exp(-power), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Latent values (n,) that were seen at places (n, 2) [m], and the standard deviations (n,) of their noise.
+
+    Raises:
+        InputError: shapes that do not fit, a value that is not finite, or noise below 0.
+    """
+
+    places: np.ndarray
+    latent: np.ndarray
+    noise: np.ndarray
+
+    def __post_init__(self) -> None:
+        places, latent = np.array(self.places, float).reshape(-1, 2), np.array(self.latent, float).ravel()
+        noise = np.array(np.broadcast_to(np.asarray(self.noise, float), latent.shape))
+        if len(places) != len(latent):
+            raise InputError(f"observations: {len(places)} places and {len(latent)} values; give a value for each place")
+        for name, values in (("places", places), ("latent", latent), ("noise", noise)):
+            if not np.isfinite(values).all():
+                row = int(np.argmax(~np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+                raise InputError(f"observations: {name} of number {row} is no finite number")
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        if (noise < 0.0).any():
+            raise InputError(f"observations: noise of number {int(np.argmin(noise))} is below 0")
+
+    @classmethod
+    def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
+        """Makes observations of friction coefficients (n,); `noise` is that of their latent values.
+
+        Raises:
+            InputError: as the record, or one is not between ice and dry.
+        """
+        return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
+
+    def __len__(self) -> int:
+        return len(self.latent)
+
+    def where(self, which: np.ndarray) -> Observations:
+        """Returns the observations for which a mask (n,) is true."""
+        return Observations(self.places[which], self.latent[which], self.noise[which])
+
+    def and_also(self, others: Observations) -> Observations:
+        """Returns these, then others."""
+        return Observations(*(np.concatenate(pair) for pair in (
+            (self.places, others.places), (self.latent, others.latent), (self.noise, others.noise))))
+
+    @classmethod
+    def none(cls) -> Observations:
+        """Makes an empty set of observations."""
+        return cls(np.empty((0, 2)), np.empty(0), np.empty(0))

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lfdm_ros.ground.equivalent_friction import can_be_firm, firm_maps
-from lfdm_ros.ground.field import FrictionField
+from lfdm_ros.ground.friction_field import FrictionField, FrictionLink
 from lfdm_ros.ground.ground_file import Ground, load_ground
-from lfdm_ros.ground.height import HeightMap
-from lfdm_ros.ground.link import FrictionLink
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
-from lfdm_ros.ground.tables import FieldTable
+from lfdm_ros.ground.maps import FieldTable, HeightMap
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.models import SLOTS, chassis_slots
 from lfdm_ros.vehicles import Vehicle
 

@@ -16,7 +16,7 @@ from grid_map_msgs.msg import GridMap
 from lfdm_ros.bounds import FRAME, MALFORMED, NOT_FINITE, Refused
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FrictionLink, Grid
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.ros.grid_map import grid_map_message, read_grid_map
 
 MEDIAN, MEAN, SD, ICE, DRY, DRAW = (

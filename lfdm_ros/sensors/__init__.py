@@ -1,11 +1,9 @@
 """Simulated sensors and the measurements of these and of real ones, without ROS."""
 
-from lfdm_ros.sensors.gnss import Datum
 from lfdm_ros.sensors.lidar import LIDAR, Lidar, LidarSettings
-from lfdm_ros.sensors.scan import Scan
-from lfdm_ros.sensors.schedule import ScanSchedule
+from lfdm_ros.sensors.scan import Scan, ScanSchedule
 from lfdm_ros.sensors.sensor import SENSORS, Sensor, SensorType, Surroundings, VehicleView, make_sensors, register_sensor
-from lfdm_ros.sensors.standard import specific_force
+from lfdm_ros.sensors.standard import Datum, specific_force
 
 __all__ = ["LIDAR", "SENSORS", "Datum", "Lidar", "LidarSettings", "Scan", "ScanSchedule", "Sensor", "SensorType", "Surroundings",
            "VehicleView", "make_sensors", "register_sensor", "specific_force"]

@@ -4,8 +4,7 @@ from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.batch import BatchRollout
 from lfdm_ros.simulation.equilibrium import equilibrium
 from lfdm_ros.simulation.inputs import InputProfile
-from lfdm_ros.simulation.integrators import IntegrationFailed, rollout_implicit, rollout_rk4
-from lfdm_ros.simulation.rollout import rollout
+from lfdm_ros.simulation.rollout import IntegrationFailed, rollout, rollout_implicit, rollout_rk4
 from lfdm_ros.simulation.scenario import Scenario, load_scenario
 from lfdm_ros.simulation.sensitivity import NotDifferentiable, Sensitivities, SensitivityRollout, forward_sensitivity
 from lfdm_ros.simulation.simulator import OutOfReach, SimulationDiverged, Simulator, initial_state, with_ground

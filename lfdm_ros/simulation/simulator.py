@@ -13,8 +13,7 @@ from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models import Model
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.models.declaration import PLACES
-from lfdm_ros.simulation.equilibrium import equilibrium
-from lfdm_ros.simulation.standing import standing
+from lfdm_ros.simulation.equilibrium import equilibrium, standing
 from lfdm_ros.vehicles import Vehicle
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_estimator import Drive, EstimatorSettings, FrictionEstimator
+from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.learning import Felt
-from lfdm_ros.ground.link import FrictionLink
 from lfdm_ros.ground.prior import FieldPrior
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle

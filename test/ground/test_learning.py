@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.ground.dense import DensePosterior
 from lfdm_ros.ground.learning import Felt, learn, sites
-from lfdm_ros.ground.observations import Observations
-from lfdm_ros.ground.prior import FieldPrior
+from lfdm_ros.ground.posterior import DensePosterior
+from lfdm_ros.ground.prior import FieldPrior, Observations
 
 LATENT = np.linspace(-8.0, 8.0, 321)
 PRIOR = FieldPrior(a0=-0.5, alpha_x=5.0, alpha_y=5.0, sigma_f=2.0)

@@ -5,7 +5,7 @@ import pytest
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, SimulationDiverged, Simulator, rollout
-from lfdm_ros.simulation.integrators import IntegrationFailed, rollout_implicit, rollout_rk4
+from lfdm_ros.simulation.rollout import IntegrationFailed, rollout_implicit, rollout_rk4
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")

@@ -11,7 +11,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from grid_map_msgs.msg import GridMap
 
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController

@@ -26,7 +26,7 @@ from lfdm_ros.control.routing.path import outside
 from lfdm_ros.engine.strayed import strayed
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import Ground, load_ground
-from lfdm_ros.ground.posterior_map import FrictionPosteriorMap
+from lfdm_ros.ground.posterior import FrictionPosteriorMap
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.grounds import KNOWN

@@ -1,0 +1,181 @@
+"""Friction, heights and resistance by place where kernels find them: tables of the grounds of any chassis."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lfdm_ros.compiler.tables import Table
+from lfdm_ros.errors import InputError
+from lfdm_ros.ground.friction_field import LARGEST, FrictionField
+from lfdm_ros.ground.grid import Grid, coefficients, look_up, refined
+from lfdm_ros.models import friction_field, friction_map, grid_spline
+from lfdm_ros.models.ground import attitude
+
+MAX_CELLS = (1 << 22) - 2  # of a map: the number of a place is a float32, too
+
+
+class FieldTable:
+    """A field that kernels read as they step, for as long as this object lives.
+
+    A vehicle is on it by its parameter `friction_field`, with a model whose ground is of that name:
+    `Simulator(vehicle.replace(friction_field=table.number), "eight_dof/friction_field")`; in a batch the parameter may differ by vehicle.
+    Numbers mean something in this process only. The number of a field that is gone reads as NaN, and the run diverges.
+
+    Attributes:
+        field: what was put there.
+        number: value of `friction_field`.
+    """
+
+    def __init__(self, field: FrictionField, tyre_friction: float = 1.0):
+        """Tabulates the field.
+
+        Args:
+            tyre_friction: friction coefficient of the road that the tyre was measured on, over which wheels are given the field's; 1 for
+                models with coefficients of their own, which are then to be 1 themselves.
+
+        Raises:
+            InputError: tyre_friction is out of range.
+        """
+        _check(tyre_friction)
+        self.field = field
+        grid, link = field.grid, field.link
+        first = friction_field.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny), (link.ice / tyre_friction, link.dry / tyre_friction))
+        self._table = Table(np.concatenate([first, field.coefficients.ravel() / friction_field.DIVISOR]))
+        self.number = float(self._table.number)
+
+
+class FrictionMap:
+    """A field looked up beforehand in cells as fine as asked, bilinear in each: for many rollouts, where a look-up takes a quarter of that
+    of a `FieldTable`. Vehicles are on it by the parameter `friction_map`, with a model whose ground is of that name; the rest is as there.
+
+    Attributes:
+        field: what was put there.
+        number: value of `friction_map`.
+        spacing: of a cell [m].
+    """
+
+    def __init__(self, field: FrictionField, tyre_friction: float = 1.0, finer: int = 2):
+        """Tabulates the field.
+
+        Args:
+            tyre_friction: as of `FieldTable`.
+            finer: cells between two nodes of the field, along x and along y; twice as many leave a quarter of the error, and take four
+                times the memory, 48 bytes a cell.
+
+        Raises:
+            InputError: tyre_friction or finer is out of range, or the map would have more than four million cells.
+        """
+        _check(tyre_friction)
+        if isinstance(finer, bool) or not isinstance(finer, int) or finer < 1:
+            raise InputError(f"finer: {finer!r}; give a whole number from 1 on")
+        grid = field.grid
+        cells = (grid.nx - 1) * finer, (grid.ny - 1) * finer
+        if cells[0] * cells[1] > MAX_CELLS:
+            raise InputError(f"finer: {finer} makes a map of {cells[0]} x {cells[1]} cells, more than {MAX_CELLS}; give less, or a "
+                             "smaller field")
+        self.field, self.spacing, self._finer = field, grid.spacing / finer, finer
+        corners = field.link.friction(refined(field.coefficients, finer)) / tyre_friction
+        low, right, up = corners[:-1, :-1], np.diff(corners[:-1], axis=1), np.diff(corners[:, :-1], axis=0)
+        values = np.stack([low, right, up, np.diff(np.diff(corners, axis=0), axis=1)], axis=-1)
+        self._table = Table(np.concatenate([friction_map.head(grid.x, grid.y, self.spacing, cells), values.ravel()]))
+        self.number = float(self._table.number)
+
+    @cached_property
+    def error(self) -> float:
+        """The largest difference of the friction from that of the field in the middle of a cell, where it is about largest."""
+        near = self.field.link.friction(refined(self.field.coefficients, 2 * self._finer))
+        corners = near[::2, ::2]
+        middles = 0.25 * (corners[:-1, :-1] + corners[1:, :-1] + corners[:-1, 1:] + corners[1:, 1:])
+        return float(np.abs(near[1::2, 1::2] - middles).max())
+
+
+def _check(tyre_friction: float) -> None:
+    if not 0.0 < tyre_friction <= LARGEST:
+        raise InputError(f"tyre_friction: {tyre_friction:g} is not in (0, {LARGEST:g}]")
+
+
+class HeightMap:
+    """Heights [m] over the ground that the vehicle rests on, which kernels read as long as this object lives; a cubic spline between nodes.
+
+    A vehicle is on it by its parameter: `Simulator(vehicle.replace(height_map=heights.number), "twenty_four_dof/height_map")`; in a batch
+    it may differ by vehicle. Numbers mean something in this process only; that of a map that is gone reads as NaN, and the run diverges.
+    At the edges the spline is level across them, and beyond them the height of the nearest point holds: let the map reach some cells
+    farther than the way.
+
+    Attributes:
+        grid, heights: what was put there.
+        number: value of `height_map`.
+    """
+
+    def __init__(self, grid: Grid, heights: ArrayLike):
+        """Stores the heights.
+
+        Args:
+            heights: at the nodes, (ny, nx).
+
+        Raises:
+            InputError: heights of another shape, or one that is not finite.
+        """
+        values = np.array(heights, float)
+        if values.shape != grid.shape:
+            raise InputError(f"heights: values of shape {values.shape} for a grid of (ny, nx) = {grid.shape}")
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InputError(f"heights: no finite number at row {row}, column {column}; fill holes before")
+        values.setflags(write=False)
+        self.grid, self.heights, self._coefficients = grid, values, coefficients(values)
+        first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
+        self._table = Table(np.concatenate([first, self._coefficients.ravel() / grid_spline.DIVISOR]))
+        self.number = float(self._table.number)
+
+    def at(self, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Computes the height [m] and its slopes along x and y at places of one shape [m]."""
+        x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
+        found = look_up(self._coefficients, self.grid, x.ravel(), y.ravel())
+        height, slope_x, slope_y = (values.reshape(x.shape) for values in found)
+        return height, slope_x, slope_y
+
+    def attitude(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Computes roll, + right side down, and pitch, + nose down, of what stands on the ground at a pose [m, rad]."""
+        _, slope_x, slope_y = (float(value) for value in self.at(x, y))
+        return attitude(slope_x, slope_y, yaw)
+
+    def outside(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Finds the places [m] beyond the map."""
+        return self.grid.outside(np.asarray(x, float), np.asarray(y, float))
+
+
+class ResistanceMap:
+    """Resistance to travel over the load [1], which kernels read as long as this object lives; a cubic spline between nodes.
+
+    A vehicle is on it by its parameter `resistance_map`; numbers mean something in this process only, as those of `HeightMap`.
+
+    Attributes:
+        grid, resistance: what was put there.
+        number: value of `resistance_map`.
+    """
+
+    def __init__(self, grid: Grid, resistance: ArrayLike):
+        """Stores the resistance.
+
+        Args:
+            resistance: at the nodes, (ny, nx).
+
+        Raises:
+            InputError: values of another shape, or one that is below 0 or not finite.
+        """
+        values = np.array(resistance, float)
+        if values.shape != grid.shape:
+            raise InputError(f"resistance: values of shape {values.shape} for a grid of (ny, nx) = {grid.shape}")
+        bad = ~(np.isfinite(values) & (values >= 0.0))
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise InputError(f"resistance: {values[row, column]:g} at row {row}, column {column} is no number from 0 on")
+        values.setflags(write=False)
+        self.grid, self.resistance = grid, values
+        first = grid_spline.head(grid.x, grid.y, grid.spacing, (grid.nx, grid.ny))
+        self._table = Table(np.concatenate([first, coefficients(values).ravel() / grid_spline.DIVISOR]))
+        self.number = float(self._table.number)
